@@ -1,0 +1,46 @@
+# Two commands matter: `make demo` and `make test`. Both set up .venv by themselves, once.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint format bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/rince demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/loss.py
+
+$(BIN)/pip:
+	$(PYTHON) -c 'import sys; sys.exit("rince needs Python 3.10 to 3.13, this is " + sys.version) if not (3, 10) <= sys.version_info[:2] <= (3, 13) else 0'
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps record what is installed, so that the second run installs nothing.
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+# Peers to measure against; lightly without its dependencies, which replace a CPU build of torch.
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt pytorch-metric-learning kornia
+	-$(BIN)/pip install --quiet --disable-pip-version-check --no-deps lightly
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

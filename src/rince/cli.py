@@ -1,0 +1,61 @@
+"""The command ``rince``: finds the subcommand, runs it, and turns bad input into one clear line.
+
+Every subcommand lives in a module of the room it belongs to, with a ``main(arguments) -> int`` of its own, and is
+imported only when it is called: ``rince --help`` costs no torch.
+"""
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {  # name: (module, one line for the help)
+    "demo": ("rince.demo", "InfoNCE against RINCE on digits with wrong pairs, in under two minutes"),
+}
+
+# What a user can cause. Anything else is a mistake of ours and keeps its traceback.
+USER_ERRORS = (ValueError, TypeError, OSError, ImportError)
+
+
+def usage() -> str:
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"  {name:<{width}}  {help}" for name, (_, help) in COMMANDS.items())
+    return (
+        "usage: rince COMMAND [options]\n\n"
+        "Contrastive learning that survives bad pairs.\n\n"
+        f"commands:\n{rows}\n\n"
+        "`rince COMMAND --help` explains a command. RINCE_TRACEBACK=1 shows where an error came from."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        return 0
+    name, rest = arguments[0], arguments[1:]
+    if name in ("-V", "--version"):
+        from rince import __version__
+
+        print(f"rince {__version__}")
+        return 0
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        print(f"rince: there is no command '{name}'{hint} (rince --help lists them)", file=sys.stderr)
+        return 2
+    try:
+        return importlib.import_module(COMMANDS[name][0]).main(rest)
+    except KeyboardInterrupt:
+        print(f"rince {name}: interrupted", file=sys.stderr)
+        return 130
+    except USER_ERRORS as error:
+        if os.environ.get("RINCE_TRACEBACK"):
+            raise
+        print(f"rince {name}: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
