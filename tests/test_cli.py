@@ -1,0 +1,37 @@
+import subprocess
+import sys
+import time
+
+from rince import cli
+
+
+def test_help_lists_every_command(capsys):
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in cli.COMMANDS)
+
+
+def test_an_unknown_command_is_one_line_with_the_nearest_name(capsys):
+    assert cli.main(["dmeo"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "did you mean 'demo'" in err
+
+
+def test_help_imports_no_torch_and_is_quick():
+    code = "import sys; from rince.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    start = time.perf_counter()
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+    assert time.perf_counter() - start < 2  # 0.1 s on an idle machine; torch alone takes 2
+
+
+def test_a_user_error_is_one_line(capsys, monkeypatch):
+    monkeypatch.setitem(cli.COMMANDS, "broken", ("tests_broken_command", "fails"))
+    module = type(sys)("tests_broken_command")
+
+    def fail(arguments):
+        raise ValueError("q must lie in [0, 1], got 2")
+
+    module.main = fail
+    monkeypatch.setitem(sys.modules, "tests_broken_command", module)
+    assert cli.main(["broken"]) == 2
+    assert capsys.readouterr().err == "rince broken: q must lie in [0, 1], got 2\n"
