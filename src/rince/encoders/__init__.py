@@ -1,0 +1,1 @@
+"""Networks, from raw input to features."""

@@ -1,0 +1,1 @@
+"""Contrastive methods as Lightning modules."""

@@ -1,0 +1,1 @@
+"""Two views of an image, clip, sound or graph, on whole batches."""
