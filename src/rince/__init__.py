@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rince.contrast import CrossView, Queue, Supervised, TwoView
-    from rince.losses import ContrastiveLoss, DensityRatio, InfoNCE, RINCE
+    from rince.losses import RINCE, ContrastiveLoss, DensityRatio, InfoNCE
 
 __version__ = "0.1.0"
 

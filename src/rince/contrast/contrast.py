@@ -1,0 +1,85 @@
+"""What all contrasts share: the checks at the door, unit embeddings in full precision, and the way to a loss."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(positive, negatives, number of negatives) -> loss, elementwise."""
+
+
+class Scores(NamedTuple):
+    """The two halves of a contrastive loss, one value an anchor, and how many negatives stand behind the second."""
+
+    positive: Tensor
+    negatives: Tensor
+    number: Tensor
+
+
+class Contrast(nn.Module):
+    """Who is whose positive, and who is whose negative. ``forward`` returns ``Scores``."""
+
+    def losses(
+        self,
+        objective: Objective,
+        a: Tensor,
+        b: Tensor | None,
+        temperature: float | Tensor,
+        labels: Tensor | None = None,
+        ids: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The loss of every anchor of this process, and which anchors count (``None``: all)."""
+        return objective(*self(a, b, temperature, labels, ids)), None
+
+
+def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
+    """Two matrices of embeddings, one pair a row; returns the second."""
+    if b is None:
+        raise ValueError("this contrast compares two views: call loss(z1, z2)")
+    for name, z in (("first", a), ("second", b)):
+        if not isinstance(z, Tensor):
+            raise TypeError(f"the {name} embeddings must be a tensor, got {type(z).__name__}")
+        if not z.is_floating_point():
+            raise TypeError(f"the {name} embeddings must be floating point, got {z.dtype}: convert them with .float()")
+        if z.dim() != 2:
+            raise ValueError(f"the {name} embeddings must have the shape (pairs, width), got {tuple(z.shape)}")
+    if a.shape != b.shape:
+        raise ValueError(f"the two embeddings must have the same shape, got {tuple(a.shape)} and {tuple(b.shape)}")
+    if a.device != b.device:
+        raise ValueError(f"the two embeddings must live on one device, got {a.device} and {b.device}")
+    return b
+
+
+def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None:
+    """One integer a pair (ids, labels), as int64 on the device of the embeddings."""
+    if values is None:
+        return None
+    if not isinstance(values, Tensor):
+        raise TypeError(f"{name} must be a tensor of integers, got {type(values).__name__}")
+    if values.is_floating_point() or values.is_complex():
+        raise TypeError(f"{name} must be integers, got {values.dtype}")
+    if values.shape != a.shape[:1]:
+        raise ValueError(f"{name} must have one value a pair: expected ({a.shape[0]},), got {tuple(values.shape)}")
+    return values.to(a.device, torch.int64)
+
+
+def unit(z: Tensor) -> Tensor:
+    """Rows of length one, in float32 or better, from rows of any length."""
+    z = z if z.dtype == torch.float64 else z.float()
+    # Squares of very large or small numbers do not fit into a float32; the direction does not depend on the scale.
+    z = z / z.detach().abs().amax(1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
+    return nn.functional.normalize(z, dim=1)
+
+
+def over_temperature(z: Tensor, temperature: float | Tensor) -> Tensor:
+    """Unit rows over the root of the temperature, so that the product of two is a score."""
+    return unit(z) * temperature**-0.5
+
+
+def count_strangers(keys: Tensor, others: Tensor) -> Tensor:
+    """For every key, how many of the others differ from it."""
+    ordered = others.sort().values
+    same = torch.searchsorted(ordered, keys, right=True) - torch.searchsorted(ordered, keys)
+    return others.shape[0] - same

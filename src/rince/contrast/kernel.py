@@ -1,0 +1,219 @@
+"""The log-sum-exp over negatives, exactly, without keeping the matrix of scores.
+
+The matrix is walked in square tiles that fit into a core's cache; the backward pass computes the scores again instead
+of remembering them. So memory grows with the batch, not with its square. A tile serves both of its sides: its rows as
+anchors against its columns and, where asked, its columns as anchors against its rows.
+
+Entries with equal keys are left out: an anchor itself, its positive, and whatever else shares its id.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Up to this many scores one dense matrix is as fast as tiles, and simple.
+DENSE = 512 * 512
+
+# exp(score - bound) keeps full float32 precision as long as no score lies further than this below the bound.
+SAFE = 80.0
+
+
+def negative_scores(rows: Tensor, columns: Tensor, row_keys: Tensor | None, column_keys: Tensor | None) -> Tensor:
+    """(n, d), (m, d) -> (n,): log-sum-exp over the columns of rows @ columns.T, without those of the row's key."""
+    if columns.shape[0] == 0:
+        return rows.new_full((rows.shape[0],), -torch.inf)
+    if rows.shape[0] * columns.shape[0] <= DENSE:
+        return logsumexp(_dense(rows, columns, row_keys, column_keys), 1)
+    return _tiled(rows, columns, row_keys, column_keys, False)[0]
+
+
+def negative_scores_both(rows: Tensor, columns: Tensor, row_keys: Tensor, column_keys: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for both sides, rows against columns and columns against rows, from one matrix: (n,), (m,)."""
+    if rows.shape[0] * columns.shape[0] <= DENSE:
+        scores = _dense(rows, columns, row_keys, column_keys)
+        return logsumexp(scores, 1), logsumexp(scores, 0)
+    row_lse, column_lse = _tiled(rows, columns, row_keys, column_keys, True)
+    return row_lse, column_lse
+
+
+def negative_scores_self(rows: Tensor, keys: Tensor) -> Tensor:
+    """The same for rows against themselves, computing half of the symmetric matrix: (n, d) -> (n,)."""
+    if rows.shape[0] ** 2 <= DENSE:
+        return logsumexp(_dense(rows, rows, keys, keys), 1)
+    return _tiled(rows, None, keys, None, True)[0]
+
+
+def _dense(rows: Tensor, columns: Tensor, row_keys: Tensor | None, column_keys: Tensor | None) -> Tensor:
+    scores = rows @ columns.T
+    if row_keys is None or column_keys is None:
+        return scores
+    return scores.masked_fill(row_keys[:, None] == column_keys, -torch.inf)
+
+
+def logsumexp(scores: Tensor, dim: int) -> Tensor:
+    """torch's, but with a zero gradient instead of NaN where nothing is left to sum."""
+    top = scores.detach().amax(dim, keepdim=True).clamp_min(torch.finfo(scores.dtype).min)
+    total = (scores - top).exp().sum(dim)
+    nothing = total == 0
+    return (total.masked_fill(nothing, 1).log() + top.squeeze(dim)).masked_fill(nothing, -torch.inf)
+
+
+class _Tiles:
+    """The walk over the tiles, the same forwards and backwards. ``columns=None`` means rows against themselves."""
+
+    def __init__(self, rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None):
+        self.symmetric = columns is None
+        self.rows, self.columns = rows, rows if columns is None else columns
+        self.row_keys, self.column_keys = row_keys, row_keys if columns is None else column_keys
+        n, m = self.rows.shape[0], self.columns.shape[0]
+        self.side = _side(rows, min(n, m))
+        self.row_ranges = [(i, min(i + self.side, n)) for i in range(0, n, self.side)]
+        self.column_ranges = [(j, min(j + self.side, m)) for j in range(0, m, self.side)]
+        if self.row_keys is not None and self.column_keys is not None:
+            self.row_span = _spans(self.row_keys, self.row_ranges)
+            self.column_span = _spans(self.column_keys, self.column_ranges)
+        self.buffer = rows.new_empty(self.side * self.side)
+        self.second = rows.new_empty(self.side * self.side)
+
+        # Shifting by a bound on all scores lets both sides of a tile share one exponential. Where scores spread too
+        # far for that (temperatures below 0.025) each side has to be shifted by what it holds.
+        self.bound = float(rows.norm(dim=1).amax() * self.columns.norm(dim=1).amax())
+        self.shared = 2 * self.bound <= SAFE
+
+    def __iter__(self) -> Iterator[tuple[slice, slice, Tensor, bool]]:
+        """Rows, columns, their scores (in a buffer to be written over), and whether the tile lies off the diagonal."""
+        for i, (row, row_end) in enumerate(self.row_ranges):
+            for j, (column, column_end) in enumerate(self.column_ranges):
+                if self.symmetric and j < i:
+                    continue
+                r, c = slice(row, row_end), slice(column, column_end)
+                yield r, c, self.scores(r, c, i, j), not (self.symmetric and i == j)
+
+    def scores(self, r: slice, c: slice, i: int, j: int) -> Tensor:
+        n, m = r.stop - r.start, c.stop - c.start
+        scores = torch.mm(self.rows[r], self.columns[c].T, out=self.buffer[: n * m].view(n, m))
+        if self.row_keys is not None and self.column_keys is not None:
+            (low, high), (other_low, other_high) = self.row_span[i], self.column_span[j]
+            if low <= other_high and other_low <= high:
+                scores.masked_fill_(self.row_keys[r, None] == self.column_keys[c], -torch.inf)
+        return scores
+
+    def scratch(self, like: Tensor) -> Tensor:
+        return self.second[: like.numel()].view(like.shape)
+
+
+def _side(rows: Tensor, shorter: int) -> int:
+    if rows.device.type != "cpu":
+        return 4096
+    return 256 if shorter <= 1024 else 512
+
+
+def _spans(keys: Tensor, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Lowest and highest key of each range: tiles whose ranges do not meet need no mask."""
+    ends = torch.stack([torch.stack(keys[start:end].aminmax()) for start, end in ranges])
+    return [(low, high) for low, high in ends.tolist()]
+
+
+@torch.library.custom_op("rince::tiled_logsumexp", mutates_args=())
+def _tiled(
+    rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None, both: bool
+) -> tuple[Tensor, Tensor]:
+    tiles = _Tiles(rows, columns, row_keys, column_keys)
+    empty = 0.0 if tiles.shared else -torch.inf
+    row_total = rows.new_full((rows.shape[0],), empty)
+    column_total = row_total if columns is None else columns.new_full((columns.shape[0] if both else 0,), empty)
+    for r, c, scores, off_diagonal in tiles:
+        if tiles.shared:
+            exponentials = scores.sub_(tiles.bound).exp_()
+            row_total[r] += exponentials.sum(1)
+            if both and off_diagonal:
+                column_total[c] += exponentials.sum(0)
+        else:
+            row_total[r] = torch.logaddexp(row_total[r], scores.logsumexp(1))
+            if both and off_diagonal:
+                column_total[c] = torch.logaddexp(column_total[c], scores.logsumexp(0))
+    if tiles.shared:
+        row_total = row_total.log_().add_(tiles.bound)
+        if columns is not None:
+            column_total = column_total.log_().add_(tiles.bound)
+    return row_total, rows.new_empty(0) if columns is None else column_total
+
+
+@_tiled.register_fake
+def _(
+    rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None, both: bool
+) -> tuple[Tensor, Tensor]:
+    other = columns.shape[0] if both and columns is not None else 0
+    return rows.new_empty(rows.shape[0]), rows.new_empty(other)
+
+
+@torch.library.custom_op("rince::tiled_logsumexp_backward", mutates_args=())
+def _tiled_backward(
+    row_grad: Tensor,
+    column_grad: Tensor,
+    rows: Tensor,
+    columns: Tensor | None,
+    row_keys: Tensor | None,
+    column_keys: Tensor | None,
+    row_lse: Tensor,
+    column_lse: Tensor,
+    both: bool,
+    need_rows: bool,
+    need_columns: bool,
+) -> tuple[Tensor, Tensor]:
+    tiles = _Tiles(rows, columns, row_keys, column_keys)
+    d_rows = torch.zeros_like(rows) if need_rows else rows.new_empty(0)
+    if columns is None:
+        d_columns, column_grad, column_lse = d_rows, row_grad, row_lse
+    else:
+        d_columns = torch.zeros_like(columns) if need_columns else rows.new_empty(0)
+    # An anchor without negatives (-inf) has nothing to pull on.
+    row_lse, column_lse = (lse.masked_fill(torch.isneginf(lse), torch.inf) for lse in (row_lse, column_lse))
+    if tiles.shared:
+        row_grad, column_grad = row_grad * (tiles.bound - row_lse).exp(), column_grad * (tiles.bound - column_lse).exp()
+    for r, c, scores, off_diagonal in tiles:
+        sides = both and off_diagonal
+        weights = tiles.scratch(scores)
+        if tiles.shared:
+            if sides:
+                torch.add(row_grad[r, None], column_grad[c], out=weights)
+                weights.mul_(scores.sub_(tiles.bound).exp_())
+            else:
+                torch.mul(scores.sub_(tiles.bound).exp_(), row_grad[r, None], out=weights)
+        else:
+            torch.sub(scores, row_lse[r, None], out=weights).exp_().mul_(row_grad[r, None])
+            if sides:
+                weights.add_(scores.sub_(column_lse[c]).exp_().mul_(column_grad[c]))
+        if need_rows:
+            d_rows[r].addmm_(weights, tiles.columns[c])
+        if need_columns:
+            d_columns[c].addmm_(weights.T, rows[r])
+    return d_rows, rows.new_empty(0) if columns is None else d_columns
+
+
+@_tiled_backward.register_fake
+def _(
+    row_grad: Tensor, column_grad: Tensor, rows: Tensor, columns: Tensor | None, *others: Any
+) -> tuple[Tensor, Tensor]:
+    *_, need_rows, need_columns = others
+    d_columns = torch.empty_like(columns) if need_columns and columns is not None else rows.new_empty(0)
+    return torch.empty_like(rows) if need_rows else rows.new_empty(0), d_columns
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    rows, columns, row_keys, column_keys, ctx.both = inputs
+    ctx.save_for_backward(rows, columns, row_keys, column_keys, *output)
+
+
+def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor) -> tuple[Tensor | None, ...]:
+    need_rows, need_columns = ctx.needs_input_grad[:2]
+    alone = ctx.saved_tensors[1] is None
+    d_rows, d_columns = _tiled_backward(
+        row_grad, column_grad, *ctx.saved_tensors, ctx.both, need_rows, need_rows if alone else need_columns
+    )
+    return d_rows if need_rows else None, d_columns if need_columns and not alone else None, None, None, None
+
+
+_tiled.register_autograd(_backward, setup_context=_setup)

@@ -1,0 +1,125 @@
+"""The contrast of supervised contrastive learning: several positives an anchor."""
+
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+from torch.utils.checkpoint import checkpoint
+
+from rince.contrast.contrast import (
+    Contrast,
+    Objective,
+    Scores,
+    check_pair,
+    check_per_pair,
+    count_strangers,
+    over_temperature,
+)
+from rince.contrast.gather import gather
+from rince.contrast.kernel import DENSE, logsumexp
+
+
+class Supervised(Contrast):
+    """Views with the anchor's label are its positives; each is compared with everything but the anchor and itself.
+
+    Called as ``loss(a, b, labels=y)`` with two views, or ``loss(a, labels=y)`` with one. The loss of an anchor is the
+    mean over its positives of the objective: for InfoNCE that is SupCon with the sum outside the logarithm. Anchors
+    without a positive count for nothing. Anchors come in the order of the views. Views of the anchor's id stay out of
+    the denominator unless they are the positive in question.
+
+    The objective sees every pair of anchor and positive, so it is evaluated block by block and the blocks are computed
+    again in the backward pass: memory grows with the batch, not with its square.
+    """
+
+    def losses(
+        self,
+        objective: Objective,
+        a: Tensor,
+        b: Tensor | None,
+        temperature: float | Tensor,
+        labels: Tensor | None = None,
+        ids: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        batch = _Batch(a, b, temperature, labels, ids)
+
+        def mean_over_positives(anchors: Tensor, views: Tensor, rows: slice) -> Tensor:
+            positive, negatives, count, chosen = batch.pairs(anchors, views, rows)
+            loss = objective(positive, negatives, count).masked_fill(~chosen, 0)
+            return loss.sum(1) / chosen.sum(1).clamp_min(1)
+
+        blocks = batch.blocks()
+        if len(blocks) == 1:
+            loss = mean_over_positives(batch.anchors, batch.views, blocks[0])
+        else:
+            again = partial(checkpoint, mean_over_positives, batch.anchors, batch.views, use_reentrant=False)
+            loss = torch.cat([again(rows) for rows in blocks])
+        return loss, batch.has_positive()
+
+    def forward(
+        self,
+        a: Tensor,
+        b: Tensor | None,
+        temperature: float | Tensor,
+        labels: Tensor | None = None,
+        ids: Tensor | None = None,
+    ) -> Scores:
+        """The scores of every pair of anchor and positive, in the order of the anchors: as many as there are pairs."""
+        batch = _Batch(a, b, temperature, labels, ids)
+        parts = []
+        for rows in batch.blocks():
+            positive, negatives, count, chosen = batch.pairs(batch.anchors, batch.views, rows)
+            parts.append((positive[chosen], negatives[chosen], count[chosen]))
+        return Scores(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+
+class _Batch:
+    """Anchors of this process (rows), views of all processes (columns), and who shares label, id and place."""
+
+    def __init__(
+        self, a: Tensor, b: Tensor | None, temperature: float | Tensor, labels: Tensor | None, ids: Tensor | None
+    ):
+        if labels is None:
+            raise ValueError("Supervised needs labels: call loss(z1, z2, labels=y)")
+        own = [a, check_pair(a, a if b is None else b)][: 1 if b is None else 2]
+        n, views = a.shape[0], len(own)
+        own = [over_temperature(z, temperature) for z in own]
+        self.anchors = torch.cat(own)
+        given = [check_per_pair("labels", labels, a), check_per_pair("ids", ids, a)]
+        everything, (labels, *shared), start = gather(own, [values for values in given if values is not None])
+        self.views = torch.cat(everything)
+        here = slice(start, start + n)
+        self.labels, self.own_labels = labels.repeat(views), labels[here].repeat(views)
+        self.place = torch.arange(len(self.views), device=a.device)
+        self.own_place = self.place.view(views, -1)[:, here].flatten()
+        self.ids = shared[0].repeat(views) if shared else self.place
+        self.own_ids = shared[0][here].repeat(views) if shared else self.own_place
+
+    def blocks(self) -> list[slice]:
+        height = max(1, 4 * DENSE // max(1, len(self.views)))
+        n = len(self.anchors)
+        return [slice(i, min(i + height, n)) for i in range(0, max(n, 1), height)]
+
+    def has_positive(self) -> Tensor:
+        """Which anchors have another view of their label."""
+        return count_strangers(self.own_labels, self.labels) < len(self.labels) - 1
+
+    def pairs(self, anchors: Tensor, views: Tensor, rows: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Anchors of a block against views: score, log-sum-exp and number of the others, and is it a positive?"""
+        scores = anchors[rows] @ views.T
+        chosen = (self.own_labels[rows, None] == self.labels) & (self.own_place[rows, None] != self.place)
+        other = self.own_ids[rows, None] != self.ids
+        others = scores.masked_fill(~other, -torch.inf)
+
+        # log(total - exp(score)) loses everything where the score is most of the total. That can only be the highest
+        # one, so its rest is summed directly; for all others the rest is at least half of the total.
+        top = others.detach().argmax(1, keepdim=True)
+        highest = others.gather(1, top)
+        nothing = torch.isneginf(highest.detach())
+        highest = highest.masked_fill(nothing, 0)
+        rest_of_top = logsumexp(others.scatter(1, top, -torch.inf), 1)[:, None]
+        everything = highest + softplus(rest_of_top - highest)
+        share = (others - everything).scatter(1, top, -torch.inf)
+        negatives = (everything + torch.log1p(-share.exp())).scatter(1, top, rest_of_top)
+        negatives = negatives.masked_fill(nothing, -torch.inf)
+        return scores, negatives, other.sum(1, keepdim=True) - other.to(torch.int64), chosen

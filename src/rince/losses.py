@@ -1,0 +1,239 @@
+"""The losses: a contrast, an objective, and how the losses of the anchors become one number."""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from rince import objectives
+from rince.contrast import Contrast, TwoView
+from rince.contrast.gather import processes, total
+
+Reduction = Literal["mean", "sum", "none"]
+Scale = Literal["paper", "unit"]
+
+LARGE = 1e4
+"""Gradients of the paper's form grow like exp(q / temperature); above this they are worth a word."""
+
+
+class ContrastiveLoss(nn.Module):
+    """Any objective on any contrast.
+
+    Args:
+        objective: a function of ``(positive, negatives)``, elementwise; see ``rince.objectives``.
+        temperature: what cosines are divided by: a positive number, or a parameter to learn it.
+        contrast: who is whose positive and negative; ``TwoView()`` if nothing is said.
+        reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss an anchor.
+
+    Call it with two matrices of embeddings, one pair a row, of any scale: ``loss(z1, z2)``. Optional, one value a pair:
+    ``labels`` (integers, for ``Supervised``), ``ids`` (integers; pairs of equal id are no negatives of each other) and
+    ``weights`` (the mean is then a weighted one).
+
+    On several processes every process gives its own pairs, as many as it has, and candidates come from all of them. The
+    average of the returned losses over the processes, and so the gradient that DistributedDataParallel forms, is what
+    one process would get for the joined batch; ``"none"`` gives the anchors of this process.
+    """
+
+    def __init__(
+        self,
+        objective: Callable[[Tensor, Tensor], Tensor],
+        temperature: float | Tensor = 0.5,
+        contrast: Contrast | None = None,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__()
+        if not callable(objective):
+            raise TypeError(f"objective must be a function of (positive, negatives), got {type(objective).__name__}")
+        if contrast is not None and not isinstance(contrast, Contrast):
+            raise TypeError(f"contrast must be a rince contrast such as rince.TwoView(), got {type(contrast).__name__}")
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+        self._objective = objective
+        self.temperature = _check_temperature(temperature)
+        self.contrast = TwoView() if contrast is None else contrast
+        self.reduction = reduction
+
+    def objective(self, positive: Tensor, negatives: Tensor, number: Tensor) -> Tensor:
+        """The loss of anchors from their scores and the number of their negatives."""
+        return self._objective(positive, negatives)
+
+    def forward(
+        self,
+        a: Tensor,
+        b: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        ids: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        weights = _check_weights(weights, a)
+        with _full_precision(a):
+            loss, counts = self.contrast.losses(self.objective, a, b, self.temperature, labels, ids)
+            if weights is not None:
+                weights = weights.to(loss.dtype).repeat(loss.shape[0] // a.shape[0])
+            if counts is not None:
+                weights = counts.to(loss.dtype) if weights is None else weights * counts
+            return self._reduce(loss, weights)
+
+    def _reduce(self, loss: Tensor, weights: Tensor | None) -> Tensor:
+        if weights is not None:
+            loss = loss * weights
+        if self.reduction == "none":
+            return loss
+        # The factor makes up for the average over processes that follows.
+        if self.reduction == "sum":
+            return loss.sum() * processes()
+        anchors = total(loss.new_tensor(loss.shape[0]) if weights is None else weights.sum())
+        return loss.sum() * (processes() / torch.where(anchors == 0, 1, anchors))
+
+    def scores(
+        self,
+        a: Tensor,
+        b: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        ids: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The two halves of the loss for every anchor: the positive score, and the log-sum-exp of the negative ones.
+
+        Both are over the temperature. (``Supervised``: for every pair of anchor and positive.)
+        """
+        with _full_precision(a):
+            scores = self.contrast(a, b, self.temperature, labels, ids)
+        return scores.positive, scores.negatives
+
+    def extra_repr(self) -> str:
+        return f"temperature={float(self.temperature):g}, reduction={self.reduction!r}"
+
+
+class InfoNCE(ContrastiveLoss):
+    """-log(pos / (pos + neg)): the usual contrastive loss, best where pairs can be trusted."""
+
+    def __init__(
+        self, temperature: float | Tensor = 0.5, contrast: Contrast | None = None, reduction: Reduction = "mean"
+    ):
+        super().__init__(objectives.info_nce, temperature, contrast, reduction)
+
+
+@dataclass(frozen=True)
+class DensityRatio:
+    """lam = r / (r + K) for an anchor with K negatives.
+
+    A fixed lam changes its meaning with the batch. This does not: at q = 1 a pair attracts only if it is ``r`` times
+    likelier than chance.
+    """
+
+    r: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.r > 0 or math.isinf(self.r):
+            raise ValueError(f"the density ratio r must be a positive number, got {self.r}")
+
+    def __call__(self, number: Tensor) -> Tensor:
+        return self.r / (self.r + number)
+
+
+class RINCE(ContrastiveLoss):
+    """-pos^q / q + (lam (pos + neg))^q / q: a drop-in for InfoNCE that survives wrong pairs.
+
+    Args:
+        q: from 0 (InfoNCE: hard pairs pull most) to 1 (symmetric: pairs that look wrong hardly pull). It can be set
+            between steps, ``loss.q = 0.3``; see ``rince.schedules``.
+        lam: the weight of the negatives in (0, 1]; or ``DensityRatio(r)``, or ``"balanced"`` for ``DensityRatio(1)``,
+            which follow the number of negatives.
+        temperature: what cosines are divided by: a positive number, or a parameter to learn it.
+        contrast: who is whose positive and negative; ``TwoView()`` if nothing is said.
+        scale: ``"paper"``, or ``"unit"`` for the same times exp(-q / temperature), which keeps gradients of the size of
+            InfoNCE's: a learning rate carries over, and no temperature is too low.
+        reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss an anchor.
+    """
+
+    def __init__(
+        self,
+        q: float = 0.5,
+        lam: float | DensityRatio | Literal["balanced"] = 0.01,
+        temperature: float | Tensor = 0.5,
+        contrast: Contrast | None = None,
+        scale: Scale = "paper",
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(objectives.rince, temperature, contrast, reduction)
+        if scale not in ("paper", "unit"):
+            raise ValueError(f"scale must be 'paper' or 'unit', got {scale!r}")
+        self.scale = scale
+        self.lam = _check_lam(lam)
+        self._warned = False
+        self.q = q
+
+    @property
+    def q(self) -> float:
+        return self._q
+
+    @q.setter
+    def q(self, value: float) -> None:
+        if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+            raise ValueError(f"q must lie in [0, 1], got {value!r}")
+        self._q = float(value)
+        self._warn_if_large()
+
+    def objective(self, positive: Tensor, negatives: Tensor, number: Tensor) -> Tensor:
+        lam = self.lam(number) if isinstance(self.lam, DensityRatio) else self.lam
+        if self.scale == "unit":  # a shift of both scores by c is a factor exp(-q c), and keeps everything in range
+            highest = 1 / self.temperature
+            positive, negatives = positive - highest, negatives - highest
+        return objectives.rince(positive, negatives, self._q, lam)
+
+    def _warn_if_large(self) -> None:
+        temperature = float(self.temperature)
+        if self.scale == "unit" or self._warned or self._q / temperature <= math.log(LARGE):
+            return
+        self._warned = True
+        warnings.warn(
+            f"RINCE with q={self._q:g} and temperature={temperature:g} has gradients of the size exp(q/temperature) = "
+            f"1e{self._q / temperature / math.log(10):.0f}: use scale='unit', a smaller q or a higher temperature",
+            stacklevel=4,
+        )
+
+    def extra_repr(self) -> str:
+        return f"q={self._q:g}, lam={self.lam}, scale={self.scale!r}, {super().extra_repr()}"
+
+
+def _check_temperature(temperature: float | Tensor) -> float | Tensor:
+    if isinstance(temperature, Tensor):
+        if temperature.numel() != 1:
+            raise ValueError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
+    elif not isinstance(temperature, (int, float)):
+        raise TypeError(f"temperature must be a positive number or a parameter, got {type(temperature).__name__}")
+    if not 0 < float(temperature) < math.inf:
+        raise ValueError(f"temperature must be positive, got {float(temperature)}")
+    return temperature
+
+
+def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
+    if lam == "balanced":
+        return DensityRatio(1)
+    if isinstance(lam, DensityRatio):
+        return lam
+    if isinstance(lam, str) or not 0 < lam <= 1:
+        raise ValueError(f"lam must lie in (0, 1], or be rince.DensityRatio(r) or 'balanced', got {lam!r}")
+    return float(lam)
+
+
+def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
+    if weights is None:
+        return None
+    if not isinstance(weights, Tensor):
+        raise TypeError(f"weights must be a tensor, got {type(weights).__name__}")
+    if weights.shape != a.shape[:1]:
+        raise ValueError(f"weights must have one value a pair: expected ({a.shape[0]},), got {tuple(weights.shape)}")
+    return weights
+
+
+def _full_precision(a: Tensor) -> torch.autocast:
+    """Scores need float32: at temperature 0.05 a bfloat16 cosine is off by a factor of 1.1 after the exponential."""
+    device = a.device.type if isinstance(a, Tensor) else "cpu"
+    return torch.autocast(device, enabled=False)
