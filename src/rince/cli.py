@@ -12,6 +12,9 @@ from collections.abc import Sequence
 
 COMMANDS = {  # name: (module, one line for the help)
     "demo": ("rince.demo", "InfoNCE against RINCE on digits with wrong pairs, in under two minutes"),
+    "train": ("rince.train.command", "train an encoder from a configuration, or go on where it stopped"),
+    "evaluate": ("rince.evaluate.command", "linear probe, nearest neighbours and retrieval of a finished run"),
+    "export": ("rince.export", "write the encoder of a run, as safetensors or for torchvision"),
 }
 
 # What a user can cause. Anything else is a mistake of ours and keeps its traceback.

@@ -1,1 +1,1 @@
-"""Data sets, one file each."""
+"""One file a data set."""

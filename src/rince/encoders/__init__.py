@@ -1,1 +1,1 @@
-"""Networks, from raw input to features."""
+"""Networks from inputs to features, as plain modules."""

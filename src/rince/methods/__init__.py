@@ -1,1 +1,1 @@
-"""Contrastive methods as Lightning modules."""
+"""Training methods: LightningModules that put views, encoder and loss together."""

@@ -1,1 +1,1 @@
-"""Two views of an image, clip, sound or graph, on whole batches."""
+"""Views of images, clips, sounds and graphs, over whole batches."""

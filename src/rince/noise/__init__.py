@@ -1,0 +1,1 @@
+"""Noise under control: seeded, and it says which items it hit."""
