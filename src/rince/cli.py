@@ -14,6 +14,7 @@ COMMANDS = {  # name: (module, one line for the help)
     "demo": ("rince.demo", "InfoNCE against RINCE on digits with wrong pairs, in under two minutes"),
     "train": ("rince.train.command", "train an encoder from a configuration, or go on where it stopped"),
     "evaluate": ("rince.evaluate.command", "linear probe, nearest neighbours and retrieval of a finished run"),
+    "reproduce": ("rince.reproduce.command", "the paper's experiments, one command each; alone it lists them"),
     "export": ("rince.export", "write the encoder of a run, as safetensors or for torchvision"),
 }
 

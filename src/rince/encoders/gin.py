@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from rince.encoders.neighbours import Neighbours, sum_over_graphs
+
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
@@ -22,10 +24,9 @@ class GINLayer(nn.Module):
         self.second = nn.Linear(width, width)
         self.norm = nn.BatchNorm1d(width)
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        source, target = edge_index
+    def forward(self, x: Tensor, neighbours: Neighbours) -> Tensor:
         mapped = nn.functional.linear(x, self.first.weight)
-        summed = mapped.index_add(0, target, mapped.index_select(0, source)) + self.first.bias
+        summed = neighbours.sum(mapped) + mapped + self.first.bias
         return self.norm(self.second(summed.relu()).relu())
 
 
@@ -39,30 +40,31 @@ class GIN(nn.Module):
                 raise ValueError(f"{name} must be at least 1, got {value}")
         self.layers = nn.ModuleList(GINLayer(in_features if i == 0 else width, width) for i in range(layers))
         self.in_features = in_features
-        self.out_features = layers * width
+        self.features = layers * width  # how many, for the head that follows
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
                 nn.init.zeros_(module.bias)
 
     def forward(self, batch: "Batch") -> Tensor:
-        x, graphs, pooled = batch.x, len(batch.ptr) - 1, []
+        x, pooled = batch.x, []
         if x.shape[1] != self.in_features:
             raise ValueError(f"this GIN takes {self.in_features} features a node, the graphs have {x.shape[1]}")
+        neighbours = Neighbours(batch.edge_index, len(x))
         for layer in self.layers:
-            x = layer(x, batch.edge_index)
-            pooled.append(x.new_zeros(graphs, x.shape[1]).index_add(0, batch.batch, x))
+            x = layer(x, neighbours)
+            pooled.append(sum_over_graphs(x, batch.batch, batch.ptr))
         return torch.cat(pooled, 1)
 
 
 class Pooled(nn.Module):
     """Any PyG network that maps ``(x, edge_index)`` to node features, summed or averaged over each graph."""
 
-    def __init__(self, network: nn.Module, out_features: int, mean: bool = False) -> None:
+    def __init__(self, network: nn.Module, features: int, mean: bool = False) -> None:
         super().__init__()
-        self.network, self.out_features, self.mean = network, out_features, mean
+        self.network, self.features, self.mean = network, features, mean
 
     def forward(self, batch: "Batch") -> Tensor:
         nodes = self.network(batch.x, batch.edge_index)
-        graphs = nodes.new_zeros(len(batch.ptr) - 1, nodes.shape[1]).index_add(0, batch.batch, nodes)
+        graphs = sum_over_graphs(nodes, batch.batch, batch.ptr)
         return graphs / batch.ptr.diff().clamp(min=1)[:, None] if self.mean else graphs

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rince.views.graph_sampling import counts, distinct, pick, uniform
 from rince.views.graph_walk import walk
@@ -237,17 +237,18 @@ class Choice:
         return apply(batch, self.edit(batch, chosen, generator))
 
 
-class GraphViews:
+class GraphViews(nn.Module):
     """Two views of a batch of graphs; with ``one_view=True`` (as published) the first is the batch itself."""
 
     def __init__(self, view: View | None = None, one_view: bool = True) -> None:
+        super().__init__()
         self.view = graphcl_view() if view is None else view
         self.one_view = one_view
 
-    def __repr__(self) -> str:
-        return f"GraphViews({self.view}, one_view={self.one_view})"
+    def extra_repr(self) -> str:
+        return f"{self.view}, one_view={self.one_view}"
 
-    def __call__(self, batch: "Batch", generator: torch.Generator | None = None) -> "tuple[Batch, Batch]":
+    def forward(self, batch: "Batch", generator: torch.Generator | None = None) -> "tuple[Batch, Batch]":
         first = batch if self.one_view else self.view(batch, generator)
         return first, self.view(batch, generator)
 

@@ -15,7 +15,7 @@ def uniform(shape: int | tuple[int, ...], generator: torch.Generator | None, dev
 
 def counts(size: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
     """``rate * size`` rounded up or down at random, so that its mean is exact for small groups too."""
-    return (size * rate + uniform(len(size), generator, size.device)).floor().long().clamp_(max=size)
+    return (size.double() * rate + uniform(len(size), generator, size.device)).floor().long().clamp_(max=size)
 
 
 def rank(group: Tensor, key: Tensor, groups: int) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """Random walks on all graphs of a batch at the same time."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,12 +20,14 @@ def walk(
     The walkers of a graph (one per 32 nodes) start together at a random node and step to random neighbours. When 32 steps
     have brought nothing new they start again, each from an unvisited node.
     """
-    size, device = ptr.diff(), batch.device
+    device = batch.device
+    edge_index, batch, ptr, target = (tensor.cpu() for tensor in (edge_index, batch, ptr, target))  # see _steps
+    size = ptr.diff()
     first_edge, degree, neighbour = _adjacency(edge_index, len(batch))
     walked = target > 0
     mine = spans(ptr[:-1][walked], size[walked])
-    start = ptr[:-1] + (uniform(len(size), generator, device) * size).long()
-    visit = torch.full((len(batch),), NEVER, device=device)  # when a node was first visited
+    start = ptr[:-1] + (uniform(len(size), generator, batch.device) * size).long()
+    visit = torch.full((len(batch),), NEVER)  # when a node was first visited
     visit[start[walked]] = 0
     # Only walkers whose graph is unfinished are kept: `graph` and `position` shrink.
     graph = torch.repeat_interleave(torch.where(walked, (size + NODES_PER_WALKER - 1) // NODES_PER_WALKER, 0))
@@ -35,11 +38,9 @@ def walk(
 
     before, clock = seen(), 1
     while len(graph):
-        trace = []
-        for draw in uniform((STEPS, len(graph)), generator, device):
-            position = neighbour[first_edge[position] + (draw * degree[position]).long()]
-            trace.append(position)
-        clock = _stamp(visit, torch.cat(trace), clock)
+        trace = _steps(position, uniform((STEPS, len(graph)), generator, batch.device), first_edge, degree, neighbour)
+        position = trace[-1]
+        clock = _stamp(visit, trace.flatten(), clock)
         now = seen()
         on = (now < target)[graph]
         graph, position = graph[on], position[on]
@@ -49,7 +50,7 @@ def walk(
             clock = _stamp(visit, position[stuck], clock)
             now = seen()
         before = now
-    return _earliest(visit, batch, mine, target, clock)
+    return _earliest(visit, batch, mine, target, clock).to(device)
 
 
 def _adjacency(edge_index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -63,6 +64,19 @@ def _adjacency(edge_index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     if (row.diff() < 0).any():
         col = col[row.argsort()]
     return degree.cumsum(0) - degree, degree, col
+
+
+def _steps(position: Tensor, draws: Tensor, first_edge: Tensor, degree: Tensor, neighbour: Tensor) -> Tensor:
+    """[steps, walkers]: where the walkers are after each step.
+
+    In numpy, and so on the CPU: a step is five tiny operations, and the price of each is that of calling it.
+    """
+    first, number, end = first_edge.numpy(), degree.numpy(), neighbour.numpy()
+    here, trace = position.numpy(), np.empty(draws.shape, dtype=np.int64)
+    for step, draw in enumerate(draws.numpy()):
+        here = end[first[here] + (draw * number[here]).astype(np.int64)]
+        trace[step] = here
+    return torch.from_numpy(trace)
 
 
 def _stamp(visit: Tensor, nodes: Tensor, clock: int) -> int:
