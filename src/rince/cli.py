@@ -15,7 +15,7 @@ COMMANDS = {  # name: (module, one line for the help)
     "train": ("rince.train.command", "train an encoder from a configuration, or go on where it stopped"),
     "evaluate": ("rince.evaluate.command", "linear probe, nearest neighbours and retrieval of a finished run"),
     "reproduce": ("rince.reproduce.command", "the paper's experiments, one command each; alone it lists them"),
-    "export": ("rince.export", "write the encoder of a run, as safetensors or for torchvision"),
+    "export": ("rince.export", "write the encoder of a run to a file of its own, as safetensors"),
 }
 
 # What a user can cause. Anything else is a mistake of ours and keeps its traceback.

@@ -43,7 +43,9 @@ def run_grid(
         done[i] = {"settings": dict(runs[i]), "seconds": seconds, **result}
         write_text(paths[i], json.dumps(done[i], indent=1) + "\n")
         left = _time_left(runs, done, kinds, workers, time.monotonic() - started)
-        say(f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}] {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}")
+        say(
+            f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}] {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}"
+        )
     return [done[i] for i in range(len(runs))]
 
 
@@ -73,7 +75,9 @@ def _headline(result: Result) -> str:
     return str(result.get("headline", "done"))
 
 
-def _time_left(runs: Sequence[Run], done: Mapping[int, Result], kinds: Sequence[str], workers: int, passed: float) -> str:
+def _time_left(
+    runs: Sequence[Run], done: Mapping[int, Result], kinds: Sequence[str], workers: int, passed: float
+) -> str:
     """Runs on one data set take about as long as each other; of a data set not seen yet the mean is all there is."""
     left = [i for i in range(len(runs)) if i not in done]
     if not left:

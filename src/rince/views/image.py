@@ -107,13 +107,17 @@ class Recipe(nn.Module):
 
     def check(self, channels: int) -> None:
         if channels != len(self.mean):
-            raise ValueError(f"these views normalise {len(self.mean)} channels, the images have {channels}: set mean and std")
+            raise ValueError(
+                f"these views normalise {len(self.mean)} channels, the images have {channels}: set mean and std"
+            )
 
     def _numbers(self, draw: Draws, n: int, height: int, width: int, cropped: bool) -> dict[str, Tensor]:
         """All that is random in a view. Drawn whether it is used or not, so that options do not disturb one another."""
         crop = (1.0, 1.0) if cropped or self.crop is None else self.crop
         ratio = (width / height,) * 2 if cropped or self.crop is None else self.ratio
-        numbers = dict(zip(("top", "left", "height", "width"), op.random_boxes(draw, height, width, crop, ratio), strict=True))
+        numbers = dict(
+            zip(("top", "left", "height", "width"), op.random_boxes(draw, height, width, crop, ratio), strict=True)
+        )
         numbers["flip"] = draw.chance(self.flip)
         applied = draw.chance(self.jitter_chance)[:, None]
         strength = torch.tensor(self.jitter)
