@@ -60,6 +60,7 @@ class Method(LightningModule):
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
         self.watched: tuple[Tensor, Tensor | None] | None = None
         self._similarity: list[Tensor] = []
+        self._was_flat = False
 
     def batch_loss(self, batch: Any) -> Tensor:
         raise NotImplementedError
@@ -116,11 +117,13 @@ class Method(LightningModule):
 
     def on_train_epoch_end(self) -> None:
         gap, self._similarity = self._similarity, []
-        if gap and float(torch.stack(gap).mean()) <= 1e-4:
+        flat = bool(gap) and float(torch.stack(gap).mean()) <= 1e-4
+        if flat and self._was_flat:  # one such epoch can be a start; two are a habit
             warnings.warn(
                 f"epoch {self.current_epoch}: positive pairs are no more alike than strangers; the embeddings have "
                 "collapsed. Lower lam ('balanced' is safe) or the learning rate."
             )
+        self._was_flat = flat
 
     def configure_optimizers(self) -> Any:
         optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])

@@ -14,7 +14,7 @@ LOSSES = [
     ("infonce", 0.2),
     ("infonce", 0.1),
 ]
-EPOCHS = 40
+EPOCHS = 30
 
 
 def main(arguments: list[str]) -> int:
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
             runs += [{"loss": loss, "temperature": t, "rate": found.rate, **common} for loss, t in LOSSES]
             runs.append({"loss": "infonce", "temperature": 0.5, "rate": 0.0, **common})
     work = functools.partial(one_run, root=found.root, out=found.out)
-    title = f"CIFAR-10, {100 * found.rate:g} % of five classes mislabelled, 10,000 images, {found.seeds} seeds"
+    title = f"CIFAR-10, {100 * found.rate:g} % of five classes mislabelled, 5,000 images, {found.seeds} seeds"
     print(carry_out(runs, work, name, label, found, title))
     return 0
 
@@ -58,7 +58,7 @@ def settings(run: Run, root: str, cache: str) -> dict[str, Any]:
         "views": part("rince.data.stem_images.MirrorViews"),
         "optimiser": part("torch.optim.AdamW", lr=0.002),
         "data": part(
-            "rince.data.stem_images.StemFeatures", source=source, cache=cache, train=10000, batch_size=256, noise=noise
+            "rince.data.stem_images.StemFeatures", source=source, cache=cache, train=5000, batch_size=256, noise=noise
         ),
         "probe": False,
         "checkpoint_every": 500,
