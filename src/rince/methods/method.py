@@ -112,7 +112,7 @@ class Method(LightningModule):
         with torch.no_grad():
             a, b = nn.functional.normalize(a.float(), dim=1), nn.functional.normalize(b.float(), dim=1)
             positive, negative = (a * b).sum(1).mean(), (a * b.roll(1, 0)).sum(1).mean()
-        self.log_dict({"positive": positive, "negative": negative})
+        self.log_dict({"positive": positive, "negative": negative}, sync_dist=True)
         self._similarity.append(positive - negative)
 
     def on_train_epoch_end(self) -> None:

@@ -12,9 +12,8 @@ LOSSES = [
     ("rince-0.5", 0.5),
     ("rince-1.0", 0.5),
     ("infonce", 0.2),
-    ("infonce", 0.1),
 ]
-EPOCHS = 30
+EPOCHS = 25
 
 
 def main(arguments: list[str]) -> int:
@@ -52,8 +51,8 @@ def settings(run: Run, root: str, cache: str) -> dict[str, Any]:
     noise = part("rince.noise.labels.LabelFlips", rate=run["rate"])
     return {
         "seed": run["seed"],
-        "method": part("rince.methods.supcon.SupCon", positives=run["positives"], hidden=0, width=128),
-        "encoder": part("rince.encoders.patch_stem.MLP", widths=[512, 512], dropout=0.3, relu_last=True),
+        "method": part("rince.methods.supcon.SupCon", positives=run["positives"], hidden=0, width=64),
+        "encoder": part("rince.encoders.patch_stem.MLP", widths=[512, 256], dropout=0.3, relu_last=True),
         "loss": loss_of(run),
         "views": part("rince.data.stem_images.MirrorViews"),
         "optimiser": part("torch.optim.AdamW", lr=0.002),
