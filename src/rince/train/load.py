@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rince.train.folder import RunFolder
-from rince.train.parser import train_parser
+from rince.train.parser import instantiate, train_parser
 
 
 def load_run(path: str | os.PathLike[str], trained: bool = True) -> tuple[Any, Any, Any]:
@@ -20,7 +20,7 @@ def load_run(path: str | os.PathLike[str], trained: bool = True) -> tuple[Any, A
     parser = train_parser()
     config = parser.parse_path(folder.config)
     seed_everything(config.seed, verbose=False)
-    parts = parser.instantiate(config)
+    parts = instantiate(parser, config)
     method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
     parts.data.seed, parts.data.pairing = config.seed, method.pairing
     if trained:

@@ -1,0 +1,112 @@
+"""Kill training at random moments, resume it, and compare the final weights with those of a run that was left alone.
+
+    python benchmarks/kill_resume.py [--times 10] [--methods simclr moco] [--epochs 4]
+
+Every time, `rince train` is started in a process of its own, killed with SIGKILL after a random time (while reading, training
+or writing), started again and killed again until it has been killed three times, and then left to finish. Its encoder, its
+whole last checkpoint and its metrics must equal those of the undisturbed run, bit for bit. The processes are forked from
+one that has imported everything, so that the time goes into training.
+"""
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch
+import torch
+
+import rince.data.digit_images
+import rince.evaluate.online
+import rince.export
+import rince.methods.moco
+import rince.methods.simclr
+import rince.views.image  # noqa: F401
+from rince.train.command import main as main_of_train
+
+OPTIONS = {
+    "simclr": ["--method", "rince.methods.simclr.SimCLR", "--method.hidden", "64"],
+    "moco": ["--method", "rince.methods.moco.MoCo", "--method.queue", "300", "--method.momentum", "0.9"],
+}
+COMMON = [
+    "--encoder.channels", "1", "--encoder.width", "16",
+    "--method.q_schedule", "linear", "--method.warmup_epochs", "1", "--method.width", "32", "--loss.q", "0.4",
+    "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
+    "--data.batch_size", "64", "--checkpoint_every", "5", "--trainer.log_every_n_steps", "5", "--trainer.accelerator", "cpu",
+    "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
+]  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--methods", nargs="+", default=["simclr", "moco"], choices=list(OPTIONS))
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=3, help="kills of each run before it may finish")
+    found = parser.parse_args()
+    random.seed(time.time())
+    bad = 0
+    with tempfile.TemporaryDirectory() as out:
+        for method in found.methods:
+            options = [*OPTIONS[method], *COMMON, "--trainer.max_epochs", str(found.epochs), "--out", out]
+            started = time.monotonic()
+            train(options, f"{method}-whole").join()
+            seconds = time.monotonic() - started
+            for i in range(found.times):
+                name = f"{method}-{i}"
+                moments = [disturb(options, name, seconds) for _ in range(found.kills)]
+                train(options, name).join()
+                verdict = compare(Path(out) / f"{method}-whole", Path(out) / name)
+                bad += verdict != "equal"
+                print(f"{method} {i + 1}/{found.times}: killed {', '.join(moments)}: {verdict}", flush=True)
+    print("all equal, bit for bit" if not bad else f"{bad} runs differ")
+    return 1 if bad else 0
+
+
+def train(options: list[str], name: str) -> Any:
+    process = get_context("fork").Process(target=_train, args=([*options, "--name", name],))
+    process.start()
+    return process
+
+
+def _train(arguments: list[str]) -> None:
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+        torch.set_num_threads(1)
+        sys.exit(main_of_train(arguments))
+
+
+def disturb(options: list[str], name: str, seconds: float) -> str:
+    """Start, wait a random part of the time that a whole run takes, kill; says at which step the run was then."""
+    process = train(options, name)
+    time.sleep(random.uniform(0.02, 1.0) * seconds)
+    if not process.is_alive():
+        return "after the end"
+    process.kill()
+    process.join()
+    metrics = Path(options[options.index("--out") + 1]) / name / "metrics.csv"
+    last = metrics.read_text().splitlines()[-1].split(",")[0] if metrics.exists() else "step"
+    return "before step 5" if last == "step" else f"after step {last}"
+
+
+def compare(whole: Path, other: Path) -> str:
+    if not (other / "result.json").exists():
+        return "did not finish"
+    a, b = (torch.load(path / "last.ckpt", weights_only=True)["state_dict"] for path in (whole, other))
+    wrong = {name: float((a[name] - b[name]).abs().max()) for name in a if not torch.equal(a[name], b[name])}
+    if wrong:
+        worst = max(wrong, key=lambda name: wrong[name])
+        return f"{len(wrong)} of {len(a)} tensors differ, {worst} by {wrong[worst]:.1e}"
+    if (whole / "encoder.safetensors").read_bytes() != (other / "encoder.safetensors").read_bytes():
+        return "the encoder files differ"
+    return "equal" if (whole / "metrics.csv").read_text() == (other / "metrics.csv").read_text() else "the metrics differ"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
