@@ -43,7 +43,7 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
         encoder.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(
-            f"{path} holds {name} with {len(weights)} tensors, which do not fit {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
+            f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
         ) from error
     encoder.about = about  # type: ignore[assignment]
     return encoder.eval()

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from rince.evaluate.linear import fit_adam, fit_linear, logistic_regression
 from sklearn.datasets import load_digits, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+
+from rince.evaluate.linear import fit_adam, fit_linear, logistic_regression
 
 
 @pytest.mark.parametrize("decay", [1e-1, 1e-3])

@@ -2,12 +2,16 @@ import math
 
 import pytest
 import torch
+
 from rince.evaluate.knn import knn_accuracy, knn_predict
 from rince.evaluate.retrieval import recall_at
 
 
 def plain_knn(train, labels, x, k, t):
-    cosines = sorted(((float(torch.cosine_similarity(x, z, dim=0)), int(y)) for z, y in zip(train, labels, strict=True)), reverse=True)
+    cosines = sorted(
+        ((float(torch.cosine_similarity(x, z, dim=0)), int(y)) for z, y in zip(train, labels, strict=True)),
+        reverse=True,
+    )
     votes = {}
     for cosine, label in cosines[:k]:
         votes[label] = votes.get(label, 0) + math.exp(cosine / t)

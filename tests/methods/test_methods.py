@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
+
 from rince import RINCE, CrossView, InfoNCE, Queue, Supervised, TwoView
 from rince.data.images import Images
 from rince.encoders.convnet import ConvNet

@@ -13,7 +13,6 @@ from rince.noise.labels import LabelFlips
 from rince.progress import track
 from rince.seeds import Draws
 
-
 STEM_IMAGES = 10_000  # images that the stem is fitted to and cached for, whatever part of them is learnt from
 
 
@@ -47,7 +46,9 @@ class StemFeatures(Images):
         parts = ("train", "validation", "test")
         with np.load(self._cached(), allow_pickle=False) as file:
             if len(file["train"]) < self.train_images:
-                raise ValueError(f"{self.cache} holds {len(file['train'])} images, not {self.train_images}: give another cache")
+                raise ValueError(
+                    f"{self.cache} holds {len(file['train'])} images, not {self.train_images}: give another cache"
+                )
             found = {part: (torch.from_numpy(file[part]), torch.from_numpy(file[f"{part}_labels"])) for part in parts}
         images, labels = found["train"]
         return found | {"train": (images[: self.train_images], labels[: self.train_images])}
@@ -57,7 +58,9 @@ class StemFeatures(Images):
             images, labels = self.source.split("train")
             test, test_labels = self.source.split("test")
             if max(STEM_IMAGES, self.train_images) + 5000 > len(images):
-                raise ValueError(f"train must leave 5,000 of the {len(images)} images for validation, got {self.train_images}")
+                raise ValueError(
+                    f"train must leave 5,000 of the {len(images)} images for validation, got {self.train_images}"
+                )
             n = max(STEM_IMAGES, self.train_images)
             stem = PatchStem(channels=images.shape[1]).fit(images[:n])
             arrays = {}

@@ -8,7 +8,7 @@ LAYERS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
 class ResNet(nn.Module):
-    """ResNet-18, -34 or -50 without its classifier: images (n, channels, height, width) to features (n, 512 or 2048)."""
+    """ResNet-18, -34 or -50 without its classifier: images (n, channels, height, width) to (n, 512 or 2048)."""
 
     def __init__(
         self,

@@ -18,8 +18,8 @@ OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 class Method(LightningModule):
     """A training method. A subclass says how a batch becomes a loss (``batch_loss``) and features (``embed``).
 
-    The first four arguments are the same for all methods, so that a configuration names them once: what encodes, what is
-    minimised, how views are made, and who takes the steps.
+    The first four arguments are the same for all methods, so that a configuration names them once: what encodes, what
+    is minimised, how views are made, and who takes the steps.
 
     Whatever is random in a step depends on the seed and the number of the step alone: ``self.draw(items)`` gives such
     numbers, and torch's global generator is seeded at the start of every step.
@@ -95,7 +95,8 @@ class Method(LightningModule):
         loss = self.batch_loss(batch)
         if not torch.isfinite(loss):
             raise ValueError(
-                f"the loss became {float(loss.detach())} at step {self.batches_seen()}: lower the learning rate, or raise the temperature"
+                f"the loss became {float(loss.detach())} at step {self.batches_seen()}: "
+                "lower the learning rate, or raise the temperature"
             )
         self.log("loss", loss.detach(), prog_bar=True, on_step=True, on_epoch=False, sync_dist=True)
         if self.q_of is not None:
@@ -152,7 +153,7 @@ def width_of(encoder: nn.Module) -> int:
     features = getattr(encoder, "features", None)
     if not isinstance(features, int):
         raise ValueError(
-            f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features' to a whole number"
+            f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features'"
         )
     return features
 

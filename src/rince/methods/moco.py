@@ -15,7 +15,7 @@ from rince.views.batch import ImageBatch
 
 
 class MoCo(Method):
-    """The first view asks, the second answers through the slow encoder; negatives are the newest keys of earlier batches.
+    """The first view asks, the second answers through the slow encoder; negatives are the newest earlier keys.
 
     ``hidden=0`` is v1's head of a single layer, a hidden layer is v2's. For v2 also take its views and the cosine.
     """

@@ -1,4 +1,4 @@
-"""CIFAR-10 with wrong labels, in the small: InfoNCE at several temperatures against RINCE, one and several positives."""
+"""CIFAR-10 with wrong labels, in the small: InfoNCE at two temperatures and RINCE, one and several positives."""
 
 import functools
 from pathlib import Path

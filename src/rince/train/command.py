@@ -29,7 +29,7 @@ def run(parser: Any, config: Any) -> dict[str, Any] | None:
 
     name = config.name or run_name(config)
     folder = RunFolder(Path(config.out) / name)
-    text = parser.dump(config, skip_none=False)
+    text = parser.dump(config)
     folder.check(_values(text))
     first = rank_zero_only.rank == 0
     with folder.locked() if first else contextlib.nullcontext(), _quiet():

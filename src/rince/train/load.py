@@ -50,7 +50,8 @@ def check_fit(method: Any, state: dict[str, Any], checkpoint: Path) -> None:
             raise ValueError(f"{checkpoint} is of another architecture: it has no {name}")
         if state[name].shape != value.shape:
             raise ValueError(
-                f"{checkpoint} is of another architecture: {name} is {tuple(state[name].shape)} there and {tuple(value.shape)} here"
+                f"{checkpoint} is of another architecture: "
+                f"{name} is {tuple(state[name].shape)} there and {tuple(value.shape)} here"
             )
     if extra := state.keys() - own.keys():
         raise ValueError(f"{checkpoint} is of another architecture: nothing here is called {min(extra)}")

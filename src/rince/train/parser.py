@@ -25,7 +25,7 @@ DEFAULTS = {
 
 
 def train_parser() -> Any:
-    """``--method``, ``--encoder``, ``--loss``, ``--views``, ``--optimiser`` and ``--data`` take any class of their kind."""
+    """Options named after the parts of a run; each takes any class of its kind."""
     jsonargparse = require("jsonargparse", "train")
     lightning = require("lightning.pytorch", "train")
     from rince.methods.method import Method
@@ -95,7 +95,12 @@ def one_sentence(parser: Any, message: str) -> str:
     if found := re.search(r"Option '([\w.]+)' is not accepted", message):
         path = re.search(r"class_path[ ='\"]+([\w.]+)", message)
         return prefix + _no_option(found[1], _arguments_of(path[1]) if path else [])
-    if found := re.search(r"Expected a path but (\S+) either|No module named '([\w.]+)'|has no attribute '(\w+)'", message):
+    if found := re.search(
+        r"Expected a path but (\S+) either|No module named '([\w.]+)'|has no attribute '(\w+)'", message
+    ):
+        keys = re.findall(r'Parser key "([\w.]+)"', message)
+        if len(keys) > 1:  # not the class itself but a value of one of its options
+            return f"{prefix}{keys[-1]}: '{found[1] or found[2] or found[3]}' is no value that it takes"
         return prefix + _no_class(found[1] or found[2] or found[3])
     if inner := re.search(r'Parser key "([\w.]+)":\s*(Expected[^\n]*)', message):
         return f"{prefix if where and inner[1] != where[1] else ''}{inner[1]}: {_plain(inner[2])}"
@@ -117,7 +122,9 @@ def _no_class(name: str) -> str:
     known = {kind.__name__: f"{kind.__module__}.{kind.__name__}" for kind in _subclasses(nn.Module)}
     ours = {short: path for short, path in known.items() if path.startswith("rince.")}
     near = difflib.get_close_matches(name.rsplit(".", 1)[-1], ours, n=1, cutoff=0.5)
-    return f"there is no class '{name}'" + (f"; did you mean '{ours[near[0]]}'?" if near else " (give its whole import path)")
+    return f"there is no class '{name}'" + (
+        f"; did you mean '{ours[near[0]]}'?" if near else " (give its whole import path)"
+    )
 
 
 def _subclasses(kind: type) -> Iterator[type]:
