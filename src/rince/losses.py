@@ -107,7 +107,7 @@ class ContrastiveLoss(nn.Module):
         return scores.positive, scores.negatives
 
     def extra_repr(self) -> str:
-        return f"temperature={float(self.temperature):g}, reduction={self.reduction!r}"
+        return f"temperature={_number(self.temperature):g}, reduction={self.reduction!r}"
 
 
 class InfoNCE(ContrastiveLoss):
@@ -188,7 +188,7 @@ class RINCE(ContrastiveLoss):
         return objectives.rince(positive, negatives, self._q, lam)
 
     def _warn_if_large(self) -> None:
-        temperature = float(self.temperature)
+        temperature = _number(self.temperature)
         if self.scale == "unit" or self._warned or self._q / temperature <= math.log(LARGE):
             return
         self._warned = True
@@ -202,14 +202,18 @@ class RINCE(ContrastiveLoss):
         return f"q={self._q:g}, lam={self.lam}, scale={self.scale!r}, {super().extra_repr()}"
 
 
+def _number(temperature: float | Tensor) -> float:
+    return float(temperature.detach() if isinstance(temperature, Tensor) else temperature)
+
+
 def _check_temperature(temperature: float | Tensor) -> float | Tensor:
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1:
             raise ValueError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
     elif not isinstance(temperature, (int, float)):
         raise TypeError(f"temperature must be a positive number or a parameter, got {type(temperature).__name__}")
-    if not 0 < float(temperature) < math.inf:
-        raise ValueError(f"temperature must be positive, got {float(temperature)}")
+    if not 0 < _number(temperature) < math.inf:
+        raise ValueError(f"temperature must be positive, got {_number(temperature)}")
     return temperature
 
 
