@@ -116,8 +116,23 @@ def _spans(keys: Tensor, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]
     return [(low, high) for low, high in ends.tolist()]
 
 
-@torch.library.custom_op("rince::tiled_logsumexp", mutates_args=())
-def _tiled(
+# Registered with the dispatcher by hand: torch.library.custom_op would import the whole compiler at the first call.
+_LIBRARY = torch.library.Library("rince", "DEF")
+_LIBRARY.define(
+    "tiled_logsumexp(Tensor rows, Tensor? columns, Tensor? row_keys, Tensor? column_keys, bool both) "
+    "-> (Tensor, Tensor)"
+)
+_LIBRARY.define(
+    "tiled_logsumexp_backward(Tensor row_grad, Tensor column_grad, Tensor rows, Tensor? columns, Tensor? row_keys, "
+    "Tensor? column_keys, Tensor row_lse, Tensor column_lse, bool both, bool need_rows, bool need_columns) "
+    "-> (Tensor, Tensor)"
+)
+_tiled = torch.ops.rince.tiled_logsumexp.default
+_tiled_backward = torch.ops.rince.tiled_logsumexp_backward.default
+
+
+@torch.library.impl(_LIBRARY, "tiled_logsumexp", "CompositeExplicitAutograd")
+def _forward_over_tiles(
     rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None, both: bool
 ) -> tuple[Tensor, Tensor]:
     tiles = _Tiles(rows, columns, row_keys, column_keys)
@@ -141,7 +156,7 @@ def _tiled(
     return row_total, rows.new_empty(0) if columns is None else column_total
 
 
-@_tiled.register_fake
+@torch.library.register_fake("rince::tiled_logsumexp", lib=_LIBRARY)
 def _(
     rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None, both: bool
 ) -> tuple[Tensor, Tensor]:
@@ -149,8 +164,8 @@ def _(
     return rows.new_empty(rows.shape[0]), rows.new_empty(other)
 
 
-@torch.library.custom_op("rince::tiled_logsumexp_backward", mutates_args=())
-def _tiled_backward(
+@torch.library.impl(_LIBRARY, "tiled_logsumexp_backward", "CompositeExplicitAutograd")
+def _backward_over_tiles(
     row_grad: Tensor,
     column_grad: Tensor,
     rows: Tensor,
@@ -193,7 +208,7 @@ def _tiled_backward(
     return d_rows, rows.new_empty(0) if columns is None else d_columns
 
 
-@_tiled_backward.register_fake
+@torch.library.register_fake("rince::tiled_logsumexp_backward", lib=_LIBRARY)
 def _(
     row_grad: Tensor, column_grad: Tensor, rows: Tensor, columns: Tensor | None, *others: Any
 ) -> tuple[Tensor, Tensor]:
@@ -216,4 +231,4 @@ def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor) -> tuple[Tensor |
     return d_rows if need_rows else None, d_columns if need_columns and not alone else None, None, None, None
 
 
-_tiled.register_autograd(_backward, setup_context=_setup)
+torch.library.register_autograd("rince::tiled_logsumexp", _backward, setup_context=_setup, lib=_LIBRARY)
