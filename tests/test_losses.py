@@ -116,7 +116,7 @@ def test_gradient_check_in_float64_with_a_learned_temperature(kind):
 
 
 @given(scale=st.floats(-30, 30), seed=st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_scale_of_embeddings_does_not_matter(scale, seed):
     z1, z2, *_ = batch(6, seed)
     loss = rince.RINCE()
@@ -124,7 +124,7 @@ def test_the_scale_of_embeddings_does_not_matter(scale, seed):
 
 
 @given(n=st.integers(1, 12), seed=st.integers(0, 999), kind=st.sampled_from(list(CONTRASTS)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_order_of_pairs_does_not_matter(n, seed, kind):
     z1, z2, labels, queue = batch(n, seed)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
@@ -201,24 +201,23 @@ def test_a_large_scale_warns_once_and_names_the_way_out():
         rince.RINCE(q=0.5, temperature=0.1)
 
 
-@pytest.mark.parametrize("n", (5, 300))  # the dense path and the tiled one
+@pytest.mark.parametrize("n", (5, 300))  # one tile, and several
 @pytest.mark.parametrize("kind", CONTRASTS)
-def test_compiled_equals_eager_also_when_q_changes(kind, n):
+def test_compiled_equals_eager_and_a_new_q_compiles_nothing_again(kind, n):
     z1, z2, labels, queue = batch(n)
     loss = rince.RINCE(contrast=CONTRASTS[kind]())
     if kind == "Queue":
         loss.contrast.push(queue)
         loss.eval()
+    torch.compiler.reset()
     compiled = torch.compile(loss, backend="aot_eager", fullgraph=kind not in ("Queue", "Supervised"))
-    for q in (0.5, 0.3, 0.2, 0.9):
-        loss.q = q
-        for f in (loss, compiled):
-            f(z1, z2, labels=labels).backward()
-        eager = loss(z1, z2, labels=labels)
-        value = compiled(z1, z2, labels=labels)
-        assert value.item() == pytest.approx(eager.item(), rel=1e-6)
-        expected, got = (torch.autograd.grad(v, z1)[0] for v in (eager, value))
-        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-7)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for q in (0.5, 0.3, 0.9):
+            loss.q = q
+            eager, value = loss(z1, z2, labels=labels), compiled(z1, z2, labels=labels)
+            assert value.item() == pytest.approx(eager.item(), rel=1e-6)
+            expected, got = (torch.autograd.grad(v, z1)[0] for v in (eager, value))
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rince
@@ -8,7 +8,6 @@ from rince.contrast.contrast import unit
 
 
 @given(size=st.integers(1, 12), batches=st.lists(st.integers(1, 30), min_size=1, max_size=6))
-@settings(deadline=None)
 def test_the_queue_holds_the_newest_keys_first_in_first_out(size, batches):
     queue, history = rince.Queue(3, size), torch.empty(0, 3)
     for i, n in enumerate(batches):
