@@ -59,7 +59,7 @@ def test_bad_sources_are_named(tmp_path):
     with pytest.raises(ValueError, match="no recordings named"):
         spoken_digits(tmp_path)
     (tmp_path / "3_anna_0.wav").write_bytes(b"not a wav")
-    with pytest.raises(ValueError, match="3_anna_0.wav is not a readable wav"):
+    with pytest.raises(ValueError, match=r"3_anna_0\.wav is not a readable wav"):
         spoken_digits(tmp_path)
     write_tone(tmp_path / "3_anna_0.wav", 440, rate=16000)
     with pytest.raises(ValueError, match="16-bit mono at 8000"):

@@ -108,9 +108,8 @@ class Audit:
     ) -> None:
         """Write ``audit.csv`` (or ``.parquet``), ``audit.json`` and ``audit.html`` into a folder.
 
-        ``ids`` name the pairs; ``show_a`` and ``show_b`` (texts, or what ``rince.report.shown`` makes of images) appear in
-        the page's gallery, and ``truth`` (booleans, wrong or not) is marked there. Nothing is overwritten unless
-        ``force``.
+        ``ids`` name the pairs; ``show_a`` and ``show_b`` (texts, or an array of images) appear in the page's gallery,
+        and ``truth`` (booleans, wrong or not) is marked there. Nothing is overwritten unless ``force``.
         """
         from rince.audit.save import save
 
@@ -150,7 +149,8 @@ def audit(
         scored = fitted_scores(a, b, keys, seed, recipe, progress)
     elif a.shape[1] != b.shape[1]:
         raise ValueError(
-            f"a and b must live in one space, but are {a.shape[1]} and {b.shape[1]} wide: use fit=True (--fit) to learn one"
+            f"a and b must live in one space, but are {a.shape[1]} and {b.shape[1]} wide: "
+            "use fit=True (--fit) to learn one"
         )
     else:
         scored = cosine_scores(a, b, keys, seed, progress=progress)
@@ -188,12 +188,8 @@ def _remarks(
     if not np.ptp(null) > 1e-6:
         remarks.append("the embedding has collapsed: all strangers have the same score")
     elif useless:
-        way_out = (
-            "these features may not share anything" if fitted else "they may live in different spaces: try fit=True"
-        )
-        remarks.append(
-            f"either nearly all pairs are wrong or the embeddings cannot tell a pair from a stranger; {way_out}"
-        )
+        way_out = "these features may share nothing" if fitted else "they may live in different spaces: try fit=True"
+        remarks.append(f"either nearly all pairs are wrong or the scores cannot tell a pair from a stranger; {way_out}")
     if len(scores) < 500 and not useless:
         remarks.append(f"{len(scores)} pairs are few: the interval is wide and single pairs are hard to judge")
     return remarks

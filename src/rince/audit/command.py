@@ -13,8 +13,8 @@ A and B are .npy, .npz, .parquet or .csv files with one pair a row. Name an arra
   rince audit pairs.npz:image pairs.npz:caption
   rince audit table.parquet:image_embedding table.parquet:text_embedding --ids table.parquet:id
   rince audit sensors.csv:left_* sensors.csv:right_* --fit
-What to show in the page: a folder of images (in the order of their names, or named like the ids), an .npy array of images, a
-column of image paths, a column of texts, or a .txt file with one text a line.
+What to show in the page: a folder of images (in the order of their names, or named like the ids), an .npy array of
+images, a column of image paths, a column of texts, or a .txt file with one text a line.
 """
 
 IMAGES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"}

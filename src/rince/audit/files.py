@@ -80,9 +80,8 @@ def _member(where: Source, archive: zipfile.ZipFile) -> str:
     if where.column is None and len(names) == 1:
         return names[0] + ".npy"
     if where.column not in names:
-        raise ValueError(
-            f"{where.path} holds {', '.join(names)}: name one, as {where.path}:{names[0] if names else 'NAME'}"
-        )
+        example = f"{where.path}:{names[0] if names else 'NAME'}"
+        raise ValueError(f"{where.path} holds {', '.join(names) or 'no arrays'}: name one, as {example}")
     return f"{where.column}.npy"
 
 
@@ -93,9 +92,12 @@ def _array(where: Source) -> NDArray[Any]:
 
 def _unpacked(where: Source, scratch: Path) -> NDArray[Any]:
     place = scratch / f"column{len(list(scratch.iterdir()))}.npy"
-    with zipfile.ZipFile(where.path) as archive, archive.open(_member(where, archive)) as packed:
-        with open(place, "wb") as file:
-            shutil.copyfileobj(packed, file, 1 << 20)
+    with (
+        zipfile.ZipFile(where.path) as archive,
+        archive.open(_member(where, archive)) as packed,
+        open(place, "wb") as file,
+    ):
+        shutil.copyfileobj(packed, file, 1 << 20)
     return np.load(place, mmap_mode="r", allow_pickle=False)
 
 
@@ -110,9 +112,8 @@ def _chosen(where: Source, there: list[str]) -> list[str]:
         return there
     if where.column in there:
         return [where.column]
-    names = [
-        name for pattern in where.column.split(",") for name in there if fnmatch.fnmatchcase(name, pattern.strip())
-    ]
+    patterns = [pattern.strip() for pattern in where.column.split(",")]
+    names = [name for pattern in patterns for name in there if fnmatch.fnmatchcase(name, pattern)]
     if not names:
         raise ValueError(f"{where.path} has no column {where.column}; it has {', '.join(there[:20])}")
     return names
@@ -139,11 +140,8 @@ def _flat(column: Any, arrow: Any) -> Any:
     if not (types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type)):
         return column.to_numpy(zero_copy_only=False)
     numbers = column.flatten().to_numpy(zero_copy_only=False)
-    if (
-        len(column) == 0
-        or len(numbers) % len(column)
-        or len(set(arrow.compute.list_value_length(column).to_pylist())) > 1
-    ):
+    lengths = set(require("pyarrow.compute", "audit").list_value_length(column).to_pylist())
+    if len(lengths) != 1 or None in lengths:
         raise ValueError("the lists of the column differ in length")
     return numbers.reshape(len(column), -1)
 
@@ -201,12 +199,16 @@ def _numbers(column: Any, name: str, where: Source, start: int) -> NDArray[np.fl
     try:
         block = np.asarray(column, dtype=np.float32)
     except (ValueError, TypeError) as error:
-        for row, cell in enumerate(column):
-            try:
-                float(cell)
-            except (ValueError, TypeError):
-                raise ValueError(
-                    f"{where.path} has {cell!r:.40} in column {name}, row {start + row}, where a number should be"
-                ) from error
-        raise
+        row = next((row for row, cell in enumerate(column) if not _is_number(cell)), 0)
+        raise ValueError(
+            f"{where.path} has {column[row]!r:.40} in column {name}, row {start + row}, where a number should be"
+        ) from error
     return block.reshape(len(block), -1)
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (ValueError, TypeError):
+        return False
+    return True

@@ -18,7 +18,7 @@ class Recommendation(NamedTuple):
 
 @cache
 def table() -> dict[str, Any]:
-    """Retrieval by noise rate, q and r (lam = r / (r + K)) on each data set; ``benchmarks/recommend.py`` measures it."""
+    """Retrieval by noise rate, q and r (lam = r / (r + K)) on each data set; see ``benchmarks/recommend.py``."""
     return json.loads(files("rince.audit").joinpath("rule_of_thumb.json").read_text(encoding="utf-8"))
 
 
@@ -37,8 +37,8 @@ def recommend(rate: float, useless: bool = False) -> Recommendation:
         reason = f"rule of thumb: q {best['q']:g}, r {best['r']:g} as without noise, since the noise rate is unknown"
     else:
         reason = (
-            f"rule of thumb: q {best['q']:g}, lam DensityRatio({best['r']:g}), best at {nearest:.0%} wrong pairs on {names}; "
-            f"it kept {best['score']:.0%} of the best retrieval there, InfoNCE {_plain(rows):.0%}"
+            f"rule of thumb: q {best['q']:g}, lam DensityRatio({best['r']:g}), the best at {nearest:.0%} wrong pairs "
+            f"on {names}; it kept {best['score']:.0%} of the best retrieval there, InfoNCE {_plain(rows):.0%}"
         )
     return Recommendation(best["q"], DensityRatio(best["r"]), reason)
 

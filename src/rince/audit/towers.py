@@ -1,8 +1,8 @@
 """Scores for any two columns of features: small towers, cross-fitted, so that nobody judges what it has seen.
 
-The pairs are split into folds. For every fold two multilayer perceptrons are trained with RINCE on the other folds, wrong
-pairs and all, and then score the pairs of this fold, and strangers made of them. RINCE and a short schedule
-keep the towers from learning wrong pairs by heart.
+The pairs are split into folds. For every fold two multilayer perceptrons are trained with RINCE on the other folds,
+wrong pairs and all, and then score the pairs of this fold, and strangers made of them. RINCE and a short schedule keep
+the towers from learning wrong pairs by heart.
 """
 
 import math
@@ -111,7 +111,7 @@ def fitted_scores(
         held_keys = [k[held_out] for k in everything]
         strangers = stranger_index(held_keys, held_keys, STRANGERS // recipe.folds, random)
         references = np.sort(random.permutation(len(held_out))[:REFERENCES])
-        of_pairs, of_strangers = 0.0, 0.0
+        of_pairs, of_strangers = np.zeros(len(held_out)), np.zeros(len(strangers[0]))
         for member in range(recipe.members):
             next(bar)
             start = int(np.random.default_rng([seed, number, member]).integers(2**31))

@@ -20,7 +20,7 @@ THUMBNAIL = 160
 class Texts:
     """One text a pair."""
 
-    def __init__(self, texts: Sequence[Any]):
+    def __init__(self, texts: Sequence[Any] | NDArray[Any]):
         self.texts = texts
 
     def __len__(self) -> int:
