@@ -47,7 +47,7 @@ def audit_data(
     suspects, alarms = result.suspects()
     counts = _stops(len(suspects))
     flagged = len(result.flag(fdr))
-    counts = sorted({*counts, min(flagged, len(suspects))})
+    counts = sorted({*counts, flagged})
     lowest = suspects if len(suspects) else np.argsort(result.scores, kind="stable")[:GALLERY]
     gallery = lowest[:GALLERY]
     advice = result.recommend()
@@ -75,7 +75,7 @@ def audit_data(
             }
             for count in counts
         ],
-        "start": counts.index(min(flagged, len(suspects))),
+        "start": counts.index(flagged),
         "ids": [name_of(int(i)) for i in suspects[:MOST_IDS]],
         "cut": int(max(0, len(suspects) - MOST_IDS)),
         "gallery": [_card(result, int(i), name_of, show_a, show_b, truth) for i in gallery],
@@ -85,7 +85,6 @@ def audit_data(
 
 def _stops(suspects: int) -> list[int]:
     """Where the slider can stop: every count if they are few, else evenly spaced ones."""
-    suspects = min(suspects, MOST_IDS)
     if suspects <= STEPS:
         return list(range(suspects + 1))
     return sorted({round(x) for x in np.linspace(0, suspects, STEPS + 1)})

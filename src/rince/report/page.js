@@ -23,6 +23,12 @@
     return element;
   }
 
+  // A round distance between ticks, for about six of them.
+  function step(range) {
+    const rough = range / 6, power = 10 ** Math.floor(Math.log10(rough));
+    return power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
+  }
+
   // Two distributions over one axis; returns a function that moves the threshold line.
   function histogram(place, values, axis) {
     const width = 900, height = place.clientWidth && place.clientWidth < 500 ? 460 : 300, left = 8, right = 8, bottom = 44, top = 12;
@@ -32,19 +38,20 @@
     const highest = Math.max(...values.shares.flat(), 1e-9);
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `histogram of ${values.names.join(" and ")}` });
     values.shares.forEach((shares, series) => {
-      const step = inner / shares.length;
+      const bar = inner / shares.length;
       let path = `M${left},${top + tall}`;
       shares.forEach((share, bin) => {
         const y = (top + tall * (1 - share / highest)).toFixed(1);
-        path += `L${(left + bin * step).toFixed(1)},${y}L${(left + (bin + 1) * step).toFixed(1)},${y}`;
+        path += `L${(left + bin * bar).toFixed(1)},${y}L${(left + (bin + 1) * bar).toFixed(1)},${y}`;
       });
       put(svg, draw("path", { d: path + `L${left + inner},${top + tall}Z`, class: `area${series}` }));
     });
     put(svg, draw("line", { x1: left, x2: left + inner, y1: top + tall, y2: top + tall, class: "axis" }));
-    for (let tick = 0; tick <= 4; tick++) {
-      const score = values.low + ((values.high - values.low) * tick) / 4;
-      const anchor = tick === 0 ? "start" : tick === 4 ? "end" : "middle";
-      put(svg, draw("text", { x: x(score), y: top + tall + size + 8, "text-anchor": anchor, style: `font-size:${size}px` }, score.toFixed(2)));
+    const gap = step(values.high - values.low);
+    for (let score = Math.ceil(values.low / gap) * gap; score <= values.high; score += gap) {
+      const anchor = x(score) < 30 ? "start" : x(score) > width - 30 ? "end" : "middle";
+      const label = Number(score.toFixed(6)).toString();
+      put(svg, draw("text", { x: x(score), y: top + tall + size + 8, "text-anchor": anchor, "font-size": size }, label));
     }
     const line = draw("line", { y1: top - 6, y2: top + tall, class: "cutline", visibility: "hidden" });
     put(svg, line);
@@ -107,8 +114,8 @@
       put(figure, put(make("div", "sides" + (texts ? " texts" : "")), side(pair.a), side(pair.b)));
     }
     const facts = put(make("div", "facts"), make("b", "", pair.id));
-    put(facts, make("span", "", `wrong ${percent(pair.p, 0)}, score ${pair.score.toFixed(3)}`));
-    if (pair.wrong !== null) put(facts, make("br"), make("span", pair.wrong ? "tag bad" : "tag", pair.wrong ? "truly wrong" : "truly right"));
+    put(facts, make("span", "", `${percent(pair.p, 0)} likely wrong`), make("span", "", `score ${pair.score.toFixed(3)}`));
+    if (pair.wrong !== null) put(facts, make("span", pair.wrong ? "tag bad" : "tag", pair.wrong ? "truly wrong" : "truly right"));
     return put(figure, facts);
   }
 
@@ -161,11 +168,12 @@
       $("alarms").textContent = now.count ? percent(now.alarms) : "none";
       $("threshold").textContent = now.score === null ? "none" : now.score.toFixed(3);
       $("download").disabled = !now.count;
+      $("cut").textContent = now.count > audit.ids.length
+        ? `The download holds the ${whole(audit.ids.length)} most suspicious pairs; the table beside this page has all.` : "";
       moved(now);
     }
     input.addEventListener("input", update);
     $("download").addEventListener("click", () => download(audit.ids.slice(0, now.count)));
-    if (audit.cut) $("cut").textContent = `The page holds the ${whole(audit.ids.length)} most suspicious pairs; all are in the table beside it.`;
     update();
   }
 
