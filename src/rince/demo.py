@@ -203,7 +203,7 @@ def audit_against_truth(a: NDArray[np.float32], b: NDArray[np.float32]) -> tuple
 
 
 def page_data(runs: Sequence[Run], rows: Sequence[dict[str, Any]], audited: str) -> dict[str, Any]:
-    from rince.report.histogram import histogram
+    from rince.report.histogram import extent, histogram
 
     by = {(row["loss"], row["rate"]): row for row in rows}
     best = {rate: max(("InfoNCE", "RINCE"), key=lambda name: by[name, rate]["R@1"][0]) for rate in (RATE, 0.0)}
@@ -226,11 +226,12 @@ def page_data(runs: Sequence[Run], rows: Sequence[dict[str, Any]], audited: str)
         }
         for row in rows
     ]
+    noisy = [next(r for r in runs if (r.loss, r.rate, r.seed) == (name, RATE, 0)) for name in ("InfoNCE", "RINCE")]
+    span = extent([one.scores for one in noisy])  # one axis for both, to compare by eye
     histograms = []
-    for name in ("InfoNCE", "RINCE"):
-        one = next(r for r in runs if (r.loss, r.rate, r.seed) == (name, RATE, 0))
+    for one in noisy:
         parts = {"right pairs": one.scores[~one.wrong], "wrong pairs": one.scores[one.wrong]}
-        histograms.append({"name": by[name, RATE]["label"], "values": histogram(parts)})
+        histograms.append({"name": by[one.loss, RATE]["label"], "values": histogram(parts, span=span)})
     return {"rows": cells, "bars": bars, "histograms": histograms, "lead": LEAD, "cost": cost(rows), "audited": audited}
 
 

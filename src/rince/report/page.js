@@ -101,7 +101,6 @@
       const image = make("img", item.image.startsWith("data:image/png") ? "pixels" : "");
       image.src = item.image;
       image.alt = "";
-      image.loading = "lazy";
       return put(box, image);
     }
     return put(box, make("p", "", item ? item.text : ""));
@@ -195,7 +194,7 @@
       });
       put($("rows"), line);
     }
-    demo.bars.forEach((bar, at) => {
+    demo.bars.forEach((bar) => {
       const fill = make("i");
       fill.style.width = 100 * bar.value + "%";
       put($("bars"), put(make("div", "bar" + (bar.second ? " second" : "")), make("span", "", bar.name), put(make("div"), fill), make("b", "", percent(bar.value))));
