@@ -5,8 +5,8 @@
     python benchmarks/audit.py --spoken fsdd.zip          also spoken digits with images of digits
     python benchmarks/audit.py --cost                     1 million pairs x 128 in CPU seconds, 10 million in memory
 
-DIR holds cifar-10-batches-py. The mixture is the one of the noisy-correspondence literature: two Gaussians fitted to the
-same scores; the pairs of the lower one are called wrong.
+DIR holds cifar-10-batches-py. The mixture is the one of the noisy-correspondence literature: two Gaussians fitted to
+the same scores; the pairs of the lower one are called wrong.
 """
 
 import argparse
@@ -100,22 +100,27 @@ def row(name: str, rate: float, seed: int, found: Any, wrong: NDArray[np.bool_],
     weight, lower = two_gaussians(found.scores)
     interval = f"{found.interval[0]:.3f} - {found.interval[1]:.3f}"
     return (
-        f"{name:<20}{rate:>6.0%}{seed:>5} |{found.noise_rate:>7.3f}{found.noise_rate - wrong.mean():>+8.3f}{interval:>16}"
-        f"{auc(-found.p_wrong, wrong):>7.3f}{calibration_error(found.p_wrong, wrong):>7.3f}{len(flags):>9}{false:>7.3f}"
+        f"{name:<20}{rate:>6.0%}{seed:>5} |{found.noise_rate:>7.3f}{found.noise_rate - wrong.mean():>+8.3f}"
+        f"{interval:>16}{auc(-found.p_wrong, wrong):>7.3f}{calibration_error(found.p_wrong, wrong):>7.3f}{len(flags):>9}{false:>7.3f}"
         f"{caught:>7.3f}{seconds:>6.0f} |{storey(found.p_values) - wrong.mean():>+8.3f} |{weight - wrong.mean():>+8.3f}"
         f"{auc(-lower, wrong):>7.3f}{calibration_error(lower, wrong):>7.3f}"
     )
 
 
 COST = """
-import resource, sys, time
+import sys, time
 import torch
 torch.set_num_threads(1)
 import rince.audit.audit, rince.audit.save, rince.audit.command
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+def peak():  # of this process alone; getrusage would also count the one that started it
+    status = open("/proc/self/status").read()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+before = peak()
 start = time.process_time()
 code = rince.audit.command.main(sys.argv[1:])
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+after = peak()
 print(f"{time.process_time() - start:.1f} CPU s, {after - before:.0f} MB above start-up ({before:.0f} MB)")
 sys.exit(code)
 """
@@ -149,9 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cifar10", type=Path, metavar="DIR")
     parser.add_argument("--spoken", type=Path, metavar="PATH")
-    parser.add_argument(
-        "--cuts", nargs="*", default=["rows"], help="how digits are cut: rows, columns, top_bottom, ..."
-    )
+    parser.add_argument("--cuts", nargs="*", default=["rows"], help="how digits are cut (rows, top_bottom, ...)")
     parser.add_argument("--rates", nargs="*", type=float, default=RATES)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

@@ -3,9 +3,13 @@
 import argparse
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from rince.audit.audit import Audit
+    from rince.audit.files import Source
 
 EPILOG = """
 A and B are .npy, .npz, .parquet or .csv files with one pair a row. Name an array or columns after a colon:
@@ -46,8 +50,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from rince.audit.audit import audit
-    from rince.audit.files import matrix, source, values
+    from rince.audit.files import source, values
     from rince.audit.save import check_folder
 
     if not 0 < options.fdr < 1:
@@ -58,19 +61,48 @@ def main(arguments: list[str]) -> int:
     groups = None if options.groups is None else values(source(options.groups))
     show_a = _show(options.images_a, options.texts_a, "a", ids)
     show_b = _show(options.images_b, options.texts_b, "b", ids)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".columns-") as scratch:
-        a, b = matrix(where_a, Path(scratch)), matrix(where_b, Path(scratch))
-        _check_lengths(len(a), ids=ids, groups=groups, **{"what to show of A": show_a, "what to show of B": show_b})
-        result = audit(a, b, fit=options.fit, ids=ids, groups=groups, seed=options.seed)
-        title = options.title or f"{where_a.path.name} and {where_b.path.name}"
-        result.save(
-            folder, fdr=options.fdr, ids=ids, show_a=show_a, show_b=show_b, table=options.table, title=title, force=True
-        )
-        del a, b
+    result = _audited(options, folder, where_a, where_b, {"ids": ids, "groups": groups}, show_a, show_b)
     print(result.summary(options.fdr))
     print(f"written: {folder / f'audit.{options.table}'}, {folder / 'audit.json'}, {folder / 'audit.html'}")
     return 0
+
+
+def _audited(
+    options: argparse.Namespace,
+    folder: Path,
+    where_a: "Source",
+    where_b: "Source",
+    given: dict[str, Any],
+    show_a: Any,
+    show_b: Any,
+) -> "Audit":
+    """Audit and save, with temporary files beside the results, where there is room for them."""
+    from rince.audit.audit import audit
+    from rince.audit.files import matrix
+
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".columns-") as scratch:
+            a, b = matrix(where_a, Path(scratch)), matrix(where_b, Path(scratch))
+            _check_lengths(len(a), **given, **{"what to show of A": show_a, "what to show of B": show_b})
+            result = audit(a, b, fit=options.fit, seed=options.seed, **given)
+            title = options.title or f"{where_a.path.name} and {where_b.path.name}"
+            result.save(
+                folder,
+                fdr=options.fdr,
+                ids=given["ids"],
+                show_a=show_a,
+                show_b=show_b,
+                table=options.table,
+                title=title,
+                force=True,
+            )
+    except BaseException:
+        if new and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+    return result
 
 
 def _check_lengths(n: int, **given: Any) -> None:
