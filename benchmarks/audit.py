@@ -101,7 +101,8 @@ def row(name: str, rate: float, seed: int, found: Any, wrong: NDArray[np.bool_],
     interval = f"{found.interval[0]:.3f} - {found.interval[1]:.3f}"
     return (
         f"{name:<20}{rate:>6.0%}{seed:>5} |{found.noise_rate:>7.3f}{found.noise_rate - wrong.mean():>+8.3f}"
-        f"{interval:>16}{auc(-found.p_wrong, wrong):>7.3f}{calibration_error(found.p_wrong, wrong):>7.3f}{len(flags):>9}{false:>7.3f}"
+        f"{interval:>16}{auc(-found.p_wrong, wrong):>7.3f}{calibration_error(found.p_wrong, wrong):>7.3f}"
+        f"{len(flags):>9}{false:>7.3f}"
         f"{caught:>7.3f}{seconds:>6.0f} |{storey(found.p_values) - wrong.mean():>+8.3f} |{weight - wrong.mean():>+8.3f}"
         f"{auc(-lower, wrong):>7.3f}{calibration_error(lower, wrong):>7.3f}"
     )
@@ -111,7 +112,7 @@ COST = """
 import sys, time
 import torch
 torch.set_num_threads(1)
-import rince.audit.audit, rince.audit.save, rince.audit.command
+import rince.audit.verdict, rince.audit.save, rince.audit.command
 
 def peak():  # of this process alone; getrusage would also count the one that started it
     status = open("/proc/self/status").read()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from rince.audit.audit import Audit
     from rince.audit.files import Source
+    from rince.audit.verdict import Audit
 
 EPILOG = """
 A and B are .npy, .npz, .parquet or .csv files with one pair a row. Name an array or columns after a colon:
@@ -77,8 +77,8 @@ def _audited(
     show_b: Any,
 ) -> "Audit":
     """Audit and save, with temporary files beside the results, where there is room for them."""
-    from rince.audit.audit import audit
     from rince.audit.files import matrix
+    from rince.audit.verdict import audit
 
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)

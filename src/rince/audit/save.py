@@ -16,7 +16,7 @@ from rince.report.audit_page import audit_page
 from rince.report.shown import shown
 
 if TYPE_CHECKING:
-    from rince.audit.audit import Audit
+    from rince.audit.verdict import Audit
 
 ROWS = 100_000
 
@@ -47,7 +47,7 @@ def save(
     title: str = "Audit of pairs",
     force: bool = False,
 ) -> None:
-    from rince.audit.audit import as_record
+    from rince.audit.verdict import as_record
 
     folder = check_folder(folder, table, force)
     n = len(result)

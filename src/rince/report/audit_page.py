@@ -11,7 +11,7 @@ from rince.report.page import page
 from rince.report.shown import Arrays, Files, Texts
 
 if TYPE_CHECKING:
-    from rince.audit.audit import Audit
+    from rince.audit.verdict import Audit
 
 GALLERY = 120
 MOST_IDS = 200_000
