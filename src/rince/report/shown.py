@@ -62,7 +62,7 @@ class Files:
 
     def item(self, index: int) -> dict[str, str]:
         path = Path(self.paths[index])
-        pillow = require("PIL.Image", "train")
+        pillow = require("PIL.Image", "audit")
         try:
             with pillow.open(path) as image:
                 image.draft("RGB", (2 * THUMBNAIL, 2 * THUMBNAIL))
