@@ -20,7 +20,7 @@ _HOME = {
     "Queue": "rince.contrast",
     "Supervised": "rince.contrast",
 }
-_ROOMS = ("contrast", "losses", "objectives", "schedules")
+_ROOMS = ("audit", "contrast", "losses", "objectives", "schedules")
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "RINCE",

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 COMMANDS = {  # name: (module, one line for the help)
+    "audit": ("rince.audit.command", "find the wrong pairs of two columns: how many, which ones, how sure"),
     "demo": ("rince.demo", "InfoNCE against RINCE on digits with wrong pairs, in under two minutes"),
 }
 
