@@ -199,8 +199,8 @@ class PerturbEdges(_Rated):
 class Subgraph(_Rated):
     """Keep the first nodes that a random walk visits, all but ``rate`` of the graph, and the edges between them.
 
-    Large graphs are walked by several walkers from the same start (one per 32 nodes). Where nothing new was found for 32 steps, as in a
-    component that is used up, they go on from unvisited nodes drawn at random.
+    Large graphs are walked by several walkers from the same start (one per 32 nodes). Where they find nothing new for 32 steps they
+    go on from an unvisited node beside the visited ones; only a component that is used up is left for another.
     """
 
     def __init__(self, rate: float = 0.2) -> None:
