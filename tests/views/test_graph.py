@@ -66,7 +66,7 @@ def consistent(before: Batch, after: Batch) -> None:
     assert (after.batch.diff() >= 0).all()
     assert after.x.shape[0] == after.num_nodes
     if after.num_edges:
-        assert 0 <= int(after.edge_index.min()) and int(after.edge_index.max()) < after.num_nodes
+        assert int(after.edge_index.min()) >= 0 and int(after.edge_index.max()) < after.num_nodes
     for edges in edges_of(after):
         assert all((v, u) in edges for u, v in edges)
 
@@ -200,7 +200,9 @@ def test_views_have_the_distribution_of_a_plain_loop_over_graphs(shape, view, re
     after = view(Graphs.from_list([graph(nodes, pairs)] * DRAWS).batch(), seeded(7))
     ours_nodes = torch.bincount((after.x[:, 0] - 10).long(), minlength=nodes) / DRAWS
     name = (after.x[:, 0] - 10).long()
-    ours_edges = torch.bincount(name[after.edge_index[0]] * nodes + name[after.edge_index[1]], minlength=nodes**2) / DRAWS
+    ours_edges = (
+        torch.bincount(name[after.edge_index[0]] * nodes + name[after.edge_index[1]], minlength=nodes**2) / DRAWS
+    )
     rng = random.Random(7)
     plain_nodes, plain_edges = torch.zeros(nodes), torch.zeros(nodes**2)
     for _ in range(DRAWS):

@@ -13,8 +13,8 @@ from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_min
 
 RATES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 DESCRIPTION = (
-    "GraphCL with one of node dropping, edge perturbation and attribute masking a graph, at growing rates; accuracy of an SVM "
-    "on the frozen features. Writes results.json, results.csv, table.md and figure.png."
+    "GraphCL with one of node dropping, edge perturbation and attribute masking a graph, at growing rates; accuracy of "
+    "an SVM on the frozen features. Writes results.json, results.csv, table.md and figure.png."
 )
 
 
@@ -30,7 +30,9 @@ def work(run: Run, root: str) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     parser = graph_options("graph-perturbation", DESCRIPTION, ["PROTEINS", "NCI1"], ["infonce", "rince"], 5)
-    parser.add_argument("--rates", nargs="+", type=float, default=RATES, metavar="R", help="from 0 to below 1 (0.1 to 0.6)")
+    parser.add_argument(
+        "--rates", nargs="+", type=float, default=RATES, metavar="R", help="from 0 to below 1 (0.1 to 0.6)"
+    )
     options = parsed(parser, arguments)
     if wrong := [rate for rate in options.rates if not 0 <= rate < 1]:
         raise ValueError(f"--rates must lie in [0, 1), got {wrong[0]}")
@@ -59,9 +61,7 @@ def accuracies(results: list[dict[str, Any]], dataset: str, loss: str, rate: flo
     return [r["epochs"][str(r["settings"]["epochs"])]["accuracy"] for r in mine]
 
 
-def report(
-    results: list[dict[str, Any]], out: Path, datasets: list[str], losses: list[str], rates: list[float]
-) -> str:
+def report(results: list[dict[str, Any]], out: Path, datasets: list[str], losses: list[str], rates: list[float]) -> str:
     """Write all files of the experiment and return the table."""
     rows = [
         [f"{dataset}, {LOSSES[loss][0]}", *(plus_minus(accuracies(results, dataset, loss, rate)) for rate in rates)]

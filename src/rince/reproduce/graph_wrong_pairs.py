@@ -1,6 +1,6 @@
 """More than the paper: a share of the graphs is paired with a view of a stranger.
 
-Shows what each loss still learns, and whether the scores of the trained network tell the wrong pairs from the right ones.
+Shows what each loss still learns, and whether the scores of the trained network tell wrong pairs from right ones.
 """
 
 import functools
@@ -26,8 +26,8 @@ RATES = [0.0, 0.2, 0.4, 0.6]
 NOISE_STREAM = 3  # of the seed; 0 to 2 are the weights, the order and the views
 VIEW_STREAM = 4
 DESCRIPTION = (
-    "GraphCL where a share of the graphs gets a view of a stranger, the same one throughout. Writes results.json, results.csv, "
-    "table.md and figure.png."
+    "GraphCL where a share of the graphs gets a view of a stranger, the same one throughout. Writes results.json, "
+    "results.csv, table.md and figure.png."
 )
 
 
@@ -83,7 +83,9 @@ def work(run: Run, root: str) -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     losses = ["infonce", "rince", "rince-0.5", "rince-1"]
     parser = graph_options("graph-wrong-pairs", DESCRIPTION, ["PROTEINS", "MUTAG"], losses, 5)
-    parser.add_argument("--rates", nargs="+", type=float, default=RATES, metavar="R", help="of wrong pairs (0 0.2 0.4 0.6)")
+    parser.add_argument(
+        "--rates", nargs="+", type=float, default=RATES, metavar="R", help="of wrong pairs (0 0.2 0.4 0.6)"
+    )
     options = parsed(parser, arguments)
     if wrong := [rate for rate in options.rates if not 0 <= rate <= 1]:
         raise ValueError(f"--rates must lie in [0, 1], got {wrong[0]}")
@@ -111,9 +113,7 @@ def values(results: list[dict[str, Any]], key: str, dataset: str, loss: str, rat
     return [r[key] for r in results if wanted.items() <= r["settings"].items() and r[key] is not None]
 
 
-def report(
-    results: list[dict[str, Any]], out: Path, datasets: list[str], losses: list[str], rates: list[float]
-) -> str:
+def report(results: list[dict[str, Any]], out: Path, datasets: list[str], losses: list[str], rates: list[float]) -> str:
     """Write all files of the experiment and return the table."""
     rows = []
     for dataset in datasets:

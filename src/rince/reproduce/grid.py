@@ -27,9 +27,9 @@ def run_grid(
     workers: int = 1,
     say: Callable[[str], None] | None = None,
 ) -> list[Result]:
-    """The results of ``work`` for all runs, in their order; each is kept as ``folder/NAME.json`` as soon as it is there.
+    """The results of ``work`` for all runs, in their order; each is kept as ``folder/NAME.json`` when it is there.
 
-    Give the runs in the order in which they are to be done. ``work`` must be importable, as it is called in other processes.
+    Give the runs in the order in which they are to be done. ``work`` must be importable: other processes call it.
     """
     say = _print if say is None else say
     paths = [folder / f"{_file_name(name(run))}.json" for run in runs]
@@ -44,7 +44,8 @@ def run_grid(
         done[i] = {"settings": dict(runs[i]), "seconds": seconds, **result}
         write_text(paths[i], json.dumps(done[i], indent=1) + "\n")
         left = _time_left(runs, done, kinds, workers, time.monotonic() - started)
-        say(f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}] {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}")
+        place = f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}]"
+        say(f"{place} {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}")
     return [done[i] for i in range(len(runs))]
 
 
@@ -74,7 +75,9 @@ def _headline(result: Result) -> str:
     return str(result.get("headline", "done"))
 
 
-def _time_left(runs: Sequence[Run], done: Mapping[int, Result], kinds: Sequence[str], workers: int, passed: float) -> str:
+def _time_left(
+    runs: Sequence[Run], done: Mapping[int, Result], kinds: Sequence[str], workers: int, passed: float
+) -> str:
     """Runs on one data set take about as long as each other; of a data set not seen yet the mean is all there is."""
     left = [i for i in range(len(runs)) if i not in done]
     if not left:

@@ -5,9 +5,13 @@ import os
 from pathlib import Path
 
 
-def graph_options(prog: str, description: str, datasets: list[str], losses: list[str], seeds: int) -> argparse.ArgumentParser:
+def graph_options(
+    prog: str, description: str, datasets: list[str], losses: list[str], seeds: int
+) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"rince reproduce {prog}", description=description, exit_on_error=False)
-    parser.add_argument("--datasets", nargs="+", default=datasets, metavar="NAME", help=f"any TUDataset ({' '.join(datasets)})")
+    parser.add_argument(
+        "--datasets", nargs="+", default=datasets, metavar="NAME", help=f"any TUDataset ({' '.join(datasets)})"
+    )
     parser.add_argument("--losses", nargs="+", default=losses, metavar="LOSS", help=f"({' '.join(losses)})")
     parser.add_argument("--seeds", type=int, default=seeds, help=f"how many: 0, 1, ... ({seeds})")
     parser.add_argument("--epochs", type=int, default=20, help="of training (20)")

@@ -38,10 +38,10 @@ def main(arguments: list[str]) -> int:
     evaluated = sorted({max(1, options.epochs // 2), options.epochs})
     # Every data set once before any seed again: a table of everything soon, and an honest estimate of the time.
     runs = [
-        {"dataset": d, "loss": l, "seed": s, "epochs": options.epochs, "evaluated": evaluated}
-        for s in range(options.seeds)
-        for d in options.datasets
-        for l in options.losses
+        {"dataset": dataset, "loss": loss, "seed": seed, "epochs": options.epochs, "evaluated": evaluated}
+        for seed in range(options.seeds)
+        for dataset in options.datasets
+        for loss in options.losses
     ]
     out = Path(options.out)
     results = run_grid(
@@ -76,7 +76,14 @@ def report(results: list[dict[str, Any]], out: Path, datasets: list[str], losses
     table += f"\nMean and standard deviation over {count} seeds. Epoch {last} is the one reported.\n"
     table += "".join(f"{line}\n" for line in verdicts(results, datasets, losses, last))
     flat = [
-        (r["settings"]["dataset"], r["settings"]["loss"], r["settings"]["seed"], epoch, round(e["accuracy"], 4), e["validation"])
+        (
+            r["settings"]["dataset"],
+            r["settings"]["loss"],
+            r["settings"]["seed"],
+            epoch,
+            round(e["accuracy"], 4),
+            e["validation"],
+        )
         for r in results
         for epoch, e in r["epochs"].items()
     ]
@@ -114,10 +121,14 @@ def draw(results: list[dict[str, Any]], path: Path, datasets: list[str], losses:
             values = accuracies(results, dataset, loss, epoch)
             axes.scatter([j + shift] * len(values), values, s=14, color=f"C{i}", alpha=0.6)
             mean = mean_and_deviation(values)[0]
-            axes.hlines(mean, j + shift - 0.1, j + shift + 0.1, color=f"C{i}", label=LOSSES[loss][0] if j == 0 else None)
+            axes.hlines(
+                mean, j + shift - 0.1, j + shift + 0.1, color=f"C{i}", label=LOSSES[loss][0] if j == 0 else None
+            )
             if (paper := PAPER.get(loss, {}).get(dataset)) is not None:
                 label = "the paper's mean" if (i, j) == (0, 0) else None
-                axes.scatter([j + shift], [paper[0]], marker="D", s=22, facecolors="none", edgecolors="black", label=label)
+                axes.scatter(
+                    [j + shift], [paper[0]], marker="D", s=22, facecolors="none", edgecolors="black", label=label
+                )
     axes.set_xticks(range(len(datasets)), datasets)
     axes.set_ylabel("accuracy, %")
     axes.legend(frameon=False, fontsize=8)

@@ -17,9 +17,9 @@ def walk(
 ) -> Tensor:
     """A mask over nodes: the first ``target[g]`` nodes of graph g that its walkers visit; all nodes where it is 0.
 
-    The walkers of a graph (one per 32 nodes) start together at a random node and step to random neighbours. When 32 steps
-    have brought nothing new they go on from unvisited nodes next to visited ones, so that what is visited stays connected and
-    long chains do not take for ever; in a component that is used up, from any unvisited nodes.
+    The walkers of a graph (one per 32 nodes) start together at a random node and step to random neighbours. When 32
+    steps have brought nothing new they go on from unvisited nodes next to visited ones, so that what is visited stays
+    connected and long chains do not take for ever; in a component that is used up, from any unvisited nodes.
     """
     device = batch.device
     edge_index, batch, ptr, target = (tensor.cpu() for tensor in (edge_index, batch, ptr, target))  # see _steps
@@ -96,7 +96,7 @@ def _fresh(
     graphs: int,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """For every walker of ``graph`` an unvisited node of its graph, next to a visited one where there is such a node."""
+    """For every walker of ``graph`` an unvisited node of its graph, next to a visited one where there is one."""
     unvisited = visit == NEVER
     source, target = edge_index
     border = torch.zeros_like(unvisited)
