@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 COMMANDS = {  # name: (module, one line for the help)
+    "audit": ("rince.audit.command", "find the wrong pairs of two columns: how many, which ones, how sure"),
     "demo": ("rince.demo", "InfoNCE against RINCE on digits with wrong pairs, in under two minutes"),
     "train": ("rince.train.command", "train an encoder from a configuration, or go on where it stopped"),
     "evaluate": ("rince.evaluate.command", "linear probe, nearest neighbours and retrieval of a finished run"),

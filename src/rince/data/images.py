@@ -79,7 +79,7 @@ class Images(LightningDataModule):
         """What the noise hit, as arrays to be saved with the run."""
         record = {} if self.noisy is None else self.noisy.record()
         if self.mispaired is not None:
-            index = self.mispaired.index
+            index = self.mispaired.partner
             digest = hashlib.sha256(index.tobytes()).hexdigest()
             record |= {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
         return record
@@ -99,7 +99,7 @@ class Images(LightningDataModule):
                 raise ValueError(
                     "wrong_pairs is for methods that pair an image with itself; SupCon takes wrong labels (data.noise)"
                 )
-            index = torch.from_numpy(self.mispaired.index)
+            index = torch.from_numpy(self.mispaired.partner)
             partner = lambda ids, draw: index[ids]  # noqa: E731
         return ImageLoader(images, labels, batches, partner)
 

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class WrongPairs(NamedTuple):
-    """``b[index]`` is the noisy second column; ``hit`` marks the rows that now have a stranger's partner."""
+    """``b[partner]`` is the noisy second column; ``hit`` marks the rows that now have a stranger's partner."""
 
-    index: NDArray[np.int64]
+    partner: NDArray[np.int64]
     hit: NDArray[np.bool_]
 
 

@@ -1,7 +1,7 @@
 """One run of GraphCL on a TUDataset: train, and evaluate the frozen encoder at given epochs.
 
-The method is the one of ``rince train``; a plain loop drives it, because on graphs of thirty nodes a step takes as long as
-Lightning's own work around it.
+The method is the one of ``rince train``; a plain loop drives it, because an experiment of forty short runs has no use
+for checkpoints and logs within a run.
 """
 
 import functools
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from rince import ContrastiveLoss, InfoNCE, RINCE, objectives
+from rince import RINCE, ContrastiveLoss, InfoNCE, objectives
 from rince.data.graphs import Graphs
 from rince.data.tudataset import tudataset
 from rince.encoders.gin import GIN

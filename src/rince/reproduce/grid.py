@@ -5,10 +5,11 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ def run_grid(
     workers: int = 1,
     say: Callable[[str], None] | None = None,
 ) -> list[Result]:
-    """The results of ``work`` for all runs, in their order; each is kept as ``folder/NAME.json`` as soon as it is there.
+    """The results of ``work`` for all runs, in their order; each is kept as ``folder/NAME.json`` when it is there.
 
-    Give the runs in the order in which they are to be done. ``work`` must be importable, as it is called in other processes.
+    Give the runs in the order in which they are to be done. ``work`` must be importable: other processes call it.
     """
     say = _print if say is None else say
     paths = [folder / f"{_file_name(name(run))}.json" for run in runs]
@@ -43,9 +44,8 @@ def run_grid(
         done[i] = {"settings": dict(runs[i]), "seconds": seconds, **result}
         write_text(paths[i], json.dumps(done[i], indent=1) + "\n")
         left = _time_left(runs, done, kinds, workers, time.monotonic() - started)
-        say(
-            f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}] {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}"
-        )
+        place = f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}]"
+        say(f"{place} {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}")
     return [done[i] for i in range(len(runs))]
 
 
@@ -106,6 +106,15 @@ def _single_threaded() -> None:
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells its children when to stop
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed can tell nobody; without this its children would work on for nobody."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work_off(

@@ -38,10 +38,10 @@ def main(arguments: list[str]) -> int:
     evaluated = sorted({max(1, options.epochs // 2), options.epochs})
     # Every data set once before any seed again: a table of everything soon, and an honest estimate of the time.
     runs = [
-        {"dataset": d, "loss": l, "seed": s, "epochs": options.epochs, "evaluated": evaluated}
-        for s in range(options.seeds)
-        for d in options.datasets
-        for l in options.losses
+        {"dataset": dataset, "loss": loss, "seed": seed, "epochs": options.epochs, "evaluated": evaluated}
+        for seed in range(options.seeds)
+        for dataset in options.datasets
+        for loss in options.losses
     ]
     out = Path(options.out)
     results = run_grid(

@@ -1,8 +1,8 @@
 """Views of graphs: drop nodes, rewire edges, mask attributes, walk out a subgraph; on a whole PyG batch at once.
 
-Every view has a ``rate``: the share of a graph's nodes (or edges) it touches, 0 leaving the graph as it is. What a graph of n nodes
-loses is ``rate * n`` rounded up or down at random. Views describe what they change as an :class:`Edit`, so that several
-views, each meant for other graphs of the batch, are carried out in one go (:class:`Choice`).
+Every view has a ``rate``: the share of a graph's nodes (or edges) it touches, 0 leaving the graph as it is. What a
+graph of n nodes loses is ``rate * n`` rounded up or down at random. Views describe what they change as an
+:class:`Edit`, so that several views, each meant for other graphs of the batch, are carried out in one go.
 """
 
 from collections.abc import Sequence
@@ -115,8 +115,8 @@ class MaskAttributes(_Rated):
 class PerturbEdges(_Rated):
     """Drop ``rate`` of a graph's edges and add as many between nodes that were not joined.
 
-    An undirected edge is one edge although it is stored in both directions: both go, or both come. Every absent pair of nodes is
-    equally likely; a graph with fewer absent pairs than wanted gets all of them. An added edge takes over the
+    An undirected edge is one edge although it is stored in both directions: both go, or both come. Every absent pair of
+    nodes is equally likely; a graph with fewer absent pairs than wanted gets all of them. An added edge takes over the
     attributes of a dropped one. ``undirected=False`` treats every stored direction as an edge of its own.
     """
 
@@ -131,7 +131,7 @@ class PerturbEdges(_Rated):
         forward = (mine & (row < col if self.undirected else row != col)).nonzero().squeeze(1)
         if self.undirected and 2 * len(forward) != int((mine & (row != col)).sum()):
             raise ValueError(
-                "PerturbEdges needs every edge in both directions; for directed graphs say PerturbEdges(undirected=False)"
+                "PerturbEdges needs every edge in both directions; for directed graphs say undirected=False"
             )
         group = owner[forward]
         number = counts(torch.bincount(group, minlength=len(chosen)), self.rate, generator) * chosen
@@ -156,7 +156,7 @@ class PerturbEdges(_Rated):
         number: Tensor,
         generator: torch.Generator | None,
     ) -> tuple[Tensor, Tensor]:
-        """Absent pairs, as many as were dropped where there are so many, and the dropped edge each one stands in for."""
+        """Absent pairs, as many as were dropped if there are so many, and the dropped edge each one stands in for."""
         size = batch.ptr.diff()
         pairs = size * (size - 1) // (2 if self.undirected else 1) * (number > 0)
         first = pairs.cumsum(0) - pairs
@@ -199,8 +199,8 @@ class PerturbEdges(_Rated):
 class Subgraph(_Rated):
     """Keep the first nodes that a random walk visits, all but ``rate`` of the graph, and the edges between them.
 
-    Large graphs are walked by several walkers from the same start (one per 32 nodes). Where nothing new was found for 32 steps, as in a
-    component that is used up, they go on from unvisited nodes drawn at random.
+    Large graphs are walked by several walkers from the same start (one per 32 nodes). Where they find nothing new for
+    32 steps they go on from an unvisited node beside the visited ones; only a component that is used up is left.
     """
 
     def __init__(self, rate: float = 0.2) -> None:

@@ -17,8 +17,9 @@ def walk(
 ) -> Tensor:
     """A mask over nodes: the first ``target[g]`` nodes of graph g that its walkers visit; all nodes where it is 0.
 
-    The walkers of a graph (one per 32 nodes) start together at a random node and step to random neighbours. When 32 steps
-    have brought nothing new they start again, each from an unvisited node.
+    The walkers of a graph (one per 32 nodes) start together at a random node and step to random neighbours. When 32
+    steps have brought nothing new they go on from unvisited nodes next to visited ones, so that what is visited stays
+    connected and long chains do not take for ever; in a component that is used up, from any unvisited nodes.
     """
     device = batch.device
     edge_index, batch, ptr, target = (tensor.cpu() for tensor in (edge_index, batch, ptr, target))  # see _steps
@@ -46,7 +47,7 @@ def walk(
         graph, position = graph[on], position[on]
         stuck = ((now == before) & (now < target))[graph]
         if stuck.any():
-            position[stuck] = _unvisited(visit, batch, mine, graph[stuck], len(size), generator)
+            position[stuck] = _fresh(edge_index, visit, batch, mine, graph[stuck], len(size), generator)
             clock = _stamp(visit, position[stuck], clock)
             now = seen()
         before = now
@@ -86,11 +87,22 @@ def _stamp(visit: Tensor, nodes: Tensor, clock: int) -> int:
     return clock + len(nodes)
 
 
-def _unvisited(
-    visit: Tensor, batch: Tensor, mine: Tensor, graph: Tensor, graphs: int, generator: torch.Generator | None
+def _fresh(
+    edge_index: Tensor,
+    visit: Tensor,
+    batch: Tensor,
+    mine: Tensor,
+    graph: Tensor,
+    graphs: int,
+    generator: torch.Generator | None,
 ) -> Tensor:
-    """For every walker of ``graph`` an unvisited node of its graph."""
-    nodes = mine[visit[mine] == NEVER]
+    """For every walker of ``graph`` an unvisited node of its graph, next to a visited one where there is one."""
+    unvisited = visit == NEVER
+    source, target = edge_index
+    border = torch.zeros_like(unvisited)
+    border[target[~unvisited[source] & unvisited[target]]] = True
+    bordered = torch.bincount(batch[border], minlength=graphs) > 0
+    nodes = mine[(unvisited & (border | ~bordered[batch]))[mine]]
     count = torch.bincount(batch[nodes], minlength=graphs)
     first = count.cumsum(0) - count
     return nodes[first[graph] + (uniform(len(graph), generator, batch.device) * count[graph]).long()]
