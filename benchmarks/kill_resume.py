@@ -1,6 +1,6 @@
 """Kill training at random moments, resume it, and compare the final weights with those of a run that was left alone.
 
-    python benchmarks/kill_resume.py [--times 10] [--methods simclr moco] [--epochs 4]
+    python benchmarks/kill_resume.py [--times 10] [--methods simclr moco] [--epochs 15]
 
 Every time, `rince train` is started in a process of its own, killed with SIGKILL after a random time (while reading,
 training or writing), started again and killed again until it has been killed three times, and then left to finish. Its
@@ -24,6 +24,7 @@ import torch
 import rince.data.digit_images
 import rince.evaluate.online
 import rince.export
+import rince.losses
 import rince.methods.moco
 import rince.methods.simclr
 import rince.views.image  # noqa: F401
@@ -47,7 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--methods", nargs="+", default=["simclr", "moco"], choices=list(OPTIONS))
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--kills", type=int, default=3, help="kills of each run before it may finish")
     found = parser.parse_args()
     random.seed(time.time())
@@ -87,7 +88,7 @@ def _train(arguments: list[str]) -> None:
 def disturb(options: list[str], name: str, seconds: float) -> str:
     """Start, wait until it has used a random part of the CPU time of a whole run, kill; says how far it was then."""
     process = train(options, name)
-    moment = random.uniform(0.02, 0.9) * seconds
+    moment = random.uniform(0.2, 0.95) * seconds
     while process.is_alive() and cpu_seconds(process.pid) < moment:
         time.sleep(0.002)
     if not process.is_alive():

@@ -89,7 +89,7 @@ class ImageFolder(LightningDataModule):
         return {} if self.noisy is None else self.noisy.record()
 
     def split(self, split: str) -> tuple[Tensor, Tensor]:
-        """All images of a part, cropped at the centre and resized, and their right labels; they must fit into memory."""
+        """All images of a part, cropped at the centre and resized, with right labels; they must fit into memory."""
         self.setup()
         if split not in self._lists:
             raise ValueError(f"there is no part '{split}' in {self.root}")

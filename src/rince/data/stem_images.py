@@ -71,7 +71,7 @@ class StemFeatures(Images):
             ):
                 arrays[name], arrays[f"{name}_labels"] = _both_ways(stem, x, name), y.numpy()
             with written_whole(self.cache) as path, open(path, "wb") as file:
-                np.savez(file, **arrays)
+                np.savez(file, **arrays)  # type: ignore[arg-type]
         return self.cache
 
 

@@ -38,7 +38,7 @@ class PatchStem(nn.Module):
         rows = (top[:, None] + torch.arange(size))[:, None, :, None]
         columns = (left[:, None] + torch.arange(size))[:, None, None, :]
         place = torch.arange(20_000)[:, None, None, None], torch.arange(channels)[None, :, None, None]
-        patches = drawn[(*place, rows, columns)].flatten(1).double() / 255
+        patches = drawn[place[0], place[1], rows, columns].flatten(1).double() / 255
         patches = (patches - patches.mean(1, keepdim=True)) / (patches.var(1, keepdim=True) + 1e-3).sqrt()
         values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
         whiten = vectors @ torch.diag((values.clamp_min(0) + regular).rsqrt()) @ vectors.T

@@ -56,7 +56,7 @@ def logistic_regression(
         return loss
 
     with torch.enable_grad():
-        solver.step(closure)  # type: ignore[arg-type]
+        solver.step(closure)
     return weight.detach()
 
 

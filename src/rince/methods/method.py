@@ -73,6 +73,11 @@ class Method(LightningModule):
         """From features to the space of the loss; the features themselves where there is no head."""
         return features
 
+    def plain(self, items: Tensor) -> Tensor:
+        """Items as evaluation sees them: normalised, nothing random."""
+        views: Any = self.views
+        return views.plain(items)
+
     def batches_seen(self) -> int:
         """How many batches training has behind it. The order of the data goes on from here after a resume."""
         return int(self.seen)
@@ -91,7 +96,7 @@ class Method(LightningModule):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         torch.manual_seed(number(self.seed, self.batches_seen(), self.global_rank, 4))
         if self.q_of is not None:
-            self.loss.q = self.q_of(self.progress)
+            self.loss.q = self.q_of(self.progress)  # type: ignore[assignment]
         loss = self.batch_loss(batch)
         if not torch.isfinite(loss):
             raise ValueError(
@@ -100,7 +105,7 @@ class Method(LightningModule):
             )
         self.log("loss", loss.detach(), prog_bar=True, on_step=True, on_epoch=False, sync_dist=True)
         if self.q_of is not None:
-            self.log("q", float(self.loss.q))
+            self.log("q", self.q_of(self.progress))
         self.seen += 1
         return loss
 

@@ -75,7 +75,7 @@ class MoCo(Method):
         return keys[order.argsort()[rank * size : (rank + 1) * size]]
 
     def embed(self, batch: ImageBatch) -> Tensor:
-        return self.encoder(self.views.plain(batch.images))
+        return self.encoder(self.plain(batch.images))
 
     def project(self, features: Tensor) -> Tensor:
         return self.head(features)

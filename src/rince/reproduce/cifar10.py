@@ -4,7 +4,7 @@ import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rince.files import write_text
 from rince.reproduce.grid import run_grid
@@ -12,7 +12,7 @@ from rince.reproduce.tables import aligned, as_csv, plus_minus
 
 Run = Mapping[str, Any]
 DECAY = 0.1  # of the linear probe on standardised features; about the best for all, and the same for all
-SPACES = ("encoder", "projection")
+SPACES: tuple[Literal["encoder", "projection"], ...] = ("encoder", "projection")
 
 
 def options(name: str, description: str, seeds: int) -> argparse.ArgumentParser:

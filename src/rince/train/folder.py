@@ -13,7 +13,15 @@ import numpy as np
 from rince.files import write_text, written_whole
 
 # What may differ between the two halves of a resumed run: where it runs and what is shown, not what is computed.
-FREE = ("config", "out", "name", "trainer.devices", "trainer.num_nodes", "trainer.accelerator", "trainer.strategy")
+FREE: tuple[str, ...] = (
+    "config",
+    "out",
+    "name",
+    "trainer.devices",
+    "trainer.num_nodes",
+    "trainer.accelerator",
+    "trainer.strategy",
+)
 FREE += ("trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.profiler", "checkpoint_every")
 
 

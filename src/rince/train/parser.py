@@ -127,7 +127,7 @@ def _no_class(name: str) -> str:
     )
 
 
-def _subclasses(kind: type) -> Iterator[type]:
+def _subclasses(kind: Any) -> Iterator[type]:
     for child in kind.__subclasses__():
         yield child
         yield from _subclasses(child)
@@ -140,7 +140,8 @@ def _plain(text: str) -> str:
 def _arguments_of(class_path: str) -> list[str]:
     module, _, name = class_path.rpartition(".")
     names: list[str] = []
-    for kind in inspect.getmro(getattr(importlib.import_module(module), name)):
+    kinds: Any = inspect.getmro(getattr(importlib.import_module(module), name))
+    for kind in kinds:
         if "__init__" in vars(kind):
             names += [p for p in inspect.signature(kind.__init__).parameters if p not in ("self", "args", "kwargs")]
     return names
