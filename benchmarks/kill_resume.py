@@ -88,7 +88,7 @@ def _train(arguments: list[str]) -> None:
 def disturb(options: list[str], name: str, seconds: float) -> str:
     """Start, wait until it has used a random part of the CPU time of a whole run, kill; says how far it was then."""
     process = train(options, name)
-    moment = random.uniform(0.2, 0.95) * seconds
+    moment = random.uniform(0.4, 0.97) * seconds
     while process.is_alive() and cpu_seconds(process.pid) < moment:
         time.sleep(0.002)
     if not process.is_alive():

@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from rince.reproduce import cifar10, cifar10_augmentation_noise, cifar10_label_noise
 from rince.train.folder import flat
 
@@ -17,7 +18,7 @@ def written(name):
 
 def test_the_experiments_and_the_configurations_say_the_same():
     run = {"loss": "rince-0.5", "temperature": 0.5, "positives": "one", "rate": 0.8, "seed": 0}
-    labels = flat(cifar10_label_noise.settings({**run, "epochs": cifar10_label_noise.EPOCHS}, "data", "data/cifar10-stem.npz"))
+    labels = flat(cifar10_label_noise.settings({**run, "epochs": cifar10_label_noise.EPOCHS}, "data", "stem.npz"))
     crops = flat(cifar10_augmentation_noise.settings({**run, "epochs": cifar10_augmentation_noise.EPOCHS}, "data"))
     for settings, name in ((labels, "small-label-noise.yaml"), (crops, "small-augmentation-noise.yaml")):
         file = written(name)
@@ -59,7 +60,11 @@ def test_a_small_experiment_runs_resumes_and_tabulates(tmp_path, monkeypatch, ca
 
 def test_bad_options_are_one_sentence():
     parser = cifar10.options("cifar10-label-noise", "", 3)
-    for arguments, message in ((["--rate", "2"], r"\[0, 1\]"), (["--sedes", "2"], "--sedes"), (["--seeds", "0"], "--seeds")):
+    for arguments, message in (
+        (["--rate", "2"], "rate must"),
+        (["--sedes", "2"], "--sedes"),
+        (["--seeds", "0"], "--seeds"),
+    ):
         with pytest.raises(ValueError, match=message):
             cifar10.parsed(parser, arguments)
 

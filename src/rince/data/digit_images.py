@@ -5,7 +5,6 @@ from torch import Tensor
 
 from rince.data.images import Images
 from rince.extras import require
-from rince.noise.labels import LabelFlips
 from rince.seeds import generator
 
 
@@ -13,9 +12,6 @@ class DigitImages(Images):
     """The first test images are set aside by a fixed shuffle: 1,397 for training, 400 for tests."""
 
     class_names = tuple("0123456789")
-
-    def __init__(self, batch_size: int = 256, noise: LabelFlips | None = None, limit: int | None = None):
-        super().__init__(batch_size, noise, limit)
 
     def read(self) -> dict[str, tuple[Tensor, Tensor]]:
         digits = require("sklearn.datasets", "train").load_digits()

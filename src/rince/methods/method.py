@@ -27,7 +27,6 @@ class Method(LightningModule):
 
     seed: int = 0
     pairing: Literal["self", "label"] = "self"
-    seen: Tensor
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Method(LightningModule):
         self.encoder, self.loss, self.views, self.optimiser = encoder, loss, views, optimiser
         self.warmup_epochs, self.lr_schedule = warmup_epochs, lr_schedule
         self.q_of = self._q_schedule(q_schedule, q_start)
-        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.seen = 0  # a plain number: reading a tensor on a GPU would make it wait
         self.watched: tuple[Tensor, Tensor | None] | None = None
         self._similarity: list[Tensor] = []
         self._was_flat = False
@@ -80,7 +79,13 @@ class Method(LightningModule):
 
     def batches_seen(self) -> int:
         """How many batches training has behind it. The order of the data goes on from here after a resume."""
-        return int(self.seen)
+        return self.seen
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["batches_seen"] = self.seen
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.seen = int(checkpoint["batches_seen"])
 
     @property
     def progress(self) -> float:
@@ -98,7 +103,7 @@ class Method(LightningModule):
         if self.q_of is not None:
             self.loss.q = self.q_of(self.progress)  # type: ignore[assignment]
         loss = self.batch_loss(batch)
-        if not torch.isfinite(loss):
+        if (loss.device.type == "cpu" or self.seen % 100 == 0) and not torch.isfinite(loss):
             raise ValueError(
                 f"the loss became {float(loss.detach())} at step {self.batches_seen()}: "
                 "lower the learning rate, or raise the temperature"
