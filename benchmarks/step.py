@@ -2,8 +2,8 @@
 
     python benchmarks/step.py [--batch 256] [--steps 3] [--depth 18]
 
-SimCLR with RINCE and a ResNet with CIFAR stem, run by Lightning as `rince train` runs it. CPU seconds on one thread; the
-first step is left out.
+SimCLR with RINCE and a ResNet with CIFAR stem, run by Lightning as `rince train` runs it. CPU seconds on one thread;
+the first step is left out.
 """
 
 import argparse

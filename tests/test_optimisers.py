@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+
 from rince.optimisers import LARS, warmup_cosine
 
 

@@ -1,4 +1,5 @@
 import torch
+
 from rince.seeds import Draws, generator, number
 
 

@@ -19,7 +19,8 @@ def save_encoder(
     """Write the weights of ``encoder`` with ``recipe`` (class_path and init_args) and whatever else is to be known."""
     safetensors = require("safetensors.torch", "train")
     weights = {name: value.detach().cpu().contiguous() for name, value in encoder.state_dict().items()}
-    metadata = {"format": "rince-encoder-1", "encoder": json.dumps(recipe), "about": json.dumps(about)}
+    # One entry only: safetensors writes several in random order, and equal encoders should be equal files.
+    metadata = {"rince_encoder": json.dumps({"encoder": recipe, "about": about})}
     with written_whole(path) as temporary:
         safetensors.save_file(weights, temporary, metadata=metadata)
 
@@ -42,7 +43,7 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
         encoder.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(
-            f"{path} holds {name} with {len(weights)} tensors, which do not fit {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
+            f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
         ) from error
     encoder.about = about  # type: ignore[assignment]
     return encoder.eval()
@@ -56,9 +57,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.T
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path} is no whole safetensors file ({error})") from error
-    if not metadata.get("format", "").startswith("rince-encoder"):
+    if "rince_encoder" not in metadata:
         raise ValueError(f"{path} is a safetensors file, but no encoder written by rince")
-    return json.loads(metadata["encoder"]), json.loads(metadata["about"]), weights
+    known = json.loads(metadata["rince_encoder"])
+    return known["encoder"], known["about"], weights
 
 
 def _build(path: Path, recipe: dict[str, Any]) -> nn.Module:

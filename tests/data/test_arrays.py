@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from rince.data.arrays import Arrays
 
 
@@ -12,7 +13,9 @@ def test_every_tenth_image_is_for_tests_unless_there_is_a_test_part(tmp_path):
     images, labels = np.zeros((20, 6, 5, 3), np.uint8), np.arange(20)
     data = Arrays(write(tmp_path / "a.npz", images=images, labels=labels))
     assert data.split("train")[0].shape == (18, 3, 6, 5) and data.split("test")[1].tolist() == [9, 19]
-    both = Arrays(write(tmp_path / "b.npz", images=images, labels=labels, test_images=images[:3], test_labels=labels[:3]))
+    both = Arrays(
+        write(tmp_path / "b.npz", images=images, labels=labels, test_images=images[:3], test_labels=labels[:3])
+    )
     assert len(both.split("train")[0]) == 20 and len(both.split("test")[0]) == 3
 
 
@@ -34,7 +37,7 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path):
     path = tmp_path / "a.npz"
     write(path, images=np.zeros((20, 6, 5, 3), np.uint8))
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="no whole .npz"):
+    with pytest.raises(ValueError, match=r"no whole \.npz"):
         Arrays(str(path)).setup()
-    with pytest.raises(FileNotFoundError, match="data.path"):
+    with pytest.raises(FileNotFoundError, match=r"data\.path"):
         Arrays(str(tmp_path / "b.npz")).setup()

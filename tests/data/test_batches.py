@@ -1,6 +1,7 @@
 import itertools
 
 import pytest
+
 from rince.data.batches import SeededBatches
 
 

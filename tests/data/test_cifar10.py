@@ -5,6 +5,7 @@ import tarfile
 import numpy as np
 import pytest
 import torch
+
 from rince.data import cifar10
 from rince.data.cifar10 import CIFAR10, load_harmless
 
@@ -84,7 +85,7 @@ def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(tmp_path):
 def test_every_cut_of_a_batch_is_one_clear_error():
     _, content = batch(0, n=2)
     for end in range(0, len(content), 97):
-        with pytest.raises(ValueError, match="x (is cut off|was refused)"):
+        with pytest.raises(ValueError, match=r"x (is cut off|was refused)"):
             load_harmless(content[:end], "x")
 
 

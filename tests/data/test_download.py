@@ -1,15 +1,17 @@
 import hashlib
 import http.server
 import threading
+from typing import ClassVar
 
 import pytest
+
 from rince.data.download import fetch
 
 CONTENT = bytes(range(256)) * 1000
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    ranges: list = []
+    ranges: ClassVar[list] = []
 
     def do_GET(self):
         wanted = self.headers.get("Range")

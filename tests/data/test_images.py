@@ -1,4 +1,5 @@
 import torch
+
 from rince.data.arrays import Arrays
 from rince.data.batches import SeededBatches
 from rince.data.digit_images import DigitImages

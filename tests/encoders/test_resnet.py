@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from rince.encoders.resnet import ResNet
 
 
@@ -19,7 +20,9 @@ def torchvision_names(depth):
 
 
 # Learnable parameters of torchvision's models, with its classifier for 1,000 classes.
-@pytest.mark.parametrize(("depth", "width", "parameters"), [(18, 512, 11689512), (34, 512, 21797672), (50, 2048, 25557032)])
+@pytest.mark.parametrize(
+    ("depth", "width", "parameters"), [(18, 512, 11689512), (34, 512, 21797672), (50, 2048, 25557032)]
+)
 def test_names_and_sizes_are_torchvisions(depth, width, parameters):
     with torch.device("meta"):
         encoder = ResNet(depth)

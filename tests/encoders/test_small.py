@@ -1,10 +1,11 @@
 import pytest
 import torch
+from torch import nn
+
 from rince.encoders.convnet import ConvNet
 from rince.encoders.heads import mlp
 from rince.encoders.patch_stem import MLP, PatchStem
 from rince.seeds import generator
-from torch import nn
 
 
 @pytest.mark.parametrize("norm", ["batch", "group", "none"])

@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from rince.noise.crops import ExtraCrop
 from rince.seeds import Draws, generator
 from rince.views.image import MoCoV3Views, OwnViews, Recipe, SimCLRViews
@@ -90,7 +91,12 @@ def test_a_transform_of_the_user_plugs_in_for_batches_and_for_single_images():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"blur_taps": 4}, "odd"), ({"crop": (0.5, 0.2)}, "crop"), ({"size": 0}, "size"), ({"mean": [0.5]}, "mean and std")],
+    [
+        ({"blur_taps": 4}, "odd"),
+        ({"crop": (0.5, 0.2)}, "crop"),
+        ({"size": 0}, "size"),
+        ({"mean": [0.5]}, "mean and std"),
+    ],
 )
 def test_bad_options_are_refused_at_the_door(options, message):
     with pytest.raises(ValueError, match=message):

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
+
 from rince.seeds import Draws, generator
 from rince.views import operations as op
 
@@ -86,7 +87,9 @@ def test_boxes_lie_inside_the_image(height, width, least, seed):
     assert (top + h <= height).all() and (left + w <= width).all()
 
 
-@pytest.mark.parametrize(("operation", "enhancer"), [(0, ImageEnhance.Brightness), (1, ImageEnhance.Contrast), (2, ImageEnhance.Color)])
+@pytest.mark.parametrize(
+    ("operation", "enhancer"), [(0, ImageEnhance.Brightness), (1, ImageEnhance.Contrast), (2, ImageEnhance.Color)]
+)
 def test_brightness_contrast_and_saturation_agree_with_pillow(photographs, operation, enhancer):
     factor = torch.linspace(0.6, 1.4, len(photographs))
     ours = op.blend(planes(photographs), factor, torch.full((len(photographs),), operation)).transpose(0, 1)

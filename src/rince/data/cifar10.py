@@ -7,7 +7,7 @@ import tarfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -124,7 +124,7 @@ def _batch(content: bytes, name: str) -> tuple[Tensor, Tensor]:
 class _Harmless(pickle.Unpickler):
     """Numbers, bytes, lists, dictionaries and numpy arrays. Anything else could run code, and is refused."""
 
-    ALLOWED = {
+    ALLOWED: ClassVar = {
         ("numpy.core.multiarray", "_reconstruct"),
         ("numpy._core.multiarray", "_reconstruct"),
         ("numpy", "ndarray"),

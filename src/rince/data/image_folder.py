@@ -73,7 +73,7 @@ class ImageFolder(LightningDataModule):
                 if names != self.class_names:
                     odd = sorted(set(names) ^ set(self.class_names))
                     raise ValueError(
-                        f"{self.root / name} and train differ in their classes: {odd[0]} is in one of them only"
+                        f"{self.root / name} and train have other classes: {odd[0]} is in one of them only"
                     )
                 self._lists["test"] = paths, labels
                 break
@@ -89,7 +89,7 @@ class ImageFolder(LightningDataModule):
         return {} if self.noisy is None else self.noisy.record()
 
     def split(self, split: str) -> tuple[Tensor, Tensor]:
-        """All images of a part, resized and cropped at the centre, and their right labels. They have to fit into memory."""
+        """All images of a part, cropped at the centre and resized, with right labels; they must fit into memory."""
         self.setup()
         if split not in self._lists:
             raise ValueError(f"there is no part '{split}' in {self.root}")
@@ -146,8 +146,8 @@ class _WithStep:
         return len(self.batches)
 
     def __iter__(self) -> Any:
-        own, step = self.batches, self.batches.seen()
-        for step, chosen in enumerate(own, start=step):
+        own = self.batches
+        for step, chosen in enumerate(own, start=own.seen()):
             draw = Draws(generator(own.seed, step, 2), len(chosen), own.rank, own.processes)
             yield [(item, step, float(u)) for item, u in zip(chosen, draw.uniform(), strict=True)]
 

@@ -114,8 +114,7 @@ class ImageLoader:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[ImageBatch]:
-        step = self.batches.seen()
-        for step, chosen in enumerate(self.batches, start=step):
+        for step, chosen in enumerate(self.batches, start=self.batches.seen()):
             ids = torch.tensor(chosen)
             partners = None
             if self.partner is not None:

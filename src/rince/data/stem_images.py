@@ -13,6 +13,8 @@ from rince.noise.labels import LabelFlips
 from rince.progress import track
 from rince.seeds import Draws
 
+STEM_IMAGES = 10_000  # images that the stem is fitted to and cached for, whatever part of them is learnt from
+
 
 class StemFeatures(Images):
     """Features (n, 2, width) of every image and its mirror image, under :class:`PatchStem`, kept in ``cache``.
@@ -41,21 +43,25 @@ class StemFeatures(Images):
         self.source, self.cache, self.train_images = source, Path(cache), train
 
     def read(self) -> dict[str, tuple[Tensor, Tensor]]:
+        parts = ("train", "validation", "test")
         with np.load(self._cached(), allow_pickle=False) as file:
-            if len(file["train"]) != self.train_images:
+            if len(file["train"]) < self.train_images:
                 raise ValueError(
                     f"{self.cache} holds {len(file['train'])} images, not {self.train_images}: give another cache"
                 )
-            parts = ("train", "validation", "test")
-            return {part: (torch.from_numpy(file[part]), torch.from_numpy(file[f"{part}_labels"])) for part in parts}
+            found = {part: (torch.from_numpy(file[part]), torch.from_numpy(file[f"{part}_labels"])) for part in parts}
+        images, labels = found["train"]
+        return found | {"train": (images[: self.train_images], labels[: self.train_images])}
 
     def _cached(self) -> Path:
         if not self.cache.exists():
             images, labels = self.source.split("train")
             test, test_labels = self.source.split("test")
-            n = self.train_images
-            if n + 5000 > len(images):
-                raise ValueError(f"train must leave 5,000 of the {len(images)} images for validation, got {n}")
+            if max(STEM_IMAGES, self.train_images) + 5000 > len(images):
+                raise ValueError(
+                    f"train must leave 5,000 of the {len(images)} images for validation, got {self.train_images}"
+                )
+            n = max(STEM_IMAGES, self.train_images)
             stem = PatchStem(channels=images.shape[1]).fit(images[:n])
             arrays = {}
             for name, x, y in (
@@ -65,7 +71,7 @@ class StemFeatures(Images):
             ):
                 arrays[name], arrays[f"{name}_labels"] = _both_ways(stem, x, name), y.numpy()
             with written_whole(self.cache) as path, open(path, "wb") as file:
-                np.savez(file, **arrays)
+                np.savez(file, **arrays)  # type: ignore[arg-type]
         return self.cache
 
 

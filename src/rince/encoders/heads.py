@@ -1,5 +1,7 @@
 """Projection heads."""
 
+import itertools
+
 from torch import nn
 
 
@@ -9,7 +11,7 @@ def mlp(widths: list[int], norm: bool = True, last_norm: bool = False, last_bias
     ``last_norm`` ends with a batch norm without scale and shift, as MoCo v3's heads do.
     """
     layers: list[nn.Module] = []
-    for i, (before, after) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (before, after) in enumerate(itertools.pairwise(widths)):
         last = i == len(widths) - 2
         layers.append(nn.Linear(before, after, bias=last_bias and not last_norm if last else not norm))
         if not last:

@@ -9,8 +9,8 @@ from rince.seeds import generator
 class PatchStem(nn.Module):
     """A fixed first layer for small images: what a patch looks like, in terms of other patches of the same images.
 
-    ``fit`` draws patches from images, whitens them (ZCA) and keeps them as filters; responses are split into what is above
-    and below zero, averaged over the quarters of the image, and reduced to ``features`` principal components. On
+    ``fit`` draws patches from images, whitens them (ZCA) and keeps them as filters; responses are split into what is
+    above and below zero, averaged over the quarters of the image, and reduced to ``features`` principal components. On
     CIFAR-10 a linear classifier on this is right about two times out of three, and all further training is quick.
     """
 
@@ -38,7 +38,7 @@ class PatchStem(nn.Module):
         rows = (top[:, None] + torch.arange(size))[:, None, :, None]
         columns = (left[:, None] + torch.arange(size))[:, None, None, :]
         place = torch.arange(20_000)[:, None, None, None], torch.arange(channels)[None, :, None, None]
-        patches = drawn[(*place, rows, columns)].flatten(1).double() / 255
+        patches = drawn[place[0], place[1], rows, columns].flatten(1).double() / 255
         patches = (patches - patches.mean(1, keepdim=True)) / (patches.var(1, keepdim=True) + 1e-3).sqrt()
         values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
         whiten = vectors @ torch.diag((values.clamp_min(0) + regular).rsqrt()) @ vectors.T
@@ -54,7 +54,7 @@ class PatchStem(nn.Module):
         return self
 
     def pooled(self, images: Tensor) -> Tensor:
-        """Mean responses above and below zero in each quarter, a few images at a time so that they stay in the cache."""
+        """Mean responses above and below zero in each quarter; few images at a time, so that they stay in the cache."""
         return torch.cat([self._pooled(part) for part in images.split(16)])
 
     def _pooled(self, images: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ class PatchStem(nn.Module):
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> Tensor:
-        """Bytes, or floats in [0, 1], (n, channels, height, width) -> (n, features), centred, of unit variance on average."""
+        """Bytes, or floats in [0, 1], (n, channels, height, width) -> (n, features), centred and of unit variance."""
         return (self.pooled(images) - self.centre) @ self.components.T
 
 

@@ -8,7 +8,7 @@ LAYERS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
 class ResNet(nn.Module):
-    """ResNet-18, -34 or -50 without its classifier: images (n, channels, height, width) to features (n, 512 or 2048)."""
+    """ResNet-18, -34 or -50 without its classifier: images (n, channels, height, width) to (n, 512 or 2048)."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ResNet(nn.Module):
             blocks = [block(before, width, 1 if i == 0 else 2)]
             before = width * block.expansion
             blocks += [block(before, width, 1) for _ in range(count - 1)]
-            setattr(self, f"layer{i + 1}", nn.Sequential(*blocks))
+            self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.features = before
         self._start(zero_last)
@@ -53,7 +53,8 @@ class ResNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(images))))
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        for name in ("layer1", "layer2", "layer3", "layer4"):
+            x = self.get_submodule(name)(x)
         return self.avgpool(x).flatten(1)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:

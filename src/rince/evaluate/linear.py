@@ -29,7 +29,13 @@ class LinearProbe(NamedTuple):
 
 
 def logistic_regression(
-    x: Tensor, y: Tensor, classes: int, decay: float, start: Tensor | None = None, steps: int = 1000
+    x: Tensor,
+    y: Tensor,
+    classes: int,
+    decay: float,
+    start: Tensor | None = None,
+    steps: int = 1000,
+    tolerance: float = 1e-7,
 ) -> Tensor:
     """(classes, width + 1): the minimum of mean cross-entropy + decay / 2 |W|^2, the bias (last column) not counted.
 
@@ -39,8 +45,8 @@ def logistic_regression(
     weight = x.new_zeros(classes, x.shape[1]) if start is None else start.clone()
     weight.requires_grad_()
     solver = torch.optim.LBFGS(
-        [weight], max_iter=steps, max_eval=2 * steps, tolerance_grad=1e-7, tolerance_change=1e-12, history_size=20,
-        line_search_fn="strong_wolfe",
+        [weight], max_iter=steps, max_eval=2 * steps, tolerance_grad=tolerance, tolerance_change=tolerance * 1e-8,
+        history_size=20, line_search_fn="strong_wolfe",
     )  # fmt: skip
 
     def closure() -> Tensor:
@@ -50,7 +56,7 @@ def logistic_regression(
         return loss
 
     with torch.enable_grad():
-        solver.step(closure)  # type: ignore[arg-type]
+        solver.step(closure)
     return weight.detach()
 
 

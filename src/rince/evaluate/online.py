@@ -37,7 +37,7 @@ class OnlineProbe(Callback):
         if watched is None or watched[1] is None:
             return
         features, labels = watched[0].float(), watched[1]
-        pl_module.watched = None  # type: ignore[assignment]
+        pl_module.watched = None
         labels = labels.repeat(len(features) // len(labels))
         layer = self.layer or self._start(features)
         with torch.enable_grad():
@@ -48,7 +48,7 @@ class OnlineProbe(Callback):
         if trainer.world_size > 1:
             for parameter in layer.parameters():
                 dist.all_reduce(parameter.grad)
-                parameter.grad /= trainer.world_size  # type: ignore[operator]
+                parameter.grad /= trainer.world_size
         self.optimiser.step()
         pl_module.log("probe", (logits.argmax(1) == labels).float().mean(), prog_bar=True, sync_dist=True)
 

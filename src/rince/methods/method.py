@@ -18,8 +18,8 @@ OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 class Method(LightningModule):
     """A training method. A subclass says how a batch becomes a loss (``batch_loss``) and features (``embed``).
 
-    The first four arguments are the same for all methods, so that a configuration names them once: what encodes, what is
-    minimised, how views are made, and who takes the steps.
+    The first four arguments are the same for all methods, so that a configuration names them once: what encodes, what
+    is minimised, how views are made, and who takes the steps.
 
     Whatever is random in a step depends on the seed and the number of the step alone: ``self.draw(items)`` gives such
     numbers, and torch's global generator is seeded at the start of every step.
@@ -60,6 +60,7 @@ class Method(LightningModule):
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
         self.watched: tuple[Tensor, Tensor | None] | None = None
         self._similarity: list[Tensor] = []
+        self._was_flat = False
 
     def batch_loss(self, batch: Any) -> Tensor:
         raise NotImplementedError
@@ -71,6 +72,11 @@ class Method(LightningModule):
     def project(self, features: Tensor) -> Tensor:
         """From features to the space of the loss; the features themselves where there is no head."""
         return features
+
+    def plain(self, items: Tensor) -> Tensor:
+        """Items as evaluation sees them: normalised, nothing random."""
+        views: Any = self.views
+        return views.plain(items)
 
     def batches_seen(self) -> int:
         """How many batches training has behind it. The order of the data goes on from here after a resume."""
@@ -90,15 +96,16 @@ class Method(LightningModule):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         torch.manual_seed(number(self.seed, self.batches_seen(), self.global_rank, 4))
         if self.q_of is not None:
-            self.loss.q = self.q_of(self.progress)
+            self.loss.q = self.q_of(self.progress)  # type: ignore[assignment]
         loss = self.batch_loss(batch)
         if not torch.isfinite(loss):
             raise ValueError(
-                f"the loss became {float(loss.detach())} at step {self.batches_seen()}: lower the learning rate, or raise the temperature"
+                f"the loss became {float(loss.detach())} at step {self.batches_seen()}: "
+                "lower the learning rate, or raise the temperature"
             )
         self.log("loss", loss.detach(), prog_bar=True, on_step=True, on_epoch=False, sync_dist=True)
         if self.q_of is not None:
-            self.log("q", float(self.loss.q))
+            self.log("q", self.q_of(self.progress))
         self.seen += 1
         return loss
 
@@ -111,16 +118,18 @@ class Method(LightningModule):
         with torch.no_grad():
             a, b = nn.functional.normalize(a.float(), dim=1), nn.functional.normalize(b.float(), dim=1)
             positive, negative = (a * b).sum(1).mean(), (a * b.roll(1, 0)).sum(1).mean()
-        self.log_dict({"positive": positive, "negative": negative})
+        self.log_dict({"positive": positive, "negative": negative}, sync_dist=True)
         self._similarity.append(positive - negative)
 
     def on_train_epoch_end(self) -> None:
         gap, self._similarity = self._similarity, []
-        if gap and float(torch.stack(gap).mean()) <= 1e-4:
+        flat = bool(gap) and float(torch.stack(gap).mean()) <= 1e-4
+        if flat and self._was_flat:  # one such epoch can be a start; two are a habit
             warnings.warn(
                 f"epoch {self.current_epoch}: positive pairs are no more alike than strangers; the embeddings have "
                 "collapsed. Lower lam ('balanced' is safe) or the learning rate."
             )
+        self._was_flat = flat
 
     def configure_optimizers(self) -> Any:
         optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])
@@ -149,7 +158,7 @@ def width_of(encoder: nn.Module) -> int:
     features = getattr(encoder, "features", None)
     if not isinstance(features, int):
         raise ValueError(
-            f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features' to a whole number"
+            f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features'"
         )
     return features
 

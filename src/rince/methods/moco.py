@@ -15,7 +15,7 @@ from rince.views.batch import ImageBatch
 
 
 class MoCo(Method):
-    """The first view asks, the second answers through the slow encoder; negatives are the newest keys of earlier batches.
+    """The first view asks, the second answers through the slow encoder; negatives are the newest earlier keys.
 
     ``hidden=0`` is v1's head of a single layer, a hidden layer is v2's. For v2 also take its views and the cosine.
     """
@@ -75,7 +75,7 @@ class MoCo(Method):
         return keys[order.argsort()[rank * size : (rank + 1) * size]]
 
     def embed(self, batch: ImageBatch) -> Tensor:
-        return self.encoder(self.views.plain(batch.images))
+        return self.encoder(self.plain(batch.images))
 
     def project(self, features: Tensor) -> Tensor:
         return self.head(features)

@@ -58,7 +58,7 @@ class MoCoV3(Method):
         return 2 * temperature * (self.loss(query1, key2) + self.loss(query2, key1))
 
     def embed(self, batch: ImageBatch) -> Tensor:
-        return self.encoder(self.views.plain(batch.images))
+        return self.encoder(self.plain(batch.images))
 
     def project(self, features: Tensor) -> Tensor:
         return self.projector(features)

@@ -49,7 +49,7 @@ class SimCLR(Method):
         return self.loss(z1, z2)
 
     def embed(self, batch: ImageBatch) -> Tensor:
-        return self.encoder(self.views.plain(batch.images))
+        return self.encoder(self.plain(batch.images))
 
     def project(self, features: Tensor) -> Tensor:
         return self.head(features)

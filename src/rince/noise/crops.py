@@ -1,6 +1,5 @@
 """Views that go too far: a second crop so small that it may show nothing of the object."""
 
-import torch
 from torch import Tensor
 
 from rince.seeds import Draws
@@ -9,7 +8,7 @@ from rince.seeds import Draws
 class ExtraCrop:
     """With probability ``rate`` a view is cropped once more, to ``area`` of its area, and enlarged again.
 
-    Every view of every step draws anew; the recipe that it is given to keeps in ``last_hit`` which images were hit last.
+    Every view of every step draws anew; the recipe that has it keeps in ``last_hit`` which images were hit last.
     """
 
     def __init__(self, rate: float, area: float = 0.2):

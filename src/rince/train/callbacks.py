@@ -44,7 +44,7 @@ class WholeCheckpoint(Callback):
 
 
 class MetricsTable(Logger):
-    """metrics.csv: one line a logged step, a column a metric. A resumed run takes back the lines after its checkpoint."""
+    """metrics.csv: a line a logged step, a column a metric. A resumed run takes back what came after its checkpoint."""
 
     def __init__(self, path: Path):
         super().__init__()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from rince.train.folder import RunFolder
-from rince.train.parser import parse, train_parser
+from rince.train.parser import instantiate, parse, train_parser
 
 
 def main(arguments: list[str]) -> int:
@@ -29,7 +29,7 @@ def run(parser: Any, config: Any) -> dict[str, Any] | None:
 
     name = config.name or run_name(config)
     folder = RunFolder(Path(config.out) / name)
-    text = parser.dump(config, skip_none=False)
+    text = parser.dump(config)
     folder.check(_values(text))
     first = rank_zero_only.rank == 0
     with folder.locked() if first else contextlib.nullcontext(), _quiet():
@@ -44,7 +44,7 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
 
     started = time.time()
     seed_everything(config.seed, verbose=False)
-    parts = parser.instantiate(config)
+    parts = instantiate(parser, config)
     data = parts.data
     data.seed = config.seed
     method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)

@@ -13,12 +13,20 @@ import numpy as np
 from rince.files import write_text, written_whole
 
 # What may differ between the two halves of a resumed run: where it runs and what is shown, not what is computed.
-FREE = ("config", "out", "name", "trainer.devices", "trainer.num_nodes", "trainer.accelerator", "trainer.strategy")
+FREE: tuple[str, ...] = (
+    "config",
+    "out",
+    "name",
+    "trainer.devices",
+    "trainer.num_nodes",
+    "trainer.accelerator",
+    "trainer.strategy",
+)
 FREE += ("trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.profiler", "checkpoint_every")
 
 
 class RunFolder:
-    """runs/NAME/ with config.yaml, metrics.csv, last.ckpt, noise.npz, encoder.safetensors and, when all is done, result.json."""
+    """runs/NAME/: config.yaml, metrics.csv, last.ckpt, noise.npz, encoder.safetensors and, at the end, result.json."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
@@ -43,7 +51,7 @@ class RunFolder:
             strangers = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
             if strangers:
                 raise FileExistsError(
-                    f"{self.path} holds {strangers[0]} but no config.yaml, so it is no run of rince: choose another --name"
+                    f"{self.path} holds {strangers[0]} but no config.yaml, so it is no run: choose another --name"
                 )
             return
         self._check_same(config)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rince.train.folder import RunFolder
-from rince.train.parser import train_parser
+from rince.train.parser import instantiate, train_parser
 
 
 def load_run(path: str | os.PathLike[str], trained: bool = True) -> tuple[Any, Any, Any]:
@@ -20,7 +20,7 @@ def load_run(path: str | os.PathLike[str], trained: bool = True) -> tuple[Any, A
     parser = train_parser()
     config = parser.parse_path(folder.config)
     seed_everything(config.seed, verbose=False)
-    parts = parser.instantiate(config)
+    parts = instantiate(parser, config)
     method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
     parts.data.seed, parts.data.pairing = config.seed, method.pairing
     if trained:
@@ -50,7 +50,8 @@ def check_fit(method: Any, state: dict[str, Any], checkpoint: Path) -> None:
             raise ValueError(f"{checkpoint} is of another architecture: it has no {name}")
         if state[name].shape != value.shape:
             raise ValueError(
-                f"{checkpoint} is of another architecture: {name} is {tuple(state[name].shape)} there and {tuple(value.shape)} here"
+                f"{checkpoint} is of another architecture: "
+                f"{name} is {tuple(state[name].shape)} there and {tuple(value.shape)} here"
             )
     if extra := state.keys() - own.keys():
         raise ValueError(f"{checkpoint} is of another architecture: nothing here is called {min(extra)}")

@@ -1,10 +1,11 @@
 """The configuration of a run, read from the constructors of what it is made of."""
 
 import difflib
+import importlib
 import inspect
 import re
 from argparse import ArgumentError
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ DEFAULTS = {
 
 
 def train_parser() -> Any:
-    """``--method``, ``--encoder``, ``--loss``, ``--views``, ``--optimiser`` and ``--data`` take any class of their kind."""
+    """Options named after the parts of a run; each takes any class of its kind."""
     jsonargparse = require("jsonargparse", "train")
     lightning = require("lightning.pytorch", "train")
     from rince.methods.method import Method
@@ -70,48 +71,77 @@ def parse(parser: Any, arguments: list[str]) -> Any:
         raise ValueError(one_sentence(parser, str(error))) from error
 
 
+def instantiate(parser: Any, config: Any) -> Any:
+    """The objects that the configuration describes; what a constructor does not like is one sentence."""
+    try:
+        return parser.instantiate(config)
+    except (ValueError, TypeError) as error:
+        raise ValueError(one_sentence(parser, str(error))) from error
+
+
 def one_sentence(parser: Any, message: str) -> str:
     """What jsonargparse found wrong, in one line, with the nearest valid name."""
+    message = re.sub(r"Type \S.*? expects a function or a callable class: ", "", message)
     if missing := re.search(r"this needs \S+: run pip install \S+", message):
         return missing[0]
-    if unknown := re.search(r"unrecognized arguments?: (\S+)", message):
-        return _unknown(unknown[1].split("=")[0], [s for action in parser._actions for s in action.option_strings])
-    if unknown := re.search(r"Key ['\"]?([\w.]+)['\"]? is not expected|[Nn]o action for key \"?([\w.]+)\"?", message):
-        return _unknown(unknown[1] or unknown[2], [action.dest for action in parser._actions])
     where = re.search(r'Parser key "([\w.]+)"', message)
     prefix = f"{where[1]}: " if where else ""
-    if unknown := re.search(r"Option '([\w.]+)' is not accepted|[Kk]ey \"([\w.]+)\" (?:is )?not", message):
-        name = unknown[1] or unknown[2]
+    if found := re.search(r"unrecognized arguments?: (\S+)", message):
+        return _no_option(found[1].split("=")[0], [s for action in parser._actions for s in action.option_strings])
+    if found := re.search(r"Key ['\"]?([\w.]+)['\"]? is not expected|[Nn]o action for key \"?([\w.]+)\"?", message):
+        return _no_option(found[1] or found[2], [action.dest for action in parser._actions])
+    if found := re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", message):
+        return _no_option(f"{found[1]}.{found[2]}", [action.dest for action in parser._actions])
+    if found := re.search(r"Option '([\w.]+)' is not accepted", message):
         path = re.search(r"class_path[ ='\"]+([\w.]+)", message)
-        return prefix + _unknown(name, _arguments_of(path[1]) if path else [])
-    inner = re.findall(r'Parser key "([\w.]+)":\s*(Expected[^\n]*)', message)
-    if inner:
-        return f"{prefix if inner[0][0] != (where and where[1]) else ''}{inner[0][0]}: {_plain(inner[0][1])}"
+        return prefix + _no_option(found[1], _arguments_of(path[1]) if path else [])
+    if found := re.search(
+        r"Expected a path but (\S+) either|No module named '([\w.]+)'|has no attribute '(\w+)'", message
+    ):
+        keys = re.findall(r'Parser key "([\w.]+)"', message)
+        if len(keys) > 1:  # not the class itself but a value of one of its options
+            return f"{prefix}{keys[-1]}: '{found[1] or found[2] or found[3]}' is no value that it takes"
+        return prefix + _no_class(found[1] or found[2] or found[3])
+    if inner := re.search(r'Parser key "([\w.]+)":\s*(Expected[^\n]*)', message):
+        return f"{prefix if where and inner[1] != where[1] else ''}{inner[1]}: {_plain(inner[2])}"
     causes = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
-    useful = [
-        c
-        for c in causes
-        if not c.startswith(
-            ("Parser key", "Does not validate", "Subtypes", "Errors", "Given value", "Expected a <class 'NoneType'>")
-        )
-    ]
-    return prefix + _plain(useful[0] if useful else causes[0])
+    useful = [cause for cause in causes if not cause.startswith(CHAFF)]
+    return prefix + _plain((useful or causes)[0])
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
+CHAFF = ("Parser key", "Does not validate", "Subtypes", "Errors", "Given value", "Expected a <class 'NoneType'>")
+
+
+def _no_option(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"there is no option '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
 
 
+def _no_class(name: str) -> str:
+    """The nearest class of ours that has been imported so far, which is all that a default mentions."""
+    known = {kind.__name__: f"{kind.__module__}.{kind.__name__}" for kind in _subclasses(nn.Module)}
+    ours = {short: path for short, path in known.items() if path.startswith("rince.")}
+    near = difflib.get_close_matches(name.rsplit(".", 1)[-1], ours, n=1, cutoff=0.5)
+    return f"there is no class '{name}'" + (
+        f"; did you mean '{ours[near[0]]}'?" if near else " (give its whole import path)"
+    )
+
+
+def _subclasses(kind: Any) -> Iterator[type]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _subclasses(child)
+
+
 def _plain(text: str) -> str:
-    return re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text)
+    return re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text).replace("typing.", "")
 
 
 def _arguments_of(class_path: str) -> list[str]:
-    from jsonargparse import import_object  # type: ignore[attr-defined]
-
+    module, _, name = class_path.rpartition(".")
     names: list[str] = []
-    for kind in inspect.getmro(import_object(class_path)):
+    kinds: Any = inspect.getmro(getattr(importlib.import_module(module), name))
+    for kind in kinds:
         if "__init__" in vars(kind):
             names += [p for p in inspect.signature(kind.__init__).parameters if p not in ("self", "args", "kwargs")]
     return names

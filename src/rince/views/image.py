@@ -86,7 +86,7 @@ class Recipe(nn.Module):
         self.last_hit = numbers.get("noise_hit")
         numbers = {name: value.to(images.device) for name, value in numbers.items()}
         at_a_time = n if images.device.type != "cpu" else max(4, PIXELS_AT_A_TIME // self.size**2)
-        views = images.new_empty((n, channels, self.size, self.size), dtype=torch.float32)
+        views = images.new_empty((n, channels, self.size, self.size), dtype=self.mean.dtype)
         for start in range(0, n, at_a_time):
             part = slice(start, start + at_a_time)
             view = self._view(images[part], {name: value[part] for name, value in numbers.items()})

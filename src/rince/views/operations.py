@@ -76,7 +76,7 @@ def grey(x: Tensor) -> Tensor:
 
 
 def jitter(x: Tensor, factors: Tensor, shift: Tensor, order: Tensor) -> Tensor:
-    """Brightness, contrast, saturation (factors, (n, 3)) and hue (shift, (n,), in turns), in the order of each image."""
+    """Brightness, contrast, saturation (factors, (n, 3)) and hue (shift, (n,)), in the order that each image has."""
     for turn in range(order.shape[1]):
         operation = order[:, turn]
         is_hue = operation == 3

@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits, make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from rince.evaluate.linear import fit_adam, fit_linear, logistic_regression
+
+
+@pytest.mark.parametrize("decay", [1e-1, 1e-3])
+def test_the_exact_probe_agrees_with_scikit_learn(decay):
+    x, y = load_digits(return_X_y=True)
+    x = StandardScaler().fit_transform(x[:600])
+    y = y[:600]
+    ours = logistic_regression(torch.from_numpy(x), torch.from_numpy(y), 10, decay, tolerance=1e-10)
+    theirs = LogisticRegression(C=1 / (len(x) * decay), tol=1e-12, max_iter=5000, solver="newton-cg").fit(x, y)
+    bias = ours[:, -1] - ours[:, -1].mean()  # only differences of biases count
+    np.testing.assert_allclose(ours[:, :-1].numpy(), theirs.coef_, atol=2e-4)
+    np.testing.assert_allclose(bias.numpy(), theirs.intercept_ - theirs.intercept_.mean(), atol=2e-4)
+
+
+def test_the_probe_with_a_chosen_decay_predicts_like_scikit_learns():
+    x, y = load_digits(return_X_y=True)
+    train, test = slice(0, 1000), slice(1000, None)
+    probe = fit_linear(torch.from_numpy(x[train]), torch.from_numpy(y[train]), decay=0.01)
+    scaler = StandardScaler().fit(x[train])
+    theirs = LogisticRegression(C=1 / (1000 * 0.01), max_iter=5000).fit(scaler.transform(x[train]), y[train])
+    mine = probe.predict(torch.from_numpy(x[test])).numpy()
+    assert (mine == theirs.predict(scaler.transform(x[test]))).mean() > 0.99
+
+
+def test_decay_is_chosen_for_few_items_with_many_useless_features():
+    x, y = make_classification(400, 300, n_informative=5, n_redundant=0, random_state=0)
+    x, y = torch.from_numpy(x), torch.from_numpy(y)
+    chosen, weakest = fit_linear(x[:200], y[:200]), fit_linear(x[:200], y[:200], decay=1e-6)
+    assert chosen.decay > 1e-3
+    assert chosen.accuracy(x[200:], y[200:]) > weakest.accuracy(x[200:], y[200:])
+
+
+def test_the_papers_probe_learns_and_is_reproducible():
+    x, y = load_digits(return_X_y=True)
+    x, y = torch.from_numpy(x).float() / 16, torch.from_numpy(y)
+    first, second = (fit_adam(x[:1000], y[:1000], epochs=15, batch_size=16) for _ in range(2))
+    assert torch.equal(first.weight, second.weight)
+    assert first.accuracy(x[1000:], y[1000:]) > 0.8
+
+
+def test_bad_features_are_refused():
+    y = torch.tensor([0, 1])
+    for x, message in ((torch.zeros(3, 2), "n labels"), (torch.full((2, 2), torch.nan), "not finite")):
+        with pytest.raises(ValueError, match=message):
+            fit_linear(x, y)
+    with pytest.raises(ValueError, match="two classes"):
+        fit_linear(torch.zeros(2, 2), torch.tensor([0, 0]))

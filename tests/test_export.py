@@ -1,0 +1,51 @@
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from rince import load_encoder
+from rince.encoders.convnet import ConvNet
+from rince.export import save_encoder
+
+RECIPE = {"class_path": "rince.encoders.convnet.ConvNet", "init_args": {"channels": 1, "width": 4}}
+
+
+def test_an_encoder_comes_back_as_it_was_without_lightning(tmp_path):
+    encoder = ConvNet(1, 4).eval()
+    save_encoder(tmp_path / "e.safetensors", encoder, RECIPE, {"data": "mine"})
+    again = load_encoder(tmp_path / "e.safetensors")
+    images = torch.rand(2, 1, 8, 8)
+    assert torch.equal(encoder(images), again(images)) and again.about == {"data": "mine"}
+
+
+def test_equal_encoders_are_equal_files(tmp_path):
+    encoder = ConvNet(1, 4)
+    for name in "ab":
+        save_encoder(tmp_path / name, encoder, RECIPE, {"data": "mine", "rince": "1", "loss": "x"})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_class_from_elsewhere_is_not_built_from_its_name(tmp_path):
+    save_encoder(tmp_path / "e", torch.nn.Linear(2, 2), {"class_path": "torch.nn.Linear"}, {})
+    with pytest.raises(ValueError, match="not rince's"):
+        load_encoder(tmp_path / "e")
+    assert load_encoder(tmp_path / "e", torch.nn.Linear(2, 2)).about == {}
+
+
+def test_a_name_that_is_no_network_is_refused(tmp_path):
+    save_encoder(tmp_path / "e", torch.nn.Linear(2, 2), {"class_path": "rince.files.write_text"}, {})
+    with pytest.raises(ValueError, match="is no network"):
+        load_encoder(tmp_path / "e")
+
+
+def test_another_architecture_a_foreign_file_and_a_cut_one_are_refused(tmp_path):
+    save_encoder(tmp_path / "e", ConvNet(1, 4), RECIPE, {})
+    with pytest.raises(ValueError, match=r"layers.0.weight is \(4, 1, 3, 3\) in the file and \(6, 1, 3, 3\)"):
+        load_encoder(tmp_path / "e", ConvNet(1, 6))
+    save_file({"x": torch.zeros(1)}, tmp_path / "f")
+    with pytest.raises(ValueError, match="no encoder written by rince"):
+        load_encoder(tmp_path / "f")
+    (tmp_path / "e").write_bytes((tmp_path / "e").read_bytes()[:-9])
+    with pytest.raises(ValueError, match="no whole safetensors file"):
+        load_encoder(tmp_path / "e")
+    with pytest.raises(FileNotFoundError, match="rince export"):
+        load_encoder(tmp_path / "nothing")

@@ -1,0 +1,180 @@
+"""`rince train` from the outside: run folders, resuming, refusing, several processes, and what comes after."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch import Callback
+from safetensors.torch import load_file
+
+import rince
+from rince import cli
+
+SMALL = [
+    "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group",
+    "--method.hidden", "16", "--method.width", "8", "--method.head_norm", "false",
+    "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
+    "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "2", "--trainer.log_every_n_steps", "1",
+    "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
+]  # fmt: skip
+
+
+class Break(Callback):
+    """Breaks training off at a step, as a crash would."""
+
+    at = -1
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx):
+        if trainer.global_step == Break.at:
+            raise RuntimeError("crash")
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rince_tests_break", sys.modules[Break.__module__])
+    monkeypatch.setattr(Break, "__module__", "rince_tests_break")
+
+    def run(name, *options, crash_at=-1):
+        monkeypatch.setattr(Break, "at", crash_at)
+        arguments = [
+            "train",
+            *SMALL,
+            "--trainer.callbacks+=rince_tests_break.Break",
+            "--out",
+            str(tmp_path),
+            "--name",
+            name,
+        ]
+        try:
+            return cli.main([*arguments, *options])
+        except RuntimeError as error:
+            assert str(error) == "crash"
+            return None
+
+    return run
+
+
+def test_a_run_leaves_plain_files_and_is_not_done_twice(train, tmp_path, capsys):
+    options = ["--data.noise", "rince.noise.labels.LabelFlips", "--data.noise.rate", "0.5"]
+    assert train("a", *options) == 0
+    folder = tmp_path / "a"
+    visible = {p.name for p in folder.iterdir() if not p.name.startswith(".")}
+    assert visible == {"config.yaml", "metrics.csv", "last.ckpt", "noise.npz", "encoder.safetensors", "result.json"}
+    result = json.loads((folder / "result.json").read_text())
+    assert result["steps"] == 8 and result["epochs"] == 2 and 0 <= result["probe"] <= 1
+    assert len(rows_of(folder / "metrics.csv")) == 8
+    noise = np.load(folder / "noise.npz", allow_pickle=False)
+    assert noise["hit"].shape == (256,) and len(str(noise["sha256"])) == 64
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    capsys.readouterr()
+    assert train("a", *options) == 2
+    assert "finished run: choose another --name" in capsys.readouterr().err
+    assert before == {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+@pytest.mark.parametrize("at", [0, 5])
+def test_a_crashed_run_resumes_to_the_same_bits(train, tmp_path, at):
+    assert train("whole", "--checkpoint_every", "2") == 0
+    assert train("crashed", "--checkpoint_every", "2", crash_at=at) is None
+    assert not (tmp_path / "crashed" / "result.json").exists()
+    assert train("crashed", "--checkpoint_every", "2") == 0
+    for name in ("encoder.safetensors", "metrics.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
+
+
+def test_other_settings_do_not_resume_a_run(train, tmp_path, capsys):
+    train("a", "--loss.q", "0.3", "--checkpoint_every", "2", crash_at=4)
+    assert train("a", "--loss.q", "0.4") == 2
+    assert "was started with loss.q = 0.3, now it is 0.4" in capsys.readouterr().err
+    assert train("a", "--loss.q", "0.3", "--checkpoint_every", "3") == 0
+
+
+def test_a_folder_that_is_no_run_is_left_alone(train, tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    assert train("mine") == 2
+    assert "holds thesis.tex but no config.yaml" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_another_architecture_is_refused(train, tmp_path, capsys):
+    assert train("a") == 0
+    config = tmp_path / "a" / "config.yaml"
+    config.write_text(config.read_text().replace("width: 4", "width: 8"))
+    assert cli.main(["evaluate", str(tmp_path / "a")]) == 2
+    error = capsys.readouterr().err
+    assert "is of another architecture: encoder.layers.0.weight is (4, 1, 3, 3) there and (8, 1, 3, 3) here" in error
+    assert error.count("\n") == 1
+
+
+def test_a_checkpoint_that_would_run_code_is_refused(train, tmp_path, capsys):
+    class Evil:
+        def __reduce__(self):
+            return Path.mkdir, (tmp_path / "owned",)
+
+    assert train("a") == 0
+    torch.save({"state_dict": {"x": Evil()}}, tmp_path / "a" / "last.ckpt")
+    assert cli.main(["evaluate", str(tmp_path / "a")]) == 2
+    assert "more than weights" in capsys.readouterr().err and not (tmp_path / "owned").exists()
+
+
+def test_evaluation_and_export_follow(train, tmp_path, capsys):
+    assert train("a") == 0
+    run = str(tmp_path / "a")
+    assert cli.main(["evaluate", run, "--labels_per_class", "5", "--draws", "2", "--baselines"]) == 0
+    rows = json.loads((tmp_path / "a" / "evaluation-encoder-exact-5-labels.json").read_text())
+    assert set(rows) == {"trained", "untrained", "raw inputs"} and rows["raw inputs"]["linear"][0] > 50
+    assert cli.main(["evaluate", run, "--labels_per_class", "5"]) == 2  # nothing is written over
+    target = tmp_path / "mine.safetensors"
+    assert cli.main(["export", run, str(target)]) == 0
+    encoder = rince.load_encoder(target)
+    direct = rince.load_encoder(run)
+    images = torch.rand(3, 1, 8, 8)
+    with torch.no_grad():
+        assert torch.equal(encoder(images), direct(images)) and encoder(images).shape == (3, 16)
+    assert encoder.about["normalise"]["size"] == 8 and not encoder.training
+    assert load_file(target).keys() == encoder.state_dict().keys()
+    capsys.readouterr()
+    assert cli.main(["export", run, str(target)]) == 2
+    assert "there already" in capsys.readouterr().err
+
+
+def test_print_config_shows_everything_and_trains_nothing(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train", "--print_config", "--loss.q", "0.25"])
+    assert stop.value.code == 0
+    shown = capsys.readouterr().out
+    assert "q: 0.25" in shown and "temperature: 0.5" in shown and "max_epochs" in shown
+
+
+def test_two_processes_have_the_loss_curve_of_one(tmp_path):
+    """In double precision, so that what differs is the method and not the rounding, which training blows up."""
+    curves = []
+    for devices, strategy in (("1", "auto"), ("2", "ddp")):
+        options = ["--trainer.devices", devices, "--trainer.strategy", strategy, "--trainer.precision", "64-true"]
+        command = [
+            sys.executable,
+            "-m",
+            "rince.cli",
+            "train",
+            *SMALL,
+            *options,
+            "--out",
+            str(tmp_path),
+            "--name",
+            devices,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        curves.append([float(row["loss"]) for row in rows_of(tmp_path / devices / "metrics.csv")])
+    assert len(curves[0]) == 8
+    np.testing.assert_allclose(curves[0], curves[1], atol=1e-9, rtol=0)

@@ -1,0 +1,96 @@
+from pathlib import Path
+
+import pytest
+
+from rince.train.parser import instantiate, parse, train_parser
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+@pytest.fixture(scope="module")
+def parser():
+    return train_parser()
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*/*.yaml")), ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_every_configuration_describes_a_method_that_can_be_built(parser, path):
+    if "tudataset" in str(path) or "graph" in str(path):
+        pytest.importorskip("torch_geometric")
+    config = parse(parser, [str(path)])
+    import torch
+
+    with torch.device("meta"):
+        parts = instantiate(parser, config)
+        method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
+    assert method.encoder is parts.encoder
+
+
+def test_options_on_the_command_line_win_over_the_file(parser):
+    config = parse(parser, [str(CONFIGS / "digits/simclr.yaml"), "--loss.q", "0.7", "--trainer.devices", "8"])
+    assert (
+        config.loss.init_args.q == 0.7
+        and str(config.trainer.devices) == "8"
+        and config.loss.init_args.temperature == 0.2
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--loss.qq 0.4", "loss: there is no option 'qq'; did you mean 'q'?"),
+        ("--trainer.devics 3", "there is no option '--trainer.devics'; did you mean '--trainer.devices'?"),
+        ("--method.hiden 4", "method: there is no option 'hiden'; did you mean 'hidden'?"),
+        ("--optimiser.lrr 3", "optimiser: there is no option 'lrr'; did you mean 'lr'?"),
+        ("--data.batchsize 4", "data: there is no option 'batchsize'; did you mean 'batch_size'?"),
+        ("--loss.q abc", "loss: q: Expected a float. Got value: abc"),
+        ("--encoder.norm grp", "encoder: norm: Expected a Literal['batch', 'group', 'none']. Got value: grp"),
+        ("--encoder ConvNett", "encoder: there is no class 'ConvNett'; did you mean 'rince.encoders.convnet.ConvNet'?"),
+        ("--loss.q 1.5", "q must lie in [0, 1], got 1.5"),
+        ("--loss.lam unbalanced", "loss: lam: 'unbalanced' is no value that it takes"),
+    ],
+)
+def test_a_wrong_key_or_value_is_one_line_with_the_nearest_name(parser, options, sentence):
+    with pytest.raises(ValueError) as caught:
+        instantiate(parser, parse(parser, [str(CONFIGS / "digits/simclr.yaml"), *options.split()]))
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("trainer: {max_epoch: 3}", "'trainer.max_epoch'; did you mean 'trainer.max_epochs'?"),
+        ("loss: {class_path: rince.RINCE, init_args: {qq: 1}}", "did you mean 'q'?"),
+        ("loss: [1", "parsing"),
+    ],
+)
+def test_a_wrong_file_is_one_line_too(parser, tmp_path, text, sentence):
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(ValueError) as caught:
+        parse(parser, [str(tmp_path / "bad.yaml")])
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(parser):
+    with pytest.raises(FileNotFoundError, match=r"no configuration nowhere\.yaml"):
+        parse(parser, ["nowhere.yaml"])
+
+
+def test_a_missing_extra_names_the_pip_install(parser, monkeypatch):
+    import builtins
+
+    real = builtins.__import__
+
+    def without_sklearn(name, *rest):
+        if name.startswith("sklearn"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("sklearn")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("importlib.import_module", lambda name: without_sklearn(name))
+    from rince.data.digit_images import DigitImages
+
+    with pytest.raises(ImportError, match=r"pip install 'rince\[train\]'"):
+        DigitImages().setup()
