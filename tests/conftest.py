@@ -1,10 +1,15 @@
-"""What all tests share: real data where it is at hand, and a quiet, single-threaded torch."""
+"""What all tests share: real data where it is at hand, and calm property tests."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Times on a shared machine say nothing, and a test that fails should fail again.
+settings.register_profile("rince", deadline=None, derandomize=True)
+settings.load_profile("rince")
 
 
 @pytest.fixture(scope="session")

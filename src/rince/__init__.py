@@ -22,7 +22,7 @@ _HOME = {
     "Supervised": "rince.contrast",
     "load_encoder": "rince.export",
 }
-_ROOMS = ("contrast", "losses", "objectives", "schedules")
+_ROOMS = ("audit", "contrast", "losses", "objectives", "schedules")
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "RINCE",

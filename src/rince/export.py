@@ -13,7 +13,9 @@ from rince.extras import require
 from rince.files import written_whole
 
 
-def save_encoder(path: str | os.PathLike[str], encoder: nn.Module, recipe: dict[str, Any], about: dict[str, Any]) -> None:
+def save_encoder(
+    path: str | os.PathLike[str], encoder: nn.Module, recipe: dict[str, Any], about: dict[str, Any]
+) -> None:
     """Write the weights of ``encoder`` with ``recipe`` (class_path and init_args) and whatever else is to be known."""
     safetensors = require("safetensors.torch", "train")
     weights = {name: value.detach().cpu().contiguous() for name, value in encoder.state_dict().items()}
@@ -62,7 +64,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.T
 def _build(path: Path, recipe: dict[str, Any]) -> nn.Module:
     name = str(recipe.get("class_path"))
     if not name.startswith("rince."):
-        raise ValueError(f"{path} holds {name}, which is not rince's: build it and call load_encoder(path, encoder=yours)")
+        raise ValueError(
+            f"{path} holds {name}, which is not rince's: build it and call load_encoder(path, encoder=yours)"
+        )
     module, _, kind = name.rpartition(".")
     found = getattr(importlib.import_module(module), kind, None)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
@@ -81,3 +85,32 @@ def _first_misfit(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:
         if value.shape != weights[name].shape:
             return f"{name} is {tuple(weights[name].shape)} in the file and {tuple(value.shape)} in the network"
     return "values differ in kind"
+
+
+def main(arguments: list[str]) -> int:
+    """``rince export RUN FILE``"""
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="rince export", description="Write the encoder of a run to a file of its own.", exit_on_error=False
+    )
+    parser.add_argument("run", help="folder of the run, finished or not")
+    parser.add_argument("file", help="where to: NAME.safetensors")
+    parser.add_argument("--force", action="store_true", help="write over an existing file")
+    try:
+        found, unknown = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise ValueError(str(error)) from error
+    if unknown:
+        raise ValueError(f"there is no option '{unknown[0]}' (rince export --help lists them)")
+    if Path(found.file).suffix != ".safetensors":
+        raise ValueError(f"an encoder is written as .safetensors, got {found.file}")
+    if Path(found.file).exists() and not found.force:
+        raise FileExistsError(f"{found.file} is there already: give another name, or write over it with --force")
+    from rince.train.command import about, recipe_of
+    from rince.train.load import load_run
+
+    method, data, config = load_run(found.run)
+    save_encoder(found.file, method.encoder, recipe_of(config.encoder), about(method, data, config))
+    print(f'{found.file}: load it with rince.load_encoder("{found.file}")')
+    return 0

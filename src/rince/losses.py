@@ -1,6 +1,7 @@
 """The losses: a contrast, an objective, and how the losses of the anchors become one number."""
 
 import math
+import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ class ContrastiveLoss(nn.Module):
         return scores.positive, scores.negatives
 
     def extra_repr(self) -> str:
-        return f"temperature={float(self.temperature):g}, reduction={self.reduction!r}"
+        return f"temperature={_number(self.temperature):g}, reduction={self.reduction!r}"
 
 
 class InfoNCE(ContrastiveLoss):
@@ -167,17 +168,18 @@ class RINCE(ContrastiveLoss):
         self.scale = scale
         self.lam = _check_lam(lam)
         self._warned = False
+        self._q: Tensor
         self.q = q
 
     @property
     def q(self) -> float:
-        return self._q
+        return float(self._q)
 
     @q.setter
     def q(self, value: float) -> None:
-        if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
             raise ValueError(f"q must lie in [0, 1], got {value!r}")
-        self._q = float(value)
+        self._q = torch.tensor(float(value), dtype=torch.float64)
         self._warn_if_large()
 
     def objective(self, positive: Tensor, negatives: Tensor, number: Tensor) -> Tensor:
@@ -188,29 +190,34 @@ class RINCE(ContrastiveLoss):
         return objectives.rince(positive, negatives, self._q, lam)
 
     def _warn_if_large(self) -> None:
-        temperature = float(self.temperature)
-        if self.scale == "unit" or self._warned or self._q / temperature <= math.log(LARGE):
+        exponent = self.q / _number(self.temperature)
+        if self.scale == "unit" or self._warned or exponent <= math.log(LARGE):
             return
         self._warned = True
         warnings.warn(
-            f"RINCE with q={self._q:g} and temperature={temperature:g} has gradients of the size exp(q/temperature) = "
-            f"1e{self._q / temperature / math.log(10):.0f}: use scale='unit', a smaller q or a higher temperature",
+            f"RINCE with q={self.q:g} and temperature={_number(self.temperature):g} has gradients of the size "
+            f"exp(q/temperature) = 1e{exponent / math.log(10):.0f}: "
+            "use scale='unit', a smaller q or a higher temperature",
             stacklevel=4,
         )
 
     def extra_repr(self) -> str:
-        return f"q={self._q:g}, lam={self.lam}, scale={self.scale!r}, {super().extra_repr()}"
+        return f"q={self.q:g}, lam={self.lam}, scale={self.scale!r}, {super().extra_repr()}"
+
+
+def _number(temperature: float | Tensor) -> float:
+    return float(temperature.detach() if isinstance(temperature, Tensor) else temperature)
 
 
 def _check_temperature(temperature: float | Tensor) -> float | Tensor:
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1:
             raise ValueError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
-    elif not isinstance(temperature, (int, float)):
+    elif not isinstance(temperature, numbers.Real):
         raise TypeError(f"temperature must be a positive number or a parameter, got {type(temperature).__name__}")
-    if not 0 < float(temperature) < math.inf:
-        raise ValueError(f"temperature must be positive, got {float(temperature)}")
-    return temperature
+    if not 0 < _number(temperature) < math.inf:
+        raise ValueError(f"temperature must be positive, got {_number(temperature)}")
+    return temperature if isinstance(temperature, Tensor) else float(temperature)
 
 
 def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
@@ -218,7 +225,7 @@ def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
         return DensityRatio(1)
     if isinstance(lam, DensityRatio):
         return lam
-    if isinstance(lam, str) or not 0 < lam <= 1:
+    if not isinstance(lam, numbers.Real) or not 0 < lam <= 1:
         raise ValueError(f"lam must lie in (0, 1], or be rince.DensityRatio(r) or 'balanced', got {lam!r}")
     return float(lam)
 

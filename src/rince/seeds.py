@@ -5,12 +5,12 @@ import torch
 
 
 def generator(*key: int) -> torch.Generator:
-    """A generator on the CPU that depends on nothing but ``key``, such as (seed, step)."""
+    """A generator on the CPU that depends on nothing but ``key``: (seed, ..., a number above 0 that says what for)."""
     return torch.Generator().manual_seed(number(*key))
 
 
 def number(*key: int) -> int:
-    """64 well mixed bits from a few small whole numbers."""
+    """63 well mixed bits from a few small whole numbers; zeros at the end do not count."""
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
 
 

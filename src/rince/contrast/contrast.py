@@ -66,11 +66,12 @@ def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None
 
 
 def unit(z: Tensor) -> Tensor:
-    """Rows of length one, in float32 or better, from rows of any length."""
+    """Rows of length one, in float32 or better, from rows of any length; a row of zeros stays, without gradient."""
     z = z if z.dtype == torch.float64 else z.float()
     # Squares of very large or small numbers do not fit into a float32; the direction does not depend on the scale.
-    z = z / z.detach().abs().amax(1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
-    return nn.functional.normalize(z, dim=1)
+    largest = z.detach().abs().amax(1, keepdim=True)
+    largest = largest.masked_fill(largest < torch.finfo(z.dtype).tiny, torch.inf)
+    return nn.functional.normalize(z / largest, dim=1)
 
 
 def over_temperature(z: Tensor, temperature: float | Tensor) -> Tensor:

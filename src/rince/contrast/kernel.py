@@ -2,7 +2,8 @@
 
 The matrix is walked in square tiles that fit into a core's cache; the backward pass computes the scores again instead
 of remembering them. So memory grows with the batch, not with its square. A tile serves both of its sides: its rows as
-anchors against its columns and, where asked, its columns as anchors against its rows.
+anchors against its columns and, where asked, its columns as anchors against its rows. A matrix small enough to be one
+tile is kept: there is nothing to save.
 
 Entries with equal keys are left out: an anchor itself, its positive, and whatever else shares its id.
 """
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Up to this many scores one dense matrix is as fast as tiles, and simple.
+# Up to this many scores the matrix is one tile.
 DENSE = 512 * 512
 
 # exp(score - bound) keeps full float32 precision as long as no score lies further than this below the bound.
@@ -24,32 +25,18 @@ def negative_scores(rows: Tensor, columns: Tensor, row_keys: Tensor | None, colu
     """(n, d), (m, d) -> (n,): log-sum-exp over the columns of rows @ columns.T, without those of the row's key."""
     if columns.shape[0] == 0:
         return rows.new_full((rows.shape[0],), -torch.inf)
-    if rows.shape[0] * columns.shape[0] <= DENSE:
-        return logsumexp(_dense(rows, columns, row_keys, column_keys), 1)
     return _tiled(rows, columns, row_keys, column_keys, False)[0]
 
 
 def negative_scores_both(rows: Tensor, columns: Tensor, row_keys: Tensor, column_keys: Tensor) -> tuple[Tensor, Tensor]:
     """The same for both sides, rows against columns and columns against rows, from one matrix: (n,), (m,)."""
-    if rows.shape[0] * columns.shape[0] <= DENSE:
-        scores = _dense(rows, columns, row_keys, column_keys)
-        return logsumexp(scores, 1), logsumexp(scores, 0)
-    row_lse, column_lse = _tiled(rows, columns, row_keys, column_keys, True)
+    row_lse, column_lse, _ = _tiled(rows, columns, row_keys, column_keys, True)
     return row_lse, column_lse
 
 
 def negative_scores_self(rows: Tensor, keys: Tensor) -> Tensor:
     """The same for rows against themselves, computing half of the symmetric matrix: (n, d) -> (n,)."""
-    if rows.shape[0] ** 2 <= DENSE:
-        return logsumexp(_dense(rows, rows, keys, keys), 1)
     return _tiled(rows, None, keys, None, True)[0]
-
-
-def _dense(rows: Tensor, columns: Tensor, row_keys: Tensor | None, column_keys: Tensor | None) -> Tensor:
-    scores = rows @ columns.T
-    if row_keys is None or column_keys is None:
-        return scores
-    return scores.masked_fill(row_keys[:, None] == column_keys, -torch.inf)
 
 
 def logsumexp(scores: Tensor, dim: int) -> Tensor:
@@ -63,45 +50,65 @@ def logsumexp(scores: Tensor, dim: int) -> Tensor:
 class _Tiles:
     """The walk over the tiles, the same forwards and backwards. ``columns=None`` means rows against themselves."""
 
-    def __init__(self, rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None):
+    def __init__(
+        self,
+        rows: Tensor,
+        columns: Tensor | None,
+        row_keys: Tensor | None,
+        column_keys: Tensor | None,
+        kept: Tensor | None = None,
+    ):
         self.symmetric = columns is None
         self.rows, self.columns = rows, rows if columns is None else columns
         self.row_keys, self.column_keys = row_keys, row_keys if columns is None else column_keys
         n, m = self.rows.shape[0], self.columns.shape[0]
-        self.side = _side(rows, min(n, m))
+        self.single = n * m <= DENSE
+        self.side = max(n, m, 1) if self.single else _side(rows, min(n, m))
         self.row_ranges = [(i, min(i + self.side, n)) for i in range(0, n, self.side)]
         self.column_ranges = [(j, min(j + self.side, m)) for j in range(0, m, self.side)]
-        if self.row_keys is not None and self.column_keys is not None:
-            self.row_span = _spans(self.row_keys, self.row_ranges)
-            self.column_span = _spans(self.column_keys, self.column_ranges)
-        self.buffer = rows.new_empty(self.side * self.side)
-        self.second = rows.new_empty(self.side * self.side)
+        self.kept = kept if self.single else None
+        self.buffer = rows.new_empty(0 if self.kept is not None else min(n, self.side) * min(m, self.side))
+        self.meets = self._meets()
 
         # Shifting by a bound on all scores lets both sides of a tile share one exponential. Where scores spread too
         # far for that (temperatures below 0.025) each side has to be shifted by what it holds.
-        self.bound = float(rows.norm(dim=1).amax() * self.columns.norm(dim=1).amax())
+        self.bound = float(_longest(rows) * _longest(self.columns))
         self.shared = 2 * self.bound <= SAFE
 
+    def _meets(self) -> list[list[bool]]:
+        """Which tiles can hold equal keys at all; the others need no mask."""
+        if self.row_keys is None or self.column_keys is None:
+            return [[False] * len(self.column_ranges)] * len(self.row_ranges)
+        if self.single:
+            return [[True] * len(self.column_ranges)] * len(self.row_ranges)
+        spans = _spans(self.column_keys, self.column_ranges)
+        rows = spans if self.symmetric else _spans(self.row_keys, self.row_ranges)
+        return [[low <= top and bottom <= high for bottom, top in spans] for low, high in rows]
+
     def __iter__(self) -> Iterator[tuple[slice, slice, Tensor, bool]]:
-        """Rows, columns, their scores (in a buffer to be written over), and whether the tile lies off the diagonal."""
+        """Rows, columns, their tile, and whether it lies off the diagonal of a symmetric matrix.
+
+        The tile holds exponentials over the bound where they are shared, else scores; the next one overwrites it.
+        """
         for i, (row, row_end) in enumerate(self.row_ranges):
             for j, (column, column_end) in enumerate(self.column_ranges):
-                if self.symmetric and j < i:
-                    continue
-                r, c = slice(row, row_end), slice(column, column_end)
-                yield r, c, self.scores(r, c, i, j), not (self.symmetric and i == j)
+                if not (self.symmetric and j < i):
+                    r, c = slice(row, row_end), slice(column, column_end)
+                    yield r, c, self._tile(r, c, self.meets[i][j]), not (self.symmetric and i == j)
 
-    def scores(self, r: slice, c: slice, i: int, j: int) -> Tensor:
+    def _tile(self, r: slice, c: slice, masked: bool) -> Tensor:
+        if self.kept is not None:
+            return self.kept
         n, m = r.stop - r.start, c.stop - c.start
         scores = torch.mm(self.rows[r], self.columns[c].T, out=self.buffer[: n * m].view(n, m))
-        if self.row_keys is not None and self.column_keys is not None:
-            (low, high), (other_low, other_high) = self.row_span[i], self.column_span[j]
-            if low <= other_high and other_low <= high:
-                scores.masked_fill_(self.row_keys[r, None] == self.column_keys[c], -torch.inf)
-        return scores
+        if masked:
+            assert self.row_keys is not None and self.column_keys is not None
+            scores.masked_fill_(self.row_keys[r, None] == self.column_keys[c], -torch.inf)
+        return scores.sub_(self.bound).exp_() if self.shared else scores
 
-    def scratch(self, like: Tensor) -> Tensor:
-        return self.second[: like.numel()].view(like.shape)
+
+def _longest(rows: Tensor) -> Tensor:
+    return rows.norm(dim=1).amax() if len(rows) else rows.new_zeros(())
 
 
 def _side(rows: Tensor, shorter: int) -> int:
@@ -111,46 +118,60 @@ def _side(rows: Tensor, shorter: int) -> int:
 
 
 def _spans(keys: Tensor, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Lowest and highest key of each range: tiles whose ranges do not meet need no mask."""
+    """Lowest and highest key of each range."""
     ends = torch.stack([torch.stack(keys[start:end].aminmax()) for start, end in ranges])
     return [(low, high) for low, high in ends.tolist()]
 
 
-@torch.library.custom_op("rince::tiled_logsumexp", mutates_args=())
-def _tiled(
+# Registered with the dispatcher by hand: torch.library.custom_op would import the whole compiler at the first call.
+_LIBRARY = torch.library.Library("rince", "DEF")
+_LIBRARY.define(
+    "tiled_logsumexp(Tensor rows, Tensor? columns, Tensor? row_keys, Tensor? column_keys, bool both) "
+    "-> (Tensor row_lse, Tensor column_lse, Tensor kept)"
+)
+_LIBRARY.define(
+    "tiled_logsumexp_backward(Tensor row_grad, Tensor column_grad, Tensor rows, Tensor? columns, Tensor? row_keys, "
+    "Tensor? column_keys, Tensor row_lse, Tensor column_lse, Tensor kept, bool both, bool need_rows, "
+    "bool need_columns) -> (Tensor d_rows, Tensor d_columns)"
+)
+_tiled = torch.ops.rince.tiled_logsumexp.default
+_tiled_backward = torch.ops.rince.tiled_logsumexp_backward.default
+
+
+@torch.library.impl(_LIBRARY, "tiled_logsumexp", "CompositeExplicitAutograd")
+def _forward_over_tiles(
     rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None, both: bool
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     tiles = _Tiles(rows, columns, row_keys, column_keys)
     empty = 0.0 if tiles.shared else -torch.inf
     row_total = rows.new_full((rows.shape[0],), empty)
     column_total = row_total if columns is None else columns.new_full((columns.shape[0] if both else 0,), empty)
-    for r, c, scores, off_diagonal in tiles:
-        if tiles.shared:
-            exponentials = scores.sub_(tiles.bound).exp_()
-            row_total[r] += exponentials.sum(1)
-            if both and off_diagonal:
-                column_total[c] += exponentials.sum(0)
-        else:
-            row_total[r] = torch.logaddexp(row_total[r], scores.logsumexp(1))
-            if both and off_diagonal:
-                column_total[c] = torch.logaddexp(column_total[c], scores.logsumexp(0))
+    for r, c, tile, off_diagonal in tiles:
+        sides = [(row_total, r, 1), (column_total, c, 0)] if both and off_diagonal else [(row_total, r, 1)]
+        for totals, where, dim in sides:
+            if tiles.shared:
+                totals[where] += tile.sum(dim)
+            else:
+                totals[where] = torch.logaddexp(totals[where], tile.logsumexp(dim))
     if tiles.shared:
-        row_total = row_total.log_().add_(tiles.bound)
+        row_total.log_().add_(tiles.bound)
         if columns is not None:
-            column_total = column_total.log_().add_(tiles.bound)
-    return row_total, rows.new_empty(0) if columns is None else column_total
+            column_total.log_().add_(tiles.bound)
+    kept = tiles.buffer.view(rows.shape[0], tiles.columns.shape[0]) if tiles.single else rows.new_empty(0)
+    return row_total, rows.new_empty(0) if columns is None else column_total, kept
 
 
-@_tiled.register_fake
+@torch.library.register_fake("rince::tiled_logsumexp", lib=_LIBRARY)
 def _(
     rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None, both: bool
-) -> tuple[Tensor, Tensor]:
-    other = columns.shape[0] if both and columns is not None else 0
-    return rows.new_empty(rows.shape[0]), rows.new_empty(other)
+) -> tuple[Tensor, Tensor, Tensor]:
+    n, m = rows.shape[0], (rows if columns is None else columns).shape[0]
+    other = m if both and columns is not None else 0
+    return rows.new_empty(n), rows.new_empty(other), rows.new_empty((n, m) if n * m <= DENSE else 0)
 
 
-@torch.library.custom_op("rince::tiled_logsumexp_backward", mutates_args=())
-def _tiled_backward(
+@torch.library.impl(_LIBRARY, "tiled_logsumexp_backward", "CompositeExplicitAutograd")
+def _backward_over_tiles(
     row_grad: Tensor,
     column_grad: Tensor,
     rows: Tensor,
@@ -159,11 +180,12 @@ def _tiled_backward(
     column_keys: Tensor | None,
     row_lse: Tensor,
     column_lse: Tensor,
+    kept: Tensor,
     both: bool,
     need_rows: bool,
     need_columns: bool,
 ) -> tuple[Tensor, Tensor]:
-    tiles = _Tiles(rows, columns, row_keys, column_keys)
+    tiles = _Tiles(rows, columns, row_keys, column_keys, kept)
     d_rows = torch.zeros_like(rows) if need_rows else rows.new_empty(0)
     if columns is None:
         d_columns, column_grad, column_lse = d_rows, row_grad, row_lse
@@ -173,27 +195,26 @@ def _tiled_backward(
     row_lse, column_lse = (lse.masked_fill(torch.isneginf(lse), torch.inf) for lse in (row_lse, column_lse))
     if tiles.shared:
         row_grad, column_grad = row_grad * (tiles.bound - row_lse).exp(), column_grad * (tiles.bound - column_lse).exp()
-    for r, c, scores, off_diagonal in tiles:
-        sides = both and off_diagonal
-        weights = tiles.scratch(scores)
-        if tiles.shared:
-            if sides:
-                torch.add(row_grad[r, None], column_grad[c], out=weights)
-                weights.mul_(scores.sub_(tiles.bound).exp_())
-            else:
-                torch.mul(scores.sub_(tiles.bound).exp_(), row_grad[r, None], out=weights)
+    scratch = None
+    for r, c, tile, off_diagonal in tiles:
+        scratch = torch.empty_like(tile) if scratch is None else scratch
+        weights = scratch.flatten()[: tile.numel()].view(tile.shape)
+        if not tiles.shared:
+            torch.sub(tile, row_lse[r, None], out=weights).exp_().mul_(row_grad[r, None])
+            if both:
+                weights += (tile - column_lse[c]).exp_().mul_(column_grad[c])
+        elif both:
+            torch.add(row_grad[r, None], column_grad[c], out=weights).mul_(tile)
         else:
-            torch.sub(scores, row_lse[r, None], out=weights).exp_().mul_(row_grad[r, None])
-            if sides:
-                weights.add_(scores.sub_(column_lse[c]).exp_().mul_(column_grad[c]))
+            torch.mul(tile, row_grad[r, None], out=weights)
         if need_rows:
             d_rows[r].addmm_(weights, tiles.columns[c])
-        if need_columns:
+        if need_columns and off_diagonal:  # on the diagonal rows and columns are the same, and both have had their part
             d_columns[c].addmm_(weights.T, rows[r])
     return d_rows, rows.new_empty(0) if columns is None else d_columns
 
 
-@_tiled_backward.register_fake
+@torch.library.register_fake("rince::tiled_logsumexp_backward", lib=_LIBRARY)
 def _(
     row_grad: Tensor, column_grad: Tensor, rows: Tensor, columns: Tensor | None, *others: Any
 ) -> tuple[Tensor, Tensor]:
@@ -202,12 +223,12 @@ def _(
     return torch.empty_like(rows) if need_rows else rows.new_empty(0), d_columns
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     rows, columns, row_keys, column_keys, ctx.both = inputs
     ctx.save_for_backward(rows, columns, row_keys, column_keys, *output)
 
 
-def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     need_rows, need_columns = ctx.needs_input_grad[:2]
     alone = ctx.saved_tensors[1] is None
     d_rows, d_columns = _tiled_backward(
@@ -216,4 +237,4 @@ def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor) -> tuple[Tensor |
     return d_rows if need_rows else None, d_columns if need_columns and not alone else None, None, None, None
 
 
-_tiled.register_autograd(_backward, setup_context=_setup)
+torch.library.register_autograd("rince::tiled_logsumexp", _backward, setup_context=_setup, lib=_LIBRARY)

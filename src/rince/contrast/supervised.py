@@ -44,12 +44,14 @@ class Supervised(Contrast):
         batch = _Batch(a, b, temperature, labels, ids)
 
         def mean_over_positives(anchors: Tensor, views: Tensor, rows: slice) -> Tensor:
-            positive, negatives, count, chosen = batch.pairs(anchors, views, rows)
-            loss = objective(positive, negatives, count).masked_fill(~chosen, 0)
-            return loss.sum(1) / chosen.sum(1).clamp_min(1)
+            scores, anchor = batch.pairs(anchors, views, rows)
+            loss = anchors.new_zeros(rows.stop - rows.start).index_add(0, anchor, objective(*scores))
+            return loss / torch.bincount(anchor, minlength=len(loss)).clamp_min(1)
 
         blocks = batch.blocks()
-        if len(blocks) == 1:
+        if not blocks:
+            loss = batch.anchors.sum(1)
+        elif len(blocks) == 1:
             loss = mean_over_positives(batch.anchors, batch.views, blocks[0])
         else:
             again = partial(checkpoint, mean_over_positives, batch.anchors, batch.views, use_reentrant=False)
@@ -66,10 +68,7 @@ class Supervised(Contrast):
     ) -> Scores:
         """The scores of every pair of anchor and positive, in the order of the anchors: as many as there are pairs."""
         batch = _Batch(a, b, temperature, labels, ids)
-        parts = []
-        for rows in batch.blocks():
-            positive, negatives, count, chosen = batch.pairs(batch.anchors, batch.views, rows)
-            parts.append((positive[chosen], negatives[chosen], count[chosen]))
+        parts = [batch.pairs(batch.anchors, batch.views, rows)[0] for rows in batch.blocks()]
         return Scores(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
@@ -98,28 +97,30 @@ class _Batch:
     def blocks(self) -> list[slice]:
         height = max(1, 4 * DENSE // max(1, len(self.views)))
         n = len(self.anchors)
-        return [slice(i, min(i + height, n)) for i in range(0, max(n, 1), height)]
+        return [slice(i, min(i + height, n)) for i in range(0, n, height)]
 
     def has_positive(self) -> Tensor:
         """Which anchors have another view of their label."""
         return count_strangers(self.own_labels, self.labels) < len(self.labels) - 1
 
-    def pairs(self, anchors: Tensor, views: Tensor, rows: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Anchors of a block against views: score, log-sum-exp and number of the others, and is it a positive?"""
+    def pairs(self, anchors: Tensor, views: Tensor, rows: slice) -> tuple[Scores, Tensor]:
+        """The scores of every pair of anchor and positive in a block of anchors, and the anchor it belongs to."""
         scores = anchors[rows] @ views.T
-        chosen = (self.own_labels[rows, None] == self.labels) & (self.own_place[rows, None] != self.place)
-        other = self.own_ids[rows, None] != self.ids
-        others = scores.masked_fill(~other, -torch.inf)
+        positives = (self.own_labels[rows, None] == self.labels) & (self.own_place[rows, None] != self.place)
+        counts = self.own_ids[rows, None] != self.ids
+        anchor, view = positives.nonzero(as_tuple=True)
+        positive, counted = scores[anchor, view], counts[anchor, view]
 
         # log(total - exp(score)) loses everything where the score is most of the total. That can only be the highest
         # one, so its rest is summed directly; for all others the rest is at least half of the total.
+        others = scores.masked_fill(~counts, -torch.inf)
         top = others.detach().argmax(1, keepdim=True)
-        highest = others.gather(1, top)
+        highest, rest_of_top = others.gather(1, top)[:, 0], logsumexp(others.scatter(1, top, -torch.inf), 1)
         nothing = torch.isneginf(highest.detach())
         highest = highest.masked_fill(nothing, 0)
-        rest_of_top = logsumexp(others.scatter(1, top, -torch.inf), 1)[:, None]
-        everything = highest + softplus(rest_of_top - highest)
-        share = (others - everything).scatter(1, top, -torch.inf)
-        negatives = (everything + torch.log1p(-share.exp())).scatter(1, top, rest_of_top)
-        negatives = negatives.masked_fill(nothing, -torch.inf)
-        return scores, negatives, other.sum(1, keepdim=True) - other.to(torch.int64), chosen
+        total = (highest + softplus(rest_of_top - highest))[anchor]
+        is_top = counted & (view == top[anchor, 0])
+        share = (positive - total).masked_fill(is_top | ~counted, -torch.inf).exp()
+        negatives = torch.where(is_top, rest_of_top[anchor], total + torch.log1p(-share))
+        number = counts.sum(1)[anchor] - counted.to(torch.int64)
+        return Scores(positive, negatives.masked_fill(nothing[anchor], -torch.inf), number), anchor

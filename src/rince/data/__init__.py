@@ -1,1 +1,1 @@
-"""One file a data set."""
+"""Data sets, one file each; nothing is downloaded unless it was asked for."""

@@ -19,7 +19,9 @@ class SeededBatches(Sampler[list[int]]):
         self, items: int, batch_size: int, seed: int, seen: Callable[[], int], rank: int = 0, processes: int = 1
     ):
         if batch_size < 2:
-            raise ValueError(f"batch_size must be at least 2, got {batch_size}: a pair needs another one to differ from")
+            raise ValueError(
+                f"batch_size must be at least 2, got {batch_size}: a pair needs another one to differ from"
+            )
         if batch_size > items:
             raise ValueError(f"batch_size must be at most the number of items, {items}, got {batch_size}")
         if batch_size % processes:

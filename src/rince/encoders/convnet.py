@@ -11,7 +11,9 @@ class ConvNet(nn.Module):
     ``norm="group"`` depends on no other image of the batch, so that one process and several compute the same.
     """
 
-    def __init__(self, channels: int = 3, width: int = 32, depth: int = 1, norm: Literal["batch", "group", "none"] = "batch"):
+    def __init__(
+        self, channels: int = 3, width: int = 32, depth: int = 1, norm: Literal["batch", "group", "none"] = "batch"
+    ):
         """
         Args:
             channels: Channels of the images.
@@ -26,7 +28,11 @@ class ConvNet(nn.Module):
             after = width * 2**stage
             for i in range(depth):
                 stride = 2 if stage and not i else 1
-                layers += [nn.Conv2d(before, after, 3, stride, padding=1, bias=norm == "none"), _norm(norm, after), nn.ReLU(inplace=True)]
+                layers += [
+                    nn.Conv2d(before, after, 3, stride, padding=1, bias=norm == "none"),
+                    _norm(norm, after),
+                    nn.ReLU(inplace=True),
+                ]
                 before = after
         self.layers = nn.Sequential(*layers)
         self.features = before

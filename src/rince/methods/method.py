@@ -88,7 +88,7 @@ class Method(LightningModule):
         return Draws(source, items, self.global_rank, self.trainer.world_size)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        torch.manual_seed(number(self.seed, self.batches_seen(), self.global_rank))
+        torch.manual_seed(number(self.seed, self.batches_seen(), self.global_rank, 4))
         if self.q_of is not None:
             self.loss.q = self.q_of(self.progress)
         loss = self.batch_loss(batch)

@@ -27,13 +27,14 @@ class SimCLR(Method):
     ):
         """
         Args:
-            hidden: Width of the head's hidden layer; 0 for no head at all.
-            width: Width of the embeddings.
+            hidden: Width of the head's hidden layer; 0 for a head of a single layer.
+            width: Width of the embeddings; 0 for no head at all.
             head_norm: Batch norm in the head.
         """
         super().__init__(encoder, with_contrast(loss, TwoView()), views, optimiser, **schedules)
         features = width_of(encoder)
-        self.head = mlp([features, hidden, width], norm=head_norm) if hidden else nn.Identity()
+        widths = [features, hidden, width] if hidden else [features, width]
+        self.head: nn.Module = mlp(widths, norm=head_norm) if width else nn.Identity()
 
     def batch_loss(self, batch: ImageBatch) -> Tensor:
         first, second = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
@@ -42,6 +43,9 @@ class SimCLR(Method):
         z1, z2 = self.head(features).chunk(2)
         self.note(features, batch.labels)
         self.note_similarity(z1, z2)
+        return self.compare(z1, z2, batch)
+
+    def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
         return self.loss(z1, z2)
 
     def embed(self, batch: ImageBatch) -> Tensor:

@@ -1,1 +1,5 @@
-"""Noise under control: seeded, and it says which items it hit."""
+"""Noise that is put in on purpose: seeded, and every function says which items it hit."""
+
+from rince.noise.pairs import WrongPairs, wrong_pairs
+
+__all__ = ["WrongPairs", "wrong_pairs"]

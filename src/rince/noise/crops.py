@@ -9,7 +9,7 @@ from rince.seeds import Draws
 class ExtraCrop:
     """With probability ``rate`` a view is cropped once more, to ``area`` of its area, and enlarged again.
 
-    Every view of every step draws anew. ``last_hit`` tells which images of the last call were hit.
+    Every view of every step draws anew; the recipe that it is given to keeps in ``last_hit`` which images were hit last.
     """
 
     def __init__(self, rate: float, area: float = 0.2):

@@ -45,7 +45,9 @@ class LabelFlips:
 
     def __call__(self, labels: Tensor) -> NoisyLabels:
         if labels.is_floating_point() or labels.dim() != 1:
-            raise ValueError(f"labels must be one whole number an item, got {labels.dtype} of shape {tuple(labels.shape)}")
+            raise ValueError(
+                f"labels must be one whole number an item, got {labels.dtype} of shape {tuple(labels.shape)}"
+            )
         known = max([int(labels.max()), *self.pairs, *self.pairs.values()]) + 1 if len(labels) else 1
         target = torch.arange(known)
         for old, new in self.pairs.items():

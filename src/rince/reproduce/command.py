@@ -4,6 +4,14 @@ import difflib
 import importlib
 
 EXPERIMENTS = {  # name: (module, one line for the list)
+    "cifar10-label-noise": (
+        "rince.reproduce.cifar10_label_noise",
+        "CIFAR-10 with wrong labels on a small machine, one and several positives",
+    ),
+    "cifar10-augmentation-noise": (
+        "rince.reproduce.cifar10_augmentation_noise",
+        "CIFAR-10 with views that go too far on a small machine",
+    ),
     "tudataset": (
         "rince.reproduce.tudataset",
         "graph classification after GraphCL with InfoNCE and RINCE: the paper's table on four data sets",

@@ -21,7 +21,9 @@ class WholeCheckpoint(Callback):
         self.path, self.every = path, every
         self.saved = -1
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         # Between two accumulated batches the gradient so far would be lost, so only whole steps are saved.
         step = trainer.global_step
         if step != self.saved and step % self.every == 0 and not trainer.fit_loop._should_accumulate():

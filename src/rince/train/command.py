@@ -55,7 +55,11 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
 
     table = MetricsTable(folder.metrics)
     options = dict(parts.trainer)
-    callbacks = [*_as_list(options.pop("callbacks", None)), *_probe(config, data), WholeCheckpoint(folder.checkpoint, config.checkpoint_every)]
+    callbacks = [
+        *_as_list(options.pop("callbacks", None)),
+        *_probe(config, data),
+        WholeCheckpoint(folder.checkpoint, config.checkpoint_every),
+    ]
     loggers = [table, *(logger for logger in _as_list(options.pop("logger", None)) if not isinstance(logger, bool))]
     trainer = Trainer(
         **options,
@@ -75,7 +79,7 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
         raise KeyboardInterrupt
     if not trainer.is_global_zero:
         return None
-    save_encoder(folder.encoder, method.encoder, _recipe(config.encoder), about(method, data, config))
+    save_encoder(folder.encoder, method.encoder, recipe_of(config.encoder), about(method, data, config))
     result = {
         "run": str(folder.path),
         "method": type(method).__name__,
@@ -89,7 +93,7 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
     return result
 
 
-def _recipe(part: Any) -> dict[str, Any]:
+def recipe_of(part: Any) -> dict[str, Any]:
     return {"class_path": part.class_path, "init_args": dict(part.get("init_args") or {})}
 
 

@@ -32,7 +32,9 @@ class RunFolder:
     def check(self, config: dict[str, Any]) -> None:
         """Refuse a finished run, a run of other settings, and a folder that is no run."""
         if self.result.exists():
-            raise FileExistsError(f"{self.path} is a finished run: choose another --name, or delete the folder to run it again")
+            raise FileExistsError(
+                f"{self.path} is a finished run: choose another --name, or delete the folder to run it again"
+            )
         if not self.path.exists():
             return
         if not self.path.is_dir():
@@ -40,7 +42,9 @@ class RunFolder:
         if not self.config.exists():
             strangers = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
             if strangers:
-                raise FileExistsError(f"{self.path} holds {strangers[0]} but no config.yaml, so it is no run of rince: choose another --name")
+                raise FileExistsError(
+                    f"{self.path} holds {strangers[0]} but no config.yaml, so it is no run of rince: choose another --name"
+                )
             return
         self._check_same(config)
 

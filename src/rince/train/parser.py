@@ -36,7 +36,9 @@ def train_parser() -> Any:
         exit_on_error=False,
     )
     parser.add_argument("--config", action="config", help="A YAML file with any of the options below.")
-    parser.add_argument("--name", type=str | None, default=None, help="Name of the run; the configuration's by default.")
+    parser.add_argument(
+        "--name", type=str | None, default=None, help="Name of the run; the configuration's by default."
+    )
     parser.add_argument("--out", type=str, default="runs", help="Folder of all runs.")
     parser.add_argument("--seed", type=int, default=0, help="Seed of everything random but the noise.")
     parser.add_argument("--checkpoint_every", type=int, default=100, help="Steps between two checkpoints.")
@@ -86,7 +88,13 @@ def one_sentence(parser: Any, message: str) -> str:
     if inner:
         return f"{prefix if inner[0][0] != (where and where[1]) else ''}{inner[0][0]}: {_plain(inner[0][1])}"
     causes = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
-    useful = [c for c in causes if not c.startswith(("Parser key", "Does not validate", "Subtypes", "Errors", "Given value", "Expected a <class 'NoneType'>"))]
+    useful = [
+        c
+        for c in causes
+        if not c.startswith(
+            ("Parser key", "Does not validate", "Subtypes", "Errors", "Given value", "Expected a <class 'NoneType'>")
+        )
+    ]
     return prefix + _plain(useful[0] if useful else causes[0])
 
 

@@ -14,7 +14,7 @@ CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 # Images worked on at a time on a CPU: as many pixels as stay in the cache.
-PIXELS_AT_A_TIME = 32 * 32 * 32
+PIXELS_AT_A_TIME = 256 * 32 * 32
 
 
 class Recipe(nn.Module):
@@ -74,6 +74,7 @@ class Recipe(nn.Module):
         self.jitter, self.jitter_chance, self.grey_chance = jitter, jitter_chance, grey_chance
         self.blur_chance, self.blur_taps, self.blur_sigma = blur_chance, blur_taps, blur_sigma
         self.solarise_chance, self.noise = solarise_chance, noise
+        self.last_hit: Tensor | None = None  # which images of the last call the noise hit
         self.register_buffer("mean", torch.tensor(mean), persistent=False)
         self.register_buffer("std", torch.tensor(std), persistent=False)
 
@@ -82,6 +83,7 @@ class Recipe(nn.Module):
         n, channels, height, width = images.shape
         self.check(channels)
         numbers = self._numbers(draw, n, height, width, cropped)
+        self.last_hit = numbers.get("noise_hit")
         numbers = {name: value.to(images.device) for name, value in numbers.items()}
         at_a_time = n if images.device.type != "cpu" else max(4, PIXELS_AT_A_TIME // self.size**2)
         views = images.new_empty((n, channels, self.size, self.size), dtype=torch.float32)
@@ -107,13 +109,17 @@ class Recipe(nn.Module):
 
     def check(self, channels: int) -> None:
         if channels != len(self.mean):
-            raise ValueError(f"these views normalise {len(self.mean)} channels, the images have {channels}: set mean and std")
+            raise ValueError(
+                f"these views normalise {len(self.mean)} channels, the images have {channels}: set mean and std"
+            )
 
     def _numbers(self, draw: Draws, n: int, height: int, width: int, cropped: bool) -> dict[str, Tensor]:
         """All that is random in a view. Drawn whether it is used or not, so that options do not disturb one another."""
         crop = (1.0, 1.0) if cropped or self.crop is None else self.crop
         ratio = (width / height,) * 2 if cropped or self.crop is None else self.ratio
-        numbers = dict(zip(("top", "left", "height", "width"), op.random_boxes(draw, height, width, crop, ratio), strict=True))
+        numbers = dict(
+            zip(("top", "left", "height", "width"), op.random_boxes(draw, height, width, crop, ratio), strict=True)
+        )
         numbers["flip"] = draw.chance(self.flip)
         applied = draw.chance(self.jitter_chance)[:, None]
         strength = torch.tensor(self.jitter)

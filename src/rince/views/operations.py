@@ -76,7 +76,7 @@ def grey(x: Tensor) -> Tensor:
 
 
 def jitter(x: Tensor, factors: Tensor, shift: Tensor, order: Tensor) -> Tensor:
-    """Brightness, contrast, saturation (``factors``, (n, 3)) and hue (``shift``, (n,), in turns), in each image's order."""
+    """Brightness, contrast, saturation (factors, (n, 3)) and hue (shift, (n,), in turns), in the order of each image."""
     for turn in range(order.shape[1]):
         operation = order[:, turn]
         is_hue = operation == 3
@@ -120,7 +120,6 @@ def hue(x: Tensor, shift: Tensor) -> Tensor:
 
 def blur(x: Tensor, sigma: Tensor, taps: int) -> Tensor:
     """Gaussian blur with ``taps`` weights in each direction and one sigma an image; borders are mirrored."""
-    size = x.shape[-1]
     weights = torch.exp(-0.5 * (torch.arange(taps // 2 + 1, device=x.device) / sigma[:, None]) ** 2)
     weights = weights / (weights[:, :1] + 2 * weights[:, 1:].sum(1, keepdim=True))
     if taps == 3 and min(x.shape[-2:]) > 1:

@@ -1,0 +1,157 @@
+"""RINCE against the published formula and against peers: time and memory of forward + backward, as ratios in one run.
+
+    make bench                                  (or: python benchmarks/loss.py --sizes 256 4096 --rounds 9)
+
+Every loss takes two views of N x 128 embeddings. Times are medians over rounds in which all losses take turns, so that
+what else the machine does hits them alike. Memory is the peak of a process of its own above what it held before.
+"""
+
+import argparse
+import contextlib
+import multiprocessing
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+import rince
+
+WIDTH = 128
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def published(z1: Tensor, z2: Tensor, temperature: float = 0.5, q: float = 0.5, lam: float = 0.01) -> Tensor:
+    """The formula as it is usually written: all exponentials at once, and a mask for the negatives."""
+    n = len(z1)
+    z1, z2 = normalize(z1, dim=1), normalize(z2, dim=1)
+    z = torch.cat([z1, z2])
+    mask = ~torch.eye(n, dtype=torch.bool).repeat(2, 2)
+    neg = torch.exp(z @ z.T / temperature).masked_select(mask).view(2 * n, -1).sum(1)
+    pos = torch.exp((z1 * z2).sum(1) / temperature).repeat(2)
+    return (-(pos**q) / q + (lam * (pos + neg)) ** q / q).mean()
+
+
+def lightly() -> Loss:
+    from lightly.loss import NTXentLoss
+
+    return NTXentLoss(temperature=0.5)
+
+
+def metric_learning() -> Loss:
+    from pytorch_metric_learning.losses import NTXentLoss, SelfSupervisedLoss
+
+    return SelfSupervisedLoss(NTXentLoss(temperature=0.5))
+
+
+LOSSES: dict[str, Callable[[], Loss]] = {
+    "published": lambda: published,
+    "RINCE": rince.RINCE,
+    "InfoNCE": rince.InfoNCE,
+    "lightly": lightly,
+    "metric-learning": metric_learning,
+}
+LARGEST = {"metric-learning": 512}  # it lists all pairs of negatives: at N = 4096 that would be 550 GB
+
+
+def step(loss: Loss, z1: Tensor, z2: Tensor) -> None:
+    z1.grad = z2.grad = None
+    loss(z1, z2).backward()
+
+
+def embeddings(n: int) -> tuple[Tensor, Tensor]:
+    g = torch.Generator().manual_seed(0)
+    z1, z2 = (torch.randn(n, WIDTH, generator=g, requires_grad=True) for _ in range(2))
+    return z1, z2
+
+
+def seconds(losses: dict[str, Loss], n: int, rounds: int) -> dict[str, float]:
+    z1, z2 = embeddings(n)
+    times: dict[str, list[float]] = {name: [] for name in losses}
+    repeat = max(1, 1024 // n)  # short steps are timed several at a time
+    for _ in range(rounds + 1):
+        for name, loss in losses.items():
+            start = time.perf_counter()
+            for _ in range(repeat):
+                step(loss, z1, z2)
+            times[name].append((time.perf_counter() - start) / repeat)
+    return {name: statistics.median(values[1:]) for name, values in times.items()}
+
+
+def peak_megabytes(name: str, n: int) -> float:
+    """Extra peak memory of one step, in a child that has done nothing else."""
+    receive, send = multiprocessing.Pipe(duplex=False)
+
+    def child() -> None:
+        loss, (z1, z2) = LOSSES[name](), embeddings(n)
+        step(loss, *embeddings(64))  # thread pools and the like are not the loss's
+        before = _reset_peak()
+        step(loss, z1, z2)
+        send.send((_peak() - before) / 1024)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    megabytes = receive.recv() if receive.poll(600) else float("nan")
+    process.join()
+    return megabytes
+
+
+def _reset_peak() -> int:
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
+
+
+def _peak() -> int:
+    try:
+        status = Path("/proc/self/status").read_text().split("VmHWM:")[1]
+        return int(status.split()[0])
+    except (OSError, IndexError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def importable(name: str) -> bool:
+    try:
+        LOSSES[name]()
+    except Exception as error:  # whatever a peer's import trips over
+        print(f"{name}: left out, it does not import here ({type(error).__name__}: {str(error).splitlines()[0][:80]})")
+        return False
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096, 8192])
+    parser.add_argument("--memory-only", type=int, nargs="*", default=[16384], help="sizes for RINCE's memory alone")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, help="as many as torch takes by default")
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+
+    names = [name for name in LOSSES if importable(name)]
+    fits = {n: [name for name in names if n <= LARGEST.get(name, n)] for n in options.sizes}
+    # Memory first: children are forked while this process has no threads yet.
+    memory = {(name, n): peak_megabytes(name, n) for n in options.sizes for name in fits[n]}
+    memory |= {("RINCE", n): peak_megabytes("RINCE", n) for n in options.memory_only}
+
+    print(f"\nforward + backward, D = {WIDTH}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    print(f"{'N':>6}  {'loss':<16}{'ms':>10}{'speed':>9}{'extra MB':>11}{'memory':>9}")
+    for n in options.sizes:
+        losses = {name: LOSSES[name]() for name in fits[n]}
+        times = seconds(losses, n, options.rounds if n <= 4096 else 3)
+        for name in fits[n]:
+            speed, share = times["published"] / times[name], memory[name, n] / memory["published", n]
+            print(f"{n:>6}  {name:<16}{1e3 * times[name]:>10.2f}{speed:>8.2f}x{memory[name, n]:>11.1f}{share:>9.3f}")
+        print(f"{'':>6}  RINCE takes {times['RINCE'] / times['InfoNCE']:.3f} of InfoNCE's time")
+    for n in options.memory_only:
+        print(f"{n:>6}  {'RINCE':<16}{'':>10}{'':>9}{memory['RINCE', n]:>11.1f}")
+    print("\nspeed: times faster than the published formula; memory: share of what the published formula takes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""Which pairs are wrong, how many, how sure, and what q follows from it."""
+
+from rince.audit.null import Scored
+from rince.audit.rate import noise_rate, p_values, storey
+from rince.audit.recommend import Recommendation, recommend
+from rince.audit.verdict import Audit, audit, judge
+
+__all__ = ["Audit", "Recommendation", "Scored", "audit", "judge", "noise_rate", "p_values", "recommend", "storey"]

@@ -1,0 +1,126 @@
+"""The two columns of an audit: checked at the door, read in chunks, never held whole."""
+
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rince.contrast.contrast import unit
+
+Matrix = NDArray[Any]
+Keys = list[NDArray[np.int64]]
+"""What makes two rows the same thing: one array of codes for every reason (an id, an equal row)."""
+
+CHUNK_NUMBERS = 4_000_000  # 16 MB of float32 a chunk and column: large enough to be quick, small enough to forget
+FEWEST = 50
+
+
+def as_matrix(x: Any, name: str) -> Matrix:
+    """A (pairs, width) array of real numbers; tensors are taken as they are, memory maps stay on disk."""
+    if isinstance(x, Tensor):
+        x = x.detach().cpu()
+        x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
+    elif not isinstance(x, np.ndarray):
+        raise TypeError(f"{name} must be a numpy array or a tensor of shape (pairs, width), got {type(x).__name__}")
+    if x.ndim != 2:
+        raise ValueError(f"{name} must have the shape (pairs, width), got {x.shape}")
+    if x.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got {x.dtype}")
+    if not x.shape[1]:
+        raise ValueError(f"{name} has no columns")
+    return x
+
+
+def check_columns(a: Matrix, b: Matrix) -> None:
+    if len(a) != len(b):
+        raise ValueError(f"a and b must have one row a pair: got {len(a):,} and {len(b):,} rows")
+    if len(a) < FEWEST:
+        raise ValueError(f"an audit needs at least {FEWEST} pairs to say anything, got {len(a)}")
+
+
+def codes(values: Any, name: str, n: int) -> NDArray[np.int64]:
+    """One integer a pair, equal where the values are."""
+    values = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if values.shape != (n,):
+        raise ValueError(f"{name} must have one value a pair: expected ({n},), got {values.shape}")
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    return np.unique(values.astype(str), return_inverse=True)[1].astype(np.int64)
+
+
+def chunks(n: int, width: int) -> Iterator[slice]:
+    step = max(256, CHUNK_NUMBERS // max(1, width))
+    for start in range(0, n, step):
+        yield slice(start, min(n, start + step))
+
+
+def read(x: Matrix, rows: slice | NDArray[np.int64]) -> Tensor:
+    """Some rows as a float32 tensor of its own."""
+    return torch.from_numpy(np.array(x[rows], dtype=np.float32))
+
+
+def release(x: Matrix) -> None:
+    """Tell the system that pages of a memory map that were read need not stay in memory."""
+    base = x
+    while isinstance(base, np.ndarray) and not isinstance(getattr(base, "_mmap", None), mmap.mmap):
+        base = base.base  # type: ignore[assignment]
+    # In mode "c" the pages may hold changes that exist nowhere else.
+    if isinstance(base, np.memmap) and base.mode in ("r", "r+") and hasattr(mmap, "MADV_DONTNEED"):
+        base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+
+class RowCheck:
+    """Collects the rows that cannot be used, to name them all in one error."""
+
+    def __init__(self, name: str, zero_is_bad: bool):
+        self.name, self.zero_is_bad = name, zero_is_bad
+        self.broken: list[int] = []
+        self.zero: list[int] = []
+        self.first: Tensor | None = None
+        self.constant = True
+
+    def see(self, x: Tensor, start: int) -> None:
+        # A sum over the row is finite only if all of it is: one pass, and the exact test only where it fails.
+        suspicious = ~torch.isfinite(x.sum(1))
+        if suspicious.any():
+            rows = suspicious.nonzero()[:, 0]
+            self.broken += (rows[~torch.isfinite(x[rows]).all(1)] + start).tolist()
+        if self.zero_is_bad:
+            self.zero += ((x == 0).all(1).nonzero()[:, 0] + start).tolist()
+        if self.first is None:
+            self.first = x[0].clone()
+        if self.constant:
+            self.constant = bool((x == self.first).all())
+
+    def verdict(self) -> None:
+        if self.broken:
+            raise ValueError(
+                f"{self.name} has NaN or infinite values in {_named(self.broken)}: drop or mend them, in both columns"
+            )
+        if self.zero:
+            raise ValueError(f"{self.name} is all zeros in {_named(self.zero)}, so it has no direction: drop them")
+        if self.constant:
+            raise ValueError(f"all rows of {self.name} are the same: there is nothing to tell pairs apart by")
+
+
+def _named(rows: list[int]) -> str:
+    shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+    return f"row {shown}" if len(rows) == 1 else f"{len(rows):,} rows ({shown})"
+
+
+def row_codes(x: Tensor) -> NDArray[np.int64]:
+    """A 64-bit code for every row, equal for equal rows (and for different ones by an accident of 1 in 10^19)."""
+    words = (x.contiguous() + 0.0).numpy().view(np.uint32).astype(np.uint64)  # + 0.0 makes -0 and 0 the same
+    multipliers = np.random.default_rng(0).integers(1, 2**63, size=words.shape[1], dtype=np.uint64) * 2 + 1
+    mixed = (words + np.uint64(0x9E3779B97F4A7C15)) * multipliers
+    mixed ^= mixed >> np.uint64(29)
+    return (mixed * np.uint64(0xBF58476D1CE4E5B9)).sum(1, dtype=np.uint64).view(np.int64)
+
+
+def cosines(a: Tensor, b: Tensor) -> Tensor:
+    """The cosine of every row of ``a`` with the same row of ``b``."""
+    return (unit(a) * unit(b)).sum(1)

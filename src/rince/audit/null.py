@@ -1,0 +1,105 @@
+"""What strangers score: pairs of the same data, shuffled, without those that are the same thing twice."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rince.audit.columns import Keys, Matrix, RowCheck, chunks, cosines, read, release, row_codes
+from rince.progress import track
+
+STRANGERS = 1_000_000
+POOL = 200_000
+
+
+class Scored(NamedTuple):
+    """A score for every pair, and the scores of a sample of strangers: the null distribution."""
+
+    scores: NDArray[np.float32]
+    null: NDArray[np.float32]
+
+
+def stranger_index(
+    first: Keys, second: Keys, count: int, random: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """``count`` random (row of the first, row of the second) that share no key; fewer where there are too few."""
+    left, right, found = [], [], 0
+    for attempt in range(20):
+        draw = count - found if attempt == 0 else 2 * (count - found)
+        i = random.integers(len(first[0]), size=draw)
+        j = random.integers(len(second[0]), size=draw)
+        stranger = np.ones(draw, dtype=bool)
+        for one, other in zip(first, second, strict=True):
+            stranger &= one[i] != other[j]
+        left.append(i[stranger][: count - found])
+        right.append(j[stranger][: count - found])
+        found += len(left[-1])
+        if found >= count:
+            break
+    if not found:
+        raise ValueError("there are no strangers among the pairs: all of them share an id, a group or a row")
+    return np.concatenate(left), np.concatenate(right)
+
+
+def cosine_scores(
+    a: Matrix, b: Matrix, keys: Keys, seed: int = 0, strangers: int = STRANGERS, progress: bool | None = None
+) -> Scored:
+    """Cosines of all pairs and of ``strangers`` shuffled ones, in one pass over the data.
+
+    The strangers come from a random sample of up to 200,000 rows of each column, so the memory needed does not grow
+    with the width of the data times its length.
+    """
+    n, width = a.shape
+    random = np.random.default_rng(seed)
+    pool_a, pool_b = (np.sort(random.permutation(n)[:POOL]) for _ in range(2))
+    checks = RowCheck("a", zero_is_bad=True), RowCheck("b", zero_is_bad=True)
+    scores = np.empty(n, dtype=np.float32)
+    first, second = Pool(pool_a), Pool(pool_b)
+    for rows in track(list(chunks(n, width)), "scoring pairs", show=progress):
+        x, y = read(a, rows), read(b, rows)
+        for check, part in zip(checks, (x, y), strict=True):
+            check.see(part, rows.start)
+        scores[rows] = cosines(x, y).numpy()
+        first.see(x, y, rows)
+        second.see(y, x, rows)
+        release(a)
+        release(b)
+    for check in checks:
+        check.verdict()
+    x, y = first.sample(), second.sample()
+    i, j = stranger_index(
+        [pool_a, *first.codes(), *(k[pool_a] for k in keys)],
+        [pool_b, *second.codes()[::-1], *(k[pool_b] for k in keys)],
+        strangers,
+        random,
+    )
+    null = np.concatenate([cosines(x[i[part]], y[j[part]]).numpy() for part in chunks(len(i), width)])
+    return Scored(scores, null)
+
+
+class Pool:
+    """A sample of the rows of one column, and codes of those rows and of their partners in the other column.
+
+    Both matter: row i of a and row j of b are no strangers if rows i and j of b are equal, or rows i and j of a.
+    """
+
+    def __init__(self, index: NDArray[np.int64]):
+        self.index = index
+        self.parts: list[Tensor] = []
+        self.own: list[NDArray[np.int64]] = []
+        self.partner: list[NDArray[np.int64]] = []
+
+    def see(self, x: Tensor, partners: Tensor, rows: slice) -> None:
+        start, stop = np.searchsorted(self.index, [rows.start, rows.stop])
+        inside = self.index[start:stop] - rows.start
+        self.parts.append(x[inside])
+        self.own.append(row_codes(self.parts[-1]))
+        self.partner.append(row_codes(partners[inside]))
+
+    def sample(self) -> Tensor:
+        return torch.cat(self.parts)
+
+    def codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.concatenate(self.own), np.concatenate(self.partner)

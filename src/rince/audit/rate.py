@@ -1,0 +1,102 @@
+"""How many pairs are wrong: the share of p-values against the null of strangers that lies flat.
+
+The p-value of a wrong pair is uniform on [0, 1]; that of a right pair tends to be small. So the density of the
+p-values is a flat floor, whose height is the noise rate, under a curve that falls to zero at 1. Storey's estimate takes
+the share of p-values above a threshold for the floor, and no other p-value counts. The estimate used here is Storey's
+idea with all p-values: the most likely mixture of a floor and of curves k (1 - p)^(k - 1) that fall to zero, of which
+the slowest (k = 4) stands for right pairs that outscore four strangers of five. It has no threshold to choose, half the
+spread where right and wrong pairs are far apart, and less bias where they are not.
+
+Whether there is noise at all is asked more strictly: it is found only if even curves as slow as a straight line (k = 2)
+cannot do without a floor.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+EDGES = np.concatenate([[0.0], np.geomspace(1e-4, 0.05, 41), np.linspace(0.05, 1, 96)[1:]])
+SLOWEST, LAX, FASTEST, CURVES = 4.0, 2.0, 2e4, 24
+ROUNDS = 1500
+SMALLEST = 0.001  # a share of wrong pairs below this is not worth the name
+
+
+class Rate(NamedTuple):
+    """The share of wrong pairs with its 95 % interval, and whether it is more than none.
+
+    For every bin of ``EDGES``: ``chance``, the probability of a pair with a p-value in it to be wrong (the local false
+    discovery rate: the floor over the density), and ``cautious``, the same less about one standard error.
+    """
+
+    value: float
+    low: float
+    high: float
+    found: bool
+    chance: NDArray[np.float64]
+    cautious: NDArray[np.float64]
+
+
+def p_values(scores: NDArray[np.float32], null: NDArray[np.float32]) -> NDArray[np.float32]:
+    """For every score the share of strangers that score as high or higher; ties count half."""
+    null = np.sort(null)
+    out = np.empty(len(scores), dtype=np.float32)
+    for start in range(0, len(scores), 1 << 18):  # the search needs several times the memory of its result
+        part = scores[start : start + (1 << 18)]
+        above = len(null) - 0.5 * (np.searchsorted(null, part, "left") + np.searchsorted(null, part, "right"))
+        out[start : start + len(part)] = (above + 0.5) / (len(null) + 1)
+    return out
+
+
+def storey(p: NDArray[np.float32], threshold: float = 0.5) -> float:
+    """Storey's estimate of the share of wrong pairs: p-values above the threshold, over what strangers would have."""
+    if not 0 < threshold < 1:
+        raise ValueError(f"threshold must lie in (0, 1), got {threshold}")
+    return min(1.0, float((p > threshold).mean()) / (1 - threshold))
+
+
+def noise_rate(p: NDArray[np.float32], seed: int = 0, resamples: int = 200) -> Rate:
+    """The share of wrong pairs from the p-values of all pairs, with a bootstrap interval.
+
+    Where no noise is found the interval begins at 0, and the value is that of the stricter fit.
+    """
+    counts = histogram(p)
+    # Resampled pairs are resampled counts of bins: the cost does not depend on the number of pairs.
+    again = np.random.default_rng(seed).multinomial(counts.sum(), counts / counts.sum(), size=resamples)
+    samples = np.vstack([counts, again])
+    floors, densities = floor_and_density(samples, SLOWEST)
+    strict, _ = floor_and_density(samples, LAX)
+    low, high = np.quantile(floors[1:], [0.025, 0.975])
+    if not np.quantile(strict[1:], 0.025) > SMALLEST:
+        value, nothing = float(strict[0]), np.zeros(len(counts))
+        return Rate(value, 0.0, max(float(high), value), False, nothing, nothing)
+    value = float(floors[0])
+    chance = np.minimum(floors[:, None] / densities, 1)
+    cautious = np.minimum(np.quantile(chance[1:], 0.16, axis=0), chance[0])
+    return Rate(value, min(float(low), value), max(float(high), value), True, chance[0], cautious)
+
+
+def histogram(p: NDArray[np.float32]) -> NDArray[np.int64]:
+    counts = np.zeros(len(EDGES) - 1, dtype=np.int64)
+    for start in range(0, len(p), 1 << 20):
+        counts += np.histogram(p[start : start + (1 << 20)], EDGES)[0]
+    return counts
+
+
+def floor_and_density(counts: NDArray[np.int64], slowest: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The most likely mixture for every row of counts: (height of the floor, density in the bins).
+
+    The weights of the mixture are found by expectation maximisation, for all rows at once.
+    """
+    shares = (counts / counts.sum(1, keepdims=True)).T
+    parts = _parts(slowest)
+    weights = np.full((parts.shape[1], shares.shape[1]), 1 / parts.shape[1])
+    for _ in range(ROUNDS):
+        weights *= parts.T @ (shares / np.maximum(parts @ weights, 1e-300))
+    return weights[0], ((parts @ weights) / np.diff(EDGES)[:, None]).T
+
+
+def _parts(slowest: float) -> NDArray[np.float64]:
+    """The mass of the floor (first) and of every curve in every bin."""
+    beyond = (1 - EDGES[:, None]) ** np.geomspace(slowest, FASTEST, CURVES)
+    return np.hstack([np.diff(EDGES)[:, None], -np.diff(beyond, axis=0)])

@@ -1,0 +1,213 @@
+"""The audit: two columns that should belong together, and what is wrong with them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from rince.audit.columns import as_matrix, check_columns, codes
+from rince.audit.null import Scored, cosine_scores
+from rince.audit.probability import at_p_values, suspects
+from rince.audit.rate import noise_rate, p_values
+from rince.audit.recommend import Recommendation, recommend
+
+if TYPE_CHECKING:
+    from rince.audit.towers import Recipe
+
+USELESS = 0.6
+"""Below this share of strangers that a pair outscores on average (0.5 is chance), scores say nothing about pairs."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found. ``scores``, ``p_values`` and ``p_wrong`` have one value a pair, in the order of the input.
+
+    Attributes:
+        scores: how well a pair fits, higher is better: its cosine, or with ``fit=True`` the logarithm of how many times
+            likelier than chance it is.
+        null: the scores of a sample of strangers, pairs shuffled from the same data.
+        p_values: the share of strangers that score at least as high as the pair.
+        noise_rate: the estimated share of wrong pairs.
+        interval: its 95 % interval.
+        noise_found: whether the interval excludes 0; if not, no pair is suspected.
+        useless: the pairs score like strangers. Either nearly all are wrong, or the embeddings cannot tell; no pair is
+            flagged.
+        p_wrong: the probability of every pair to be wrong.
+        remarks: what a reader should know besides.
+    """
+
+    scores: NDArray[np.float32]
+    null: NDArray[np.float32] = field(repr=False)
+    p_values: NDArray[np.float32] = field(repr=False)
+    noise_rate: float
+    interval: tuple[float, float]
+    noise_found: bool
+    useless: bool
+    p_wrong: NDArray[np.float32] = field(repr=False)
+    cautious: NDArray[np.float64] = field(repr=False)
+    fitted: bool
+    separation: float
+    remarks: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def flag(self, fdr: float = 0.1) -> NDArray[np.int64]:
+        """Indices of suspected pairs, most suspicious first: as many as keep the expected share of false alarms <= fdr.
+
+        Empty where no noise was found, and where the scores are useless.
+        """
+        return self.suspects(fdr)[0]
+
+    def suspects(self, fdr: float = 0.5) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The pairs ``flag(fdr)`` gives, and the expected share of false alarms if the list ended at each of them.
+
+        The share is a cautious one: the probabilities behind it are one standard error below ``p_wrong``.
+        """
+        found, alarms = suspects(at_p_values(self.p_values, self.cautious), self.scores, fdr)
+        return (found, alarms) if self.noise_found else (found[:0], alarms[:0])
+
+    def recommend(self) -> Recommendation:
+        """A q and a lam for training on these pairs: a rule of thumb, from a table measured on two small data sets."""
+        return recommend(1.0 if self.useless else self.noise_rate if self.noise_found else 0.0, self.useless)
+
+    def summary(self, fdr: float = 0.1) -> str:
+        """A few lines for a terminal."""
+        low, high = self.interval
+        lines = [f"{len(self):,} pairs, {len(self.null):,} strangers, scored by {self._scorer()}"]
+        if self.useless:
+            lines.append("the scores are useless: pairs score like strangers, so nothing is flagged")
+        elif not self.noise_found:
+            lines.append(f"no noise found: {self.noise_rate:.1%} wrong pairs, 95 % interval {low:.1%} to {high:.1%}")
+        else:
+            lines.append(f"about {self.noise_rate:.1%} of the pairs are wrong, 95 % interval {low:.1%} to {high:.1%}")
+            lines.append(f"{len(self.flag(fdr)):,} pairs flagged, at most {fdr:.0%} of them false alarms")
+        lines += self.remarks
+        lines.append(self.recommend().reason)
+        return "\n".join(lines)
+
+    def _scorer(self) -> str:
+        return "towers fitted on the other pairs" if self.fitted else "the cosine"
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        fdr: float = 0.1,
+        ids: ArrayLike | None = None,
+        show_a: Any = None,
+        show_b: Any = None,
+        truth: ArrayLike | None = None,
+        table: str = "csv",
+        title: str = "Audit of pairs",
+        force: bool = False,
+    ) -> None:
+        """Write ``audit.csv`` (or ``.parquet``), ``audit.json`` and ``audit.html`` into a folder.
+
+        ``ids`` name the pairs; ``show_a`` and ``show_b`` (texts, or an array of images) appear in the page's gallery,
+        and ``truth`` (booleans, wrong or not) is marked there. Nothing is overwritten unless ``force``.
+        """
+        from rince.audit.save import save
+
+        save(self, folder, fdr=fdr, ids=ids, show_a=show_a, show_b=show_b, truth=truth, table=table, title=title,
+             force=force)  # fmt: skip
+
+
+def audit(
+    a: NDArray[Any] | Tensor,
+    b: NDArray[Any] | Tensor,
+    *,
+    fit: bool = False,
+    ids: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    seed: int = 0,
+    recipe: "Recipe | None" = None,
+    progress: bool | None = None,
+) -> Audit:
+    """Find the wrong pairs among the rows of ``a`` and ``b``.
+
+    Args:
+        a, b: (pairs, width) arrays or tensors; a memory map is read in chunks. Embeddings of one space, unless ``fit``.
+        fit: take any two feature matrices, of any widths, and train small towers on them (seconds to minutes on a CPU).
+            Every pair is scored by towers that never saw it.
+        ids, groups: one value a pair. Pairs of equal id or group are the same thing, or nearly, and are never taken for
+            strangers. Equal rows are found without being told.
+        seed: the same seed gives the same audit.
+        recipe: how towers are fitted.
+        progress: show a bar; by default on a terminal.
+    """
+    a, b = as_matrix(a, "a"), as_matrix(b, "b")
+    check_columns(a, b)
+    keys = [codes(value, name, len(a)) for name, value in (("ids", ids), ("groups", groups)) if value is not None]
+    if fit:
+        from rince.audit.towers import fitted_scores
+
+        scored = fitted_scores(a, b, keys, seed, recipe, progress)
+    elif a.shape[1] != b.shape[1]:
+        raise ValueError(
+            f"a and b must live in one space, but are {a.shape[1]} and {b.shape[1]} wide: "
+            "use fit=True (--fit) to learn one"
+        )
+    else:
+        scored = cosine_scores(a, b, keys, seed, progress=progress)
+    return judge(scored, seed, fitted=fit)
+
+
+def judge(scored: Scored, seed: int = 0, fitted: bool = False) -> Audit:
+    """An audit from scores of any origin: of the pairs, and of strangers."""
+    scores, null = scored
+    p = p_values(scores, null)
+    rate = noise_rate(p, seed)
+    separation = 1 - float(p.mean(dtype=np.float64))
+    useless = (1 - rate.low) < 0.05 or (separation < USELESS and rate.value > 0.9) or not np.ptp(null) > 1e-6
+    found = rate.found
+    return Audit(
+        scores=scores,
+        null=null,
+        p_values=p,
+        noise_rate=rate.value,
+        interval=(rate.low, rate.high),
+        noise_found=found and not useless,
+        useless=useless,
+        p_wrong=at_p_values(p, rate.chance),
+        cautious=rate.cautious,
+        fitted=fitted,
+        separation=separation,
+        remarks=tuple(_remarks(scores, null, useless, fitted, found)),
+    )
+
+
+def _remarks(
+    scores: NDArray[np.float32], null: NDArray[np.float32], useless: bool, fitted: bool, found: bool
+) -> Sequence[str]:
+    remarks = []
+    if not np.ptp(null) > 1e-6:
+        remarks.append("the embedding has collapsed: all strangers have the same score")
+    elif useless:
+        way_out = "these features may share nothing" if fitted else "they may live in different spaces: try fit=True"
+        remarks.append(f"either nearly all pairs are wrong or the scores cannot tell a pair from a stranger; {way_out}")
+    if len(scores) < 500 and not useless:
+        remarks.append(f"{len(scores)} pairs are few: the interval is wide and single pairs are hard to judge")
+    return remarks
+
+
+def as_record(result: Audit, fdr: float) -> Mapping[str, Any]:
+    """What ``audit.json`` holds."""
+    advice = result.recommend()
+    return {
+        "pairs": len(result),
+        "strangers": len(result.null),
+        "scored_by": result._scorer(),
+        "noise_rate": result.noise_rate,
+        "interval": list(result.interval),
+        "noise_found": result.noise_found,
+        "useless": result.useless,
+        "fdr": fdr,
+        "flagged": len(result.flag(fdr)),
+        "remarks": list(result.remarks),
+        "recommend": {"q": advice.q, "density_ratio": advice.lam.r, "reason": advice.reason},
+    }

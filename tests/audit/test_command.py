@@ -1,0 +1,88 @@
+import json
+
+import numpy as np
+import pytest
+
+from rince import cli
+from rince.noise import wrong_pairs
+
+
+@pytest.fixture
+def columns(tmp_path):
+    random = np.random.default_rng(0)
+    a = random.normal(size=(400, 16)).astype(np.float32)
+    b = a + 0.3 * random.normal(size=a.shape).astype(np.float32)
+    partner, wrong = wrong_pairs(400, 0.3, 0)
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b[partner])
+    return tmp_path, wrong
+
+
+def run(*arguments):
+    return cli.main(["audit", *map(str, arguments)])
+
+
+def test_it_writes_its_files_prints_a_summary_and_leaves_no_rest(columns, capsys):
+    folder, _ = columns
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--fdr", "0.05", "--seed", "3") == 0
+    printed = capsys.readouterr().out
+    assert "of the pairs are wrong" in printed and "audit.html" in printed
+    assert {p.name for p in (folder / "out").iterdir()} == {"audit.csv", "audit.json", "audit.html"}
+    record = json.loads((folder / "out" / "audit.json").read_text())
+    assert abs(record["noise_rate"] - 0.3) < 0.06 and record["fdr"] == 0.05
+
+
+def test_existing_output_stays_without_force(columns, capsys):
+    folder, _ = columns
+    (folder / "out").mkdir()
+    (folder / "out" / "audit.html").write_text("mine")
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "--force" in error
+    assert (folder / "out" / "audit.html").read_text() == "mine"
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--force") == 0
+    assert (folder / "out" / "audit.html").read_text() != "mine"
+
+
+def test_ids_texts_and_images_reach_table_and_page(columns):
+    pillow = pytest.importorskip("PIL.Image")
+    folder, _ = columns
+    lines = ["name,text", *(f"pair{i},a </script><script>alert({i})</script> dog" for i in range(400))]
+    (folder / "t.csv").write_text("\n".join(lines) + "\n")
+    (folder / "images").mkdir()
+    for i in range(400):
+        pillow.new("RGB", (4, 4), (i % 256, 0, 0)).save(folder / "images" / f"pair{i}.png")
+    shown = ["--texts-a", f"{folder}/t.csv:text", "--images-b", folder / "images", "--ids", f"{folder}/t.csv:name"]
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", *shown) == 0
+    page = (folder / "out" / "audit.html").read_text()
+    assert "<script>alert" not in page and "\\u003cscript\\u003ealert" in page and "data:image/jpeg" in page
+    assert (folder / "out" / "audit.csv").read_text().splitlines()[1].startswith("pair0,")
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (["missing.npy", "b.npy"], "there is no file"),
+        (["a.npy", "short.npy"], "got 400 and 60 rows"),
+        (["a.npy", "wide.npy"], "use fit=True (--fit)"),
+        (["a.npy", "nan.npy"], "row 5"),
+        (["broken.npy", "b.npy"], "broken.npy cannot be read"),
+        (["a.npy", "b.npy", "--fdr", "2"], "--fdr must lie between 0 and 1"),
+        (["a.npy", "b.npy", "--ids", "short_ids.npy"], "ids must have one item a pair: expected 400, got 7"),
+        (["a.npy", "b.npy", "--texts-a", "nothing.csv"], "there is no file"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(columns, capsys, monkeypatch, change, message):
+    folder, _ = columns
+    monkeypatch.chdir(folder)
+    np.save("short.npy", np.ones((60, 16)))
+    np.save("wide.npy", np.ones((400, 17)))
+    broken = np.load("b.npy")
+    broken[5, 3] = np.nan
+    np.save("nan.npy", broken)
+    np.save("short_ids.npy", np.arange(7))
+    (folder / "broken.npy").write_bytes(b"garbage")
+    assert run(*change, "--out", "out") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error
+    assert not (folder / "out").exists()

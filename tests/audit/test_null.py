@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+import torch
+
+from rince.audit import null as module
+from rince.audit.columns import row_codes
+from rince.audit.null import cosine_scores, stranger_index
+
+
+def test_strangers_share_no_key_and_are_drawn_evenly():
+    random = np.random.default_rng(0)
+    own, group = np.arange(60), np.repeat(np.arange(20), 3)
+    i, j = stranger_index([own, group], [own, group], 100_000, random)
+    assert len(i) == 100_000 and (group[i] != group[j]).all()
+    assert np.abs(np.bincount(j, minlength=60) / (100_000 / 60) - 1).max() < 0.12
+
+
+def test_without_strangers_there_is_an_error():
+    with pytest.raises(ValueError, match="no strangers"):
+        stranger_index([np.zeros(5, int)], [np.zeros(5, int)], 10, np.random.default_rng(0))
+
+
+def test_scores_are_cosines_and_the_null_is_the_cosines_of_all_other_pairs(monkeypatch):
+    random = np.random.default_rng(0)
+    a, b = random.normal(size=(80, 5)), random.normal(size=(80, 5))
+    scored = cosine_scores(a, b, [], seed=0, strangers=200_000)
+    table = (a / np.linalg.norm(a, axis=1, keepdims=True)) @ (b / np.linalg.norm(b, axis=1, keepdims=True)).T
+    assert np.allclose(scored.scores, np.diag(table), atol=1e-6)
+    others = table[~np.eye(80, dtype=bool)]
+    assert np.allclose(np.quantile(scored.null, [0.1, 0.5, 0.9]), np.quantile(others, [0.1, 0.5, 0.9]), atol=0.01)
+
+
+def test_the_same_caption_twice_is_no_stranger():
+    """b repeats every row, so its partner's twin would be a perfect match among the strangers."""
+    random = np.random.default_rng(0)
+    b = np.repeat(random.normal(size=(40, 6)), 3, axis=0).astype(np.float32)
+    a = b + 0.01 * random.normal(size=b.shape).astype(np.float32)
+    assert cosine_scores(a, b, [], strangers=50_000).null.max() < 0.98
+    assert cosine_scores(b, a, [], strangers=50_000).null.max() < 0.98
+
+
+def test_near_duplicates_are_no_strangers_if_they_share_an_id():
+    random = np.random.default_rng(0)
+    b = np.repeat(random.normal(size=(40, 6)), 3, axis=0) + 0.001 * random.normal(size=(120, 6))
+    a = b + 0.01 * random.normal(size=b.shape)
+    groups = np.repeat(np.arange(40), 3)
+    assert cosine_scores(a, b, [], strangers=50_000).null.max() > 0.99
+    assert cosine_scores(a, b, [groups], strangers=50_000).null.max() < 0.98
+
+
+def test_chunks_and_a_small_pool_change_nothing_but_the_sample(monkeypatch, tmp_path):
+    random = np.random.default_rng(0)
+    a = random.normal(size=(3000, 8)).astype(np.float32)
+    b = (a + random.normal(size=a.shape)).astype(np.float32)
+    whole = cosine_scores(a, b, [])
+    np.save(tmp_path / "a.npy", a)
+    monkeypatch.setattr("rince.audit.columns.CHUNK_NUMBERS", 4096)
+    monkeypatch.setattr(module, "POOL", 1000)
+    parts = cosine_scores(np.load(tmp_path / "a.npy", mmap_mode="r"), b, [])
+    assert (whole.scores == parts.scores).all()
+    quantiles = np.linspace(0.05, 0.95, 10)
+    assert np.allclose(np.quantile(whole.null, quantiles), np.quantile(parts.null, quantiles), atol=0.05)
+
+
+def test_row_codes_are_equal_for_equal_rows_only():
+    x = torch.randn(5000, 3).round(decimals=1)
+    x[0], x[1] = 0.0, -0.0
+    codes = row_codes(x)
+    assert codes[0] == codes[1]
+    assert len(np.unique(codes)) == len(torch.unique(x, dim=0))
+    assert len(np.unique(row_codes(torch.eye(64)))) == 64

@@ -1,0 +1,168 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import rince
+from rince.audit import Scored, audit, judge
+from rince.noise import wrong_pairs
+
+
+def embeddings(n=3000, width=16, rate=0.3, seed=0, noise=0.5):
+    """Two views in one space, some of them mispaired."""
+    random = np.random.default_rng(seed)
+    a = random.normal(size=(n, width)).astype(np.float32)
+    b = (a + noise * random.normal(size=a.shape)).astype(np.float32)
+    partner, wrong = wrong_pairs(n, rate, seed)
+    return a, b[partner], wrong
+
+
+def test_the_rate_the_wrong_pairs_and_how_sure():
+    a, b, wrong = embeddings()
+    found = audit(a, b)
+    assert abs(found.noise_rate - 0.3) < 0.03 and found.noise_found and not found.useless
+    assert found.interval[0] <= 0.3 <= found.interval[1]
+    assert isinstance(found.noise_rate, float) and found.p_wrong.shape == (3000,)
+    assert found.p_wrong[wrong].mean() > 0.9 and found.p_wrong[~wrong].mean() < 0.05
+    flagged = found.flag(0.1)
+    assert (~wrong[flagged]).mean() <= 0.13 and len(flagged) > 0.8 * wrong.sum()
+    assert abs(found.p_wrong.mean() - 0.3) < 0.03
+
+
+def test_p_wrong_is_calibrated():
+    parts = [embeddings(noise=1.2, seed=seed) for seed in range(3)]
+    chance = np.concatenate([audit(a, b).p_wrong for a, b, _ in parts])
+    wrong = np.concatenate([w for _, _, w in parts])
+    bins = np.minimum((chance * 10).astype(int), 9)
+    gaps = [abs((chance - wrong)[bins == k].mean()) * (bins == k).mean() for k in np.unique(bins)]
+    assert sum(gaps) < 0.02 and len(gaps) == 10
+
+
+def test_clean_pairs_are_called_clean_and_nothing_is_flagged():
+    a, b, _ = embeddings(rate=0.0)
+    found = audit(a, b)
+    assert not found.noise_found and found.noise_rate <= 0.01 and found.interval[0] == 0
+    assert len(found.flag(0.5)) == 0 and not found.p_wrong.any()
+    assert "no noise found" in found.summary()
+
+
+def test_strangers_only_are_called_useless_not_noise():
+    random = np.random.default_rng(0)
+    found = audit(random.normal(size=(500, 8)), random.normal(size=(500, 8)))
+    assert found.useless and not found.noise_found and len(found.flag(0.5)) == 0
+    assert "useless" in found.summary() and any("either nearly all pairs are wrong" in one for one in found.remarks)
+
+
+def test_a_collapsed_embedding_is_called_so():
+    base = np.ones((500, 8), np.float32)
+    base[:, 0] += 1e-7 * np.arange(500)
+    found = audit(base, base[::-1].copy())
+    assert found.useless and any("collapsed" in one for one in found.remarks)
+
+
+def test_tensors_of_any_precision_and_arrays_give_the_same():
+    a, b, _ = embeddings(400)
+    first = audit(a, b)
+    assert (audit(torch.from_numpy(a), torch.from_numpy(b)).scores == first.scores).all()
+    assert np.allclose(
+        audit(torch.from_numpy(a).bfloat16(), torch.from_numpy(b).bfloat16()).scores, first.scores, atol=0.02
+    )
+
+
+def test_the_same_seed_gives_the_same_audit():
+    a, b, _ = embeddings(400)
+    first, again, other = audit(a, b, seed=1), audit(a, b, seed=1), audit(a, b, seed=2)
+    assert (first.p_wrong == again.p_wrong).all() and first.interval == again.interval
+    assert (first.null != other.null).any()
+
+
+def test_a_caption_that_comes_up_often_does_not_pass_as_wrong_and_does_not_bias_the_rate():
+    """Each b belongs to five a; shuffled pairs often meet their own b again."""
+    random = np.random.default_rng(0)
+    b = np.repeat(random.normal(size=(40, 16)), 25, axis=0).astype(np.float32)
+    a = (b + 0.5 * random.normal(size=b.shape)).astype(np.float32)
+    found = audit(a, b)
+    assert not found.noise_found and found.null.max() < found.scores.mean()
+
+
+def test_advice_fits_the_loss_and_names_itself_a_rule_of_thumb():
+    a, b, _ = embeddings()
+    advice = audit(a, b).recommend()
+    rince.RINCE(q=advice.q, lam=advice.lam, scale="unit")
+    assert "rule of thumb" in advice.reason
+
+
+@pytest.mark.parametrize(
+    "a, b, message",
+    [
+        (np.ones((60, 3)), np.ones((61, 3)), "got 60 and 61 rows"),
+        (np.ones((49, 3)), np.ones((49, 3)), "at least 50 pairs.*got 49"),
+        (np.eye(60, 3) + 1, np.eye(60, 4) + 1, "3 and 4 wide: use fit=True"),
+        (np.ones((60, 3)), np.eye(60, 3) + 1, "all rows of a are the same"),
+        (np.ones(60), np.ones(60), "shape"),
+        (np.ones((60, 0)), np.ones((60, 0)), "no columns"),
+    ],
+)
+def test_bad_input_is_one_clear_error(a, b, message):
+    with pytest.raises(ValueError, match=message):
+        audit(a, b)
+
+
+@pytest.mark.parametrize("fit", [False, True])
+def test_rows_with_nan_or_infinity_are_named(fit):
+    a, b, _ = embeddings(100)
+    b[7, 2], b[93, 0] = np.nan, np.inf
+    with pytest.raises(ValueError, match=r"b has NaN or infinite values in 2 rows \(7, 93\)"):
+        audit(a, b, fit=fit)
+
+
+def test_rows_without_a_direction_are_named():
+    a, b, _ = embeddings(100)
+    a[4] = 0
+    with pytest.raises(ValueError, match="a is all zeros in row 4"):
+        audit(a, b)
+
+
+def test_other_types_and_lengths_of_ids_are_refused():
+    a, b, _ = embeddings(100)
+    with pytest.raises(TypeError, match="numpy array or a tensor"):
+        audit(a.tolist(), b)
+    with pytest.raises(TypeError, match="real numbers"):
+        audit(a.astype(str), b)
+    with pytest.raises(ValueError, match="ids must have one value a pair"):
+        audit(a, b, ids=np.arange(99))
+
+
+def test_saving_writes_three_files_and_overwrites_only_by_force(tmp_path):
+    a, b, _ = embeddings(300)
+    found = audit(a, b)
+    found.save(tmp_path, ids=[f"pair {i}" for i in range(300)])
+    assert {p.name for p in tmp_path.iterdir()} == {"audit.csv", "audit.json", "audit.html"}
+    lines = (tmp_path / "audit.csv").read_text().splitlines()
+    assert lines[0] == "id,score,p_wrong,flagged" and len(lines) == 301
+    table = [line.split(",") for line in lines[1:]]
+    assert [row[0] for row in table] == [f"pair {i}" for i in range(300)]
+    assert np.allclose([float(row[1]) for row in table], found.scores, atol=1e-4)
+    assert {i for i, row in enumerate(table) if row[3] == "1"} == set(found.flag(0.1).tolist())
+    record = json.loads((tmp_path / "audit.json").read_text())
+    assert record["pairs"] == 300 and record["noise_rate"] == found.noise_rate
+    with pytest.raises(FileExistsError, match="--force"):
+        found.save(tmp_path)
+    found.save(tmp_path, force=True)
+
+
+def test_saving_parquet_gives_the_same_numbers(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    a, b, _ = embeddings(300)
+    found = audit(a, b)
+    found.save(tmp_path, table="parquet")
+    table = parquet.read_table(tmp_path / "audit.parquet")
+    assert (table["score"].to_numpy() == found.scores).all() and (table["p_wrong"].to_numpy() == found.p_wrong).all()
+
+
+def test_scores_of_any_origin_can_be_judged():
+    random = np.random.default_rng(0)
+    scores = np.concatenate([random.normal(0, 1, 400), random.normal(5, 1, 600)]).astype(np.float32)
+    found = judge(Scored(scores, random.normal(0, 1, 50_000).astype(np.float32)))
+    assert abs(found.noise_rate - 0.4) < 0.03

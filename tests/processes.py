@@ -1,0 +1,61 @@
+"""The same training step on one process and on several, for tests/contrast/test_gather.py."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import rince
+
+WIDTH = 12
+CONTRASTS = {
+    "TwoView": rince.TwoView,
+    "CrossView": rince.CrossView,
+    "CrossView one way": lambda: rince.CrossView(symmetric=False),
+    "Queue": lambda: rince.Queue(WIDTH, 30),
+    "Supervised": rince.Supervised,
+}
+
+
+def cases(world):
+    """Name of the contrast, local batch sizes, and whether ids and weights are given."""
+    for kind in CONTRASTS:
+        for sizes in ([6] * world, [5, 2, 9][:world]):
+            yield kind, sizes, False
+        yield kind, [4, 7, 3][:world], True
+    yield "TwoView", [0, 5, 3][:world], False  # a process may have run out of data
+    yield "TwoView", [150, 200, 100][:world], False  # large enough for tiles
+    yield "CrossView", [400, 300, 200][:world], True
+
+
+def step(kind, sizes, extras, rank=None):
+    """Loss and parameter gradients of two steps; of the joined batch where there is no rank."""
+    g = torch.Generator().manual_seed(sum(sizes))
+    n = sum(sizes)
+    x1, x2, labels = torch.randn(2, n, 5, generator=g), torch.randn(2, n, 5, generator=g), torch.arange(n) % 4
+    ids, weights = torch.arange(n) // 2, torch.rand(n, generator=g) if extras else None
+    own = slice(0, n) if rank is None else slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, WIDTH))
+    module = network if rank is None else DistributedDataParallel(network)
+    loss = rince.RINCE(q=0.5, lam="balanced", temperature=0.2, contrast=CONTRASTS[kind]())
+    for a, b in zip(x1, x2, strict=True):  # the second step finds a filled queue
+        network.zero_grad()
+        z1, z2 = module(torch.cat([a[own], b[own]])).chunk(2)
+        value = loss(
+            z1,
+            z2,
+            labels=labels[own],
+            ids=ids[own] if extras else None,
+            weights=None if weights is None else weights[own],
+        )
+        value.backward()
+    state = {name: buffer.clone() for name, buffer in loss.contrast.state_dict().items()}
+    return value.detach(), torch.cat([p.grad.flatten() for p in network.parameters()]), state
+
+
+def worker(rank, world, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
+    torch.save([step(*case, rank=rank) for case in cases(world)], f"{folder}/{rank}.pt")
+    dist.destroy_process_group()

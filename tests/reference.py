@@ -1,0 +1,72 @@
+"""Contrastive losses, dense, slow, in float64, one obvious line after the other: what the library is held against."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+
+def rince(pos: Tensor, neg: Tensor, q: float, lam) -> Tensor:
+    """The paper's code, on exponentials; its limit at q = 0."""
+    if q == 0:
+        return info_nce(pos, neg) + torch.log(torch.as_tensor(lam, dtype=pos.dtype))
+    return -(pos**q) / q + (lam * (pos + neg)) ** q / q
+
+
+def info_nce(pos: Tensor, neg: Tensor) -> Tensor:
+    return torch.log1p(neg / pos)
+
+
+def dcl(pos: Tensor, neg: Tensor) -> Tensor:
+    return torch.log(neg / pos)
+
+
+def pairs(kind: str, z1: Tensor, z2: Tensor, t: float, labels=None, ids=None, queue=None, queue_ids=None):
+    """Anchors x candidates: exponentials of the scores, and for each pair: is it a positive, does it count in the sum?
+
+    The sum of the negatives of a pair (i, p) runs over the candidates that count for i, without p.
+    """
+    z1, z2 = normalize(z1.double(), dim=1), normalize(z2.double(), dim=1)
+    n = len(z1)
+    place = torch.arange(n)
+    own = place if ids is None else ids
+    if kind == "TwoView":
+        z, own, place = torch.cat([z1, z2]), own.repeat(2), place.repeat(2)
+        positive = (place[:, None] == place) & ~torch.eye(2 * n, dtype=torch.bool)
+        return torch.exp(z @ z.T / t), positive, own[:, None] != own
+    if kind == "Supervised":
+        z, y = torch.cat([z1, z2]), labels.repeat(2)
+        itself = torch.eye(2 * n, dtype=torch.bool)
+        counts = ~itself if ids is None else own.repeat(2)[:, None] != own.repeat(2)
+        return torch.exp(z @ z.T / t), (y[:, None] == y) & ~itself, counts
+    if kind == "Queue":
+        candidates = torch.cat([z2.detach(), normalize(queue.double(), dim=1)])
+        positive = torch.zeros(n, len(candidates), dtype=torch.bool)
+        positive[place, place] = True
+        counts = torch.ones_like(positive)
+        counts[:, :n] = False
+        if ids is not None:
+            counts[:, n:] = ids[:, None] != queue_ids
+        return torch.exp(z1 @ candidates.T / t), positive, counts
+    positive, counts = torch.eye(n, dtype=torch.bool), own[:, None] != own
+    forth = torch.exp(z1 @ z2.T / t)
+    if kind == "CrossView one way":
+        return forth, positive, counts
+    return torch.cat([forth, forth.T]), positive.repeat(2, 1), counts.repeat(2, 1)
+
+
+def halves(kind: str, z1: Tensor, z2: Tensor, t: float, **others) -> tuple[Tensor, Tensor, Tensor]:
+    """For every pair of anchor and positive: its exponential, the sum over its negatives, and which anchor it is."""
+    exponentials, positive, counts = pairs(kind, z1, z2, t, **others)
+    anchor, chosen = positive.nonzero(as_tuple=True)
+    neg = []
+    for rows in torch.arange(len(anchor)).split(4096):  # few at a time: each pair has a row of its own
+        without = counts[anchor[rows]].index_put((torch.arange(len(rows)), chosen[rows]), torch.tensor(False))
+        neg.append((exponentials[anchor[rows]] * without).sum(1))
+    return exponentials[anchor, chosen], torch.cat(neg), anchor
+
+
+def losses(objective, pos: Tensor, neg: Tensor, anchor: Tensor) -> Tensor:
+    """One loss an anchor, the mean over its positives; ``objective(pos, neg)`` takes exponentials."""
+    anchors = int(anchor.max()) + 1
+    total = pos.new_zeros(anchors).index_add(0, anchor, objective(pos, neg))
+    return total / torch.bincount(anchor, minlength=anchors)

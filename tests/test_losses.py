@@ -1,0 +1,286 @@
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+import rince
+from rince import objectives
+
+WIDTH = 16
+CONTRASTS = {
+    "TwoView": rince.TwoView,
+    "CrossView": rince.CrossView,
+    "CrossView one way": lambda: rince.CrossView(symmetric=False),
+    "Queue": lambda: rince.Queue(WIDTH, 40),
+    "Supervised": rince.Supervised,
+}
+QS = (0, 1e-8, 1e-3, 0.1, 0.5, 1)
+OBJECTIVES = {"info_nce": (objectives.info_nce, reference.info_nce), "dcl": (objectives.dcl, reference.dcl)}
+
+
+def batch(n, seed=0, width=WIDTH):
+    """Pairs that mostly belong together, labels, and a queue of earlier keys."""
+    g = torch.Generator().manual_seed(seed)
+    z1 = torch.randn(n, width, generator=g)
+    z2 = z1 + torch.randn(n, width, generator=g)
+    labels = torch.randint(0, max(2, n // 4), (n,), generator=g)
+    return z1.requires_grad_(), z2.requires_grad_(), labels, torch.randn(40, width, generator=g)
+
+
+def losses_under_test(t):
+    for name, (ours, theirs) in OBJECTIVES.items():
+        yield name, lambda contrast, f=ours: rince.ContrastiveLoss(f, t, contrast), theirs
+    for q in QS:
+        yield (
+            f"q={q}",
+            lambda contrast, q=q: rince.RINCE(q, 0.01, t, contrast),
+            lambda pos, neg, q=q: reference.rince(pos, neg, q, 0.01),
+        )
+
+
+def call(loss, z1, z2, labels, queue):
+    if isinstance(loss.contrast, rince.Queue):
+        loss.contrast.push(queue)
+    return loss(z1, z2, labels=labels)
+
+
+@pytest.mark.filterwarnings("ignore:RINCE with q")
+@pytest.mark.parametrize("t", (0.01, 0.05, 0.1, 0.5, 1))
+@pytest.mark.parametrize("n", (2, 3, 7, 64, 513))
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_value_and_gradient_equal_the_dense_float64_reference(kind, n, t):
+    z1, z2, labels, queue = batch(n)
+    bound = 1e-5 if t >= 0.1 else 2e-4
+    halves = reference.halves(kind, z1, z2, t, labels=labels, queue=queue)
+    for name, make, objective in losses_under_test(t):
+        expected = reference.losses(objective, *halves).mean()
+        if not expected.abs() < 1e37:  # no float32 holds the true value
+            assert name in ("q=1",) and t == 0.01
+            continue
+        value = call(make(CONTRASTS[kind]()), z1, z2, labels, queue)
+        assert abs(value.item() - expected.item()) <= bound * abs(expected.item()), name
+        got = torch.cat(torch.autograd.grad(value, (z1, z2), materialize_grads=True))
+        true = torch.cat(torch.autograd.grad(expected, (z1, z2), materialize_grads=True, retain_graph=True))
+        if true.norm() < 1e37:
+            assert (got.double() - true).norm() <= bound * true.norm(), name
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+@pytest.mark.parametrize("q", QS)
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_unit_scale_is_finite_down_to_the_lowest_temperature_under_autocast(kind, q, dtype):
+    z1, z2, labels, queue = batch(17)
+    weight = torch.eye(WIDTH, requires_grad=True)
+    for t in (0.005, 0.01, 0.1, 1):
+        with torch.autocast("cpu", dtype=dtype):
+            loss = rince.RINCE(q, 0.01, t, CONTRASTS[kind](), scale="unit")
+            value = call(loss, z1 @ weight, z2 @ weight, labels, queue)
+        assert value.dtype == torch.float32
+        (gradient,) = torch.autograd.grad(value, weight)
+        assert value.isfinite() and gradient.isfinite().all()
+
+
+def test_autocast_takes_scores_in_full_precision():
+    z1, z2, *_ = batch(32)
+    loss = rince.RINCE(temperature=0.1)
+    plain = loss(z1, z2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert loss(z1, z2).item() == plain.item()
+    half = loss(z1.half(), z2.half())
+    assert half.dtype == torch.float32 and half.item() == pytest.approx(plain.item(), rel=1e-2)
+
+
+@pytest.mark.parametrize("q", (0.1, 0.5, 1))
+def test_unit_scale_is_the_papers_form_times_a_factor(q):
+    z1, z2, *_ = batch(9)
+    paper, unit = rince.RINCE(q, temperature=0.5)(z1, z2), rince.RINCE(q, temperature=0.5, scale="unit")(z1, z2)
+    assert unit.item() == pytest.approx(paper.item() * math.exp(-q / 0.5), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_gradient_check_in_float64_with_a_learned_temperature(kind):
+    z1, z2, labels, queue = (x.double() if x.is_floating_point() else x for x in batch(5))
+    temperature = torch.nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
+    loss = rince.RINCE(0.5, 0.1, temperature, CONTRASTS[kind](), scale="unit")
+    assert list(loss.parameters()) == [temperature]
+    loss.eval()
+    if kind == "Queue":
+        loss.double()
+        loss.contrast.push(queue)
+        z2 = z2.detach()
+    assert torch.autograd.gradcheck(lambda a, b, _: loss(a, b, labels=labels), (z1, z2, temperature))
+
+
+@given(scale=st.floats(-30, 30), seed=st.integers(0, 99))
+@settings(max_examples=30)
+def test_the_scale_of_embeddings_does_not_matter(scale, seed):
+    z1, z2, *_ = batch(6, seed)
+    loss = rince.RINCE()
+    assert loss(z1 * 10**scale, z2 * 10**-scale).item() == pytest.approx(loss(z1, z2).item(), rel=1e-5)
+
+
+@given(n=st.integers(1, 12), seed=st.integers(0, 999), kind=st.sampled_from(list(CONTRASTS)))
+@settings(max_examples=60)
+def test_the_order_of_pairs_does_not_matter(n, seed, kind):
+    z1, z2, labels, queue = batch(n, seed)
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    a = call(rince.RINCE(contrast=CONTRASTS[kind]()), z1, z2, labels, queue)
+    b = call(rince.RINCE(contrast=CONTRASTS[kind]()), z1[order], z2[order], labels[order], queue)
+    assert a.item() == pytest.approx(b.item(), rel=1e-5, abs=1e-6)
+
+
+def test_none_gives_one_loss_an_anchor_and_sum_adds_them():
+    z1, z2, *_ = batch(7)
+    each = rince.RINCE(reduction="none")(z1, z2)
+    assert each.shape == (14,)
+    assert rince.RINCE(reduction="none", contrast=rince.CrossView(symmetric=False))(z1, z2).shape == (7,)
+    assert rince.RINCE(reduction="sum")(z1, z2).item() == pytest.approx(each.sum().item(), rel=1e-6)
+    assert rince.RINCE()(z1, z2).item() == pytest.approx(each.mean().item(), rel=1e-6)
+
+
+def test_weights_make_a_weighted_mean_over_pairs():
+    z1, z2, *_ = batch(7)
+    w = torch.tensor([0.0, 1, 2, 3, 4, 5, 6])
+    each = rince.RINCE(reduction="none")(z1, z2)
+    expected = (each * w.repeat(2)).sum() / (2 * w.sum())
+    assert rince.RINCE()(z1, z2, weights=w).item() == pytest.approx(expected.item(), rel=1e-6)
+    nothing = rince.RINCE()(z1, z2, weights=torch.zeros(7))
+    nothing.backward()
+    assert nothing.item() == 0 and z1.grad.abs().sum() == 0
+
+
+def test_scores_are_the_two_halves():
+    z1, z2, *_ = batch(7)
+    for loss in (rince.InfoNCE(0.1), rince.InfoNCE(0.1, rince.CrossView())):
+        assert objectives.info_nce(*loss.scores(z1, z2)).mean().item() == pytest.approx(loss(z1, z2).item(), rel=1e-6)
+    queue = rince.InfoNCE(contrast=rince.Queue(WIDTH, 4))
+    queue.scores(z1, z2)
+    assert queue.contrast.pushed == 0  # looking changes nothing
+
+
+def test_density_ratio_follows_the_number_of_negatives():
+    z1, z2, *_ = batch(7)
+    for lam, r in (("balanced", 1), (rince.DensityRatio(2.5), 2.5)):
+        assert rince.RINCE(lam=lam)(z1, z2).item() == pytest.approx(rince.RINCE(lam=r / (r + 12))(z1, z2).item())
+    ids = torch.tensor([0, 0, 0, 1, 2, 3, 4])
+    each = rince.RINCE(lam="balanced", reduction="none")(z1, z2, ids=ids)
+    for anchor, negatives in ((0, 8), (3, 12)):
+        fixed = rince.RINCE(lam=1 / (1 + negatives), reduction="none")(z1, z2, ids=ids)
+        assert each[anchor].item() == pytest.approx(fixed[anchor].item(), rel=1e-6)
+
+
+def test_balanced_is_where_equal_scores_have_no_gradient_direction():
+    """At q = 1 and all scores equal, positives and negatives pull equally hard when lam = 1 / (K + 1)."""
+    positive = torch.tensor(0.3, requires_grad=True)
+    scores = torch.full((9,), 0.3, requires_grad=True)
+    objectives.rince(positive, scores.logsumexp(0), 1, rince.DensityRatio(1)(torch.tensor(9))).backward()
+    assert positive.grad.item() == pytest.approx(-scores.grad.sum().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_an_empty_batch_is_zero(kind):
+    z = torch.randn(0, WIDTH, requires_grad=True)
+    value = rince.RINCE(contrast=CONTRASTS[kind]())(z, z, labels=torch.zeros(0, dtype=torch.long))
+    value.backward()
+    assert value.item() == 0 and z.grad.shape == (0, WIDTH)
+
+
+def test_numbers_of_numpy_will_do():
+    loss = rince.RINCE(q=np.float32(0.5), lam=np.float64(0.01), temperature=np.float32(0.5))
+    assert loss.q == 0.5 and loss(*batch(3)[:2]).isfinite()
+
+
+def test_q_can_change_between_steps():
+    z1, z2, *_ = batch(7)
+    loss = rince.RINCE(q=0.1)
+    loss.q = 0.7
+    assert loss(z1, z2).item() == rince.RINCE(q=0.7)(z1, z2).item()
+    with pytest.raises(ValueError, match=r"q must lie in \[0, 1\], got 1.5"):
+        loss.q = 1.5
+
+
+def test_a_large_scale_warns_once_and_names_the_way_out():
+    with pytest.warns(UserWarning, match="scale='unit'"):
+        loss = rince.RINCE(q=1, temperature=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss.q = 0.9
+        loss(*batch(3)[:2])
+        rince.RINCE(q=1, temperature=0.05, scale="unit")
+        rince.RINCE(q=0.5, temperature=0.1)
+
+
+@pytest.mark.parametrize("n", (5, 300))  # one tile, and several
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_compiled_equals_eager_and_a_new_q_compiles_nothing_again(kind, n):
+    z1, z2, labels, queue = batch(n)
+    loss = rince.RINCE(contrast=CONTRASTS[kind]())
+    if kind == "Queue":
+        loss.contrast.push(queue)
+        loss.eval()
+    torch.compiler.reset()
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=kind not in ("Queue", "Supervised"))
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for q in (0.5, 0.3, 0.9):
+            loss.q = q
+            eager, value = loss(z1, z2, labels=labels), compiled(z1, z2, labels=labels)
+            assert value.item() == pytest.approx(eager.item(), rel=1e-6)
+            expected, got = (torch.autograd.grad(v, z1)[0] for v in (eager, value))
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda: rince.RINCE(q=1.5), ValueError, r"q must lie in \[0, 1\], got 1.5"),
+        (lambda: rince.RINCE(q=-0.1), ValueError, "q must lie"),
+        (lambda: rince.RINCE(q=math.nan), ValueError, "q must lie"),
+        (lambda: rince.RINCE(lam=0), ValueError, r"lam must lie in \(0, 1\]"),
+        (lambda: rince.RINCE(lam=2), ValueError, "lam must lie"),
+        (lambda: rince.RINCE(lam="balance"), ValueError, "'balanced'"),
+        (lambda: rince.RINCE(lam=None), ValueError, "lam must lie"),
+        (lambda: rince.RINCE(q="0.5"), ValueError, "q must lie"),
+        (lambda: rince.DensityRatio(0), ValueError, "positive"),
+        (lambda: rince.RINCE(temperature=0), ValueError, "temperature must be positive, got 0"),
+        (lambda: rince.InfoNCE(temperature=-1), ValueError, "temperature"),
+        (lambda: rince.InfoNCE(temperature="0.1"), TypeError, "temperature"),
+        (lambda: rince.InfoNCE(temperature=torch.ones(2)), ValueError, "one number"),
+        (lambda: rince.RINCE(scale="big"), ValueError, "'paper' or 'unit'"),
+        (lambda: rince.RINCE(reduction="avg"), ValueError, "'mean', 'sum' or 'none'"),
+        (lambda: rince.RINCE(contrast=rince.TwoView), TypeError, "rince.TwoView()"),
+        (lambda: rince.ContrastiveLoss("info_nce"), TypeError, "function"),
+    ],
+)
+def test_bad_settings_are_refused_at_the_door(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+Z = torch.randn(4, 8)
+
+
+@pytest.mark.parametrize(
+    "arguments, others, error, message",
+    [
+        ((Z, Z[:3]), {}, ValueError, r"same shape, got \(4, 8\) and \(3, 8\)"),
+        ((Z, Z[:, :5]), {}, ValueError, "same shape"),
+        ((Z[0], Z[0]), {}, ValueError, r"\(pairs, width\), got \(8,\)"),
+        ((Z.long(), Z.long()), {}, TypeError, "floating point, got torch.int64"),
+        ((Z.numpy(), Z), {}, TypeError, "must be a tensor, got ndarray"),
+        ((Z,), {}, ValueError, r"two views: call loss\(z1, z2\)"),
+        ((Z, Z), {"ids": torch.arange(3)}, ValueError, r"ids must have one value a pair: expected \(4,\), got \(3,\)"),
+        ((Z, Z), {"ids": torch.rand(4)}, TypeError, "ids must be integers"),
+        ((Z, Z), {"ids": [1, 2, 3, 4]}, TypeError, "ids must be a tensor"),
+        ((Z, Z), {"weights": torch.ones(8)}, ValueError, "weights must have one value a pair"),
+        ((Z, Z), {"weights": [1.0] * 4}, TypeError, "weights must be a tensor"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["TwoView", "CrossView", "CrossView one way"])
+def test_bad_input_is_one_clear_sentence(kind, arguments, others, error, message):
+    with pytest.raises(error, match=message):
+        rince.RINCE(contrast=CONTRASTS[kind]())(*arguments, **others)
