@@ -15,9 +15,9 @@ from torch import Tensor
 from rince.data.graphs import Graphs
 from rince.files import write_text
 from rince.reproduce.graph_training import LOSSES, graphs_of, make_loss, train, views_of
-from rince.reproduce.grid import Run, run_grid
+from rince.reproduce.grid import Run, finished_runs, run_grid
 from rince.reproduce.options import graph_options, parsed
-from rince.reproduce.tables import aligned, as_csv, plus_minus
+from rince.reproduce.tables import aligned, as_csv, plus_minus, seeds_note
 from rince.seeds import generator
 
 if TYPE_CHECKING:
@@ -85,6 +85,10 @@ def work(run: Run, root: str) -> dict[str, Any]:
     return {"accuracy": accuracy, "auc": found, "estimate": estimate, "loss": trained.losses, "headline": headline}
 
 
+def run_name(run: Run) -> str:
+    return f"{run['dataset']} {run['loss']} wrong {run['wrong']:g} seed {run['seed']}"
+
+
 def main(arguments: list[str]) -> int:
     losses = ["infonce", "rince", "rince-0.5", "rince-1"]
     parser = graph_options("graph-wrong-pairs", DESCRIPTION, ["PROTEINS", "MUTAG"], losses, 5)
@@ -102,13 +106,10 @@ def main(arguments: list[str]) -> int:
         for loss in options.losses
     ]
     out = Path(options.out)
-    results = run_grid(
-        runs,
-        functools.partial(work, root=options.root),
-        out / "runs",
-        lambda run: f"{run['dataset']} {run['loss']} wrong {run['wrong']:g} seed {run['seed']}",
-        options.workers,
-    )
+    if options.so_far:
+        results = finished_runs(runs, out / "runs", run_name)
+    else:
+        results = run_grid(runs, functools.partial(work, root=options.root), out / "runs", run_name, options.workers)
     print(report(results, out, options.datasets, options.losses, options.rates), end="")
     return 0
 
@@ -126,9 +127,13 @@ def report(results: list[dict[str, Any]], out: Path, datasets: list[str], losses
             for key, name in COLUMNS.items():
                 found = [values(results, key, dataset, loss, rate) for rate in rates]
                 rows.append([f"{dataset}, {LOSSES[loss][0]}, {name}", *(plus_minus(f) if f else "-" for f in found)])
-    seeds, epoch = len({r["settings"]["seed"] for r in results}), results[0]["settings"]["epochs"]
+    cells = [(dataset, loss, rate) for dataset in datasets for loss in losses for rate in rates]
+    note, epoch = (
+        seeds_note([len(values(results, "accuracy", *cell)) for cell in cells]),
+        results[0]["settings"]["epochs"],
+    )
     table = aligned(["% with wrong pairs of", *(f"{100 * rate:g} %" for rate in rates)], rows)
-    table += f"\nMean and standard deviation over {seeds} seeds, after {epoch} epochs.\n"
+    table += f"\nMean and standard deviation over {note}, after {epoch} epochs.\n"
     flat = [
         (*(r["settings"][k] for k in ("dataset", "loss", "wrong", "seed")), *(r[key] for key in COLUMNS))
         for r in results
