@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [p for p in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if "```python\n" in p.read_text("utf-8")]
+PAGES = [
+    p for p in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if "```python\n" in p.read_text("utf-8")
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
