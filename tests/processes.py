@@ -23,6 +23,7 @@ def cases(world):
         for sizes in ([6] * world, [5, 2, 9][:world]):
             yield kind, sizes, False
         yield kind, [4, 7, 3][:world], True
+    yield "TwoView", [0, 5, 3][:world], False  # a process may have run out of data
     yield "TwoView", [150, 200, 100][:world], False  # large enough for tiles
     yield "CrossView", [400, 300, 200][:world], True
 

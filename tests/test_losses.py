@@ -1,6 +1,7 @@
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -181,6 +182,19 @@ def test_balanced_is_where_equal_scores_have_no_gradient_direction():
     assert positive.grad.item() == pytest.approx(-scores.grad.sum().item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_an_empty_batch_is_zero(kind):
+    z = torch.randn(0, WIDTH, requires_grad=True)
+    value = rince.RINCE(contrast=CONTRASTS[kind]())(z, z, labels=torch.zeros(0, dtype=torch.long))
+    value.backward()
+    assert value.item() == 0 and z.grad.shape == (0, WIDTH)
+
+
+def test_numbers_of_numpy_will_do():
+    loss = rince.RINCE(q=np.float32(0.5), lam=np.float64(0.01), temperature=np.float32(0.5))
+    assert loss.q == 0.5 and loss(*batch(3)[:2]).isfinite()
+
+
 def test_q_can_change_between_steps():
     z1, z2, *_ = batch(7)
     loss = rince.RINCE(q=0.1)
@@ -229,6 +243,8 @@ def test_compiled_equals_eager_and_a_new_q_compiles_nothing_again(kind, n):
         (lambda: rince.RINCE(lam=0), ValueError, r"lam must lie in \(0, 1\]"),
         (lambda: rince.RINCE(lam=2), ValueError, "lam must lie"),
         (lambda: rince.RINCE(lam="balance"), ValueError, "'balanced'"),
+        (lambda: rince.RINCE(lam=None), ValueError, "lam must lie"),
+        (lambda: rince.RINCE(q="0.5"), ValueError, "q must lie"),
         (lambda: rince.DensityRatio(0), ValueError, "positive"),
         (lambda: rince.RINCE(temperature=0), ValueError, "temperature must be positive, got 0"),
         (lambda: rince.InfoNCE(temperature=-1), ValueError, "temperature"),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rince.contrast import CrossView, Queue, Supervised, TwoView
+    from rince.export import load_encoder
     from rince.losses import RINCE, ContrastiveLoss, DensityRatio, InfoNCE
 
 __version__ = "0.1.0"
@@ -19,6 +20,7 @@ _HOME = {
     "CrossView": "rince.contrast",
     "Queue": "rince.contrast",
     "Supervised": "rince.contrast",
+    "load_encoder": "rince.export",
 }
 _ROOMS = ("audit", "contrast", "losses", "objectives", "schedules")
 
@@ -31,6 +33,7 @@ __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "CrossView",
     "Queue",
     "Supervised",
+    "load_encoder",
 ]
 
 

@@ -1,6 +1,7 @@
 """The losses: a contrast, an objective, and how the losses of the anchors become one number."""
 
 import math
+import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -167,6 +168,7 @@ class RINCE(ContrastiveLoss):
         self.scale = scale
         self.lam = _check_lam(lam)
         self._warned = False
+        self._q: Tensor
         self.q = q
 
     @property
@@ -175,9 +177,9 @@ class RINCE(ContrastiveLoss):
 
     @q.setter
     def q(self, value: float) -> None:
-        if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
             raise ValueError(f"q must lie in [0, 1], got {value!r}")
-        self._q = torch.tensor(value, dtype=torch.float64)
+        self._q = torch.tensor(float(value), dtype=torch.float64)
         self._warn_if_large()
 
     def objective(self, positive: Tensor, negatives: Tensor, number: Tensor) -> Tensor:
@@ -211,11 +213,11 @@ def _check_temperature(temperature: float | Tensor) -> float | Tensor:
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1:
             raise ValueError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
-    elif not isinstance(temperature, (int, float)):
+    elif not isinstance(temperature, numbers.Real):
         raise TypeError(f"temperature must be a positive number or a parameter, got {type(temperature).__name__}")
     if not 0 < _number(temperature) < math.inf:
         raise ValueError(f"temperature must be positive, got {_number(temperature)}")
-    return temperature
+    return temperature if isinstance(temperature, Tensor) else float(temperature)
 
 
 def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
@@ -223,7 +225,7 @@ def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
         return DensityRatio(1)
     if isinstance(lam, DensityRatio):
         return lam
-    if isinstance(lam, str) or not 0 < lam <= 1:
+    if not isinstance(lam, numbers.Real) or not 0 < lam <= 1:
         raise ValueError(f"lam must lie in (0, 1], or be rince.DensityRatio(r) or 'balanced', got {lam!r}")
     return float(lam)
 

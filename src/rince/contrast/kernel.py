@@ -63,7 +63,7 @@ class _Tiles:
         self.row_keys, self.column_keys = row_keys, row_keys if columns is None else column_keys
         n, m = self.rows.shape[0], self.columns.shape[0]
         self.single = n * m <= DENSE
-        self.side = max(n, m) if self.single else _side(rows, min(n, m))
+        self.side = max(n, m, 1) if self.single else _side(rows, min(n, m))
         self.row_ranges = [(i, min(i + self.side, n)) for i in range(0, n, self.side)]
         self.column_ranges = [(j, min(j + self.side, m)) for j in range(0, m, self.side)]
         self.kept = kept if self.single else None
@@ -72,8 +72,7 @@ class _Tiles:
 
         # Shifting by a bound on all scores lets both sides of a tile share one exponential. Where scores spread too
         # far for that (temperatures below 0.025) each side has to be shifted by what it holds.
-        longest = rows.norm(dim=1).amax()
-        self.bound = float(longest**2 if columns is None else longest * columns.norm(dim=1).amax()) if n else 0.0
+        self.bound = float(_longest(rows) * _longest(self.columns))
         self.shared = 2 * self.bound <= SAFE
 
     def _meets(self) -> list[list[bool]]:
@@ -81,7 +80,7 @@ class _Tiles:
         if self.row_keys is None or self.column_keys is None:
             return [[False] * len(self.column_ranges)] * len(self.row_ranges)
         if self.single:
-            return [[True]]
+            return [[True] * len(self.column_ranges)] * len(self.row_ranges)
         spans = _spans(self.column_keys, self.column_ranges)
         rows = spans if self.symmetric else _spans(self.row_keys, self.row_ranges)
         return [[low <= top and bottom <= high for bottom, top in spans] for low, high in rows]
@@ -106,6 +105,10 @@ class _Tiles:
             assert self.row_keys is not None and self.column_keys is not None
             scores.masked_fill_(self.row_keys[r, None] == self.column_keys[c], -torch.inf)
         return scores.sub_(self.bound).exp_() if self.shared else scores
+
+
+def _longest(rows: Tensor) -> Tensor:
+    return rows.norm(dim=1).amax() if len(rows) else rows.new_zeros(())
 
 
 def _side(rows: Tensor, shorter: int) -> int:
@@ -154,7 +157,7 @@ def _forward_over_tiles(
         row_total.log_().add_(tiles.bound)
         if columns is not None:
             column_total.log_().add_(tiles.bound)
-    kept = tiles.buffer.view(rows.shape[0], -1) if tiles.single else rows.new_empty(0)
+    kept = tiles.buffer.view(rows.shape[0], tiles.columns.shape[0]) if tiles.single else rows.new_empty(0)
     return row_total, rows.new_empty(0) if columns is None else column_total, kept
 
 

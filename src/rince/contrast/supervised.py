@@ -49,7 +49,9 @@ class Supervised(Contrast):
             return loss / torch.bincount(anchor, minlength=len(loss)).clamp_min(1)
 
         blocks = batch.blocks()
-        if len(blocks) == 1:
+        if not blocks:
+            loss = batch.anchors.sum(1)
+        elif len(blocks) == 1:
             loss = mean_over_positives(batch.anchors, batch.views, blocks[0])
         else:
             again = partial(checkpoint, mean_over_positives, batch.anchors, batch.views, use_reentrant=False)
@@ -95,7 +97,7 @@ class _Batch:
     def blocks(self) -> list[slice]:
         height = max(1, 4 * DENSE // max(1, len(self.views)))
         n = len(self.anchors)
-        return [slice(i, min(i + height, n)) for i in range(0, max(n, 1), height)]
+        return [slice(i, min(i + height, n)) for i in range(0, n, height)]
 
     def has_positive(self) -> Tensor:
         """Which anchors have another view of their label."""

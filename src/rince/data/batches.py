@@ -1,0 +1,43 @@
+"""Which items a batch holds: an order that depends on the seed and the epoch alone, on any number of processes."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch.utils.data import Sampler
+
+from rince.seeds import generator
+
+
+class SeededBatches(Sampler[list[int]]):
+    """Batches of ``batch_size`` items over all processes, of which this process gets its consecutive part.
+
+    ``seen`` tells how many batches training has behind it; iteration goes on from there to the end of that epoch. So a
+    resumed run continues in the middle of an epoch with the very next batch. The last, smaller batch is left out.
+    """
+
+    def __init__(
+        self, items: int, batch_size: int, seed: int, seen: Callable[[], int], rank: int = 0, processes: int = 1
+    ):
+        if batch_size < 2:
+            raise ValueError(
+                f"batch_size must be at least 2, got {batch_size}: a pair needs another one to differ from"
+            )
+        if batch_size > items:
+            raise ValueError(f"batch_size must be at most the number of items, {items}, got {batch_size}")
+        if batch_size % processes:
+            raise ValueError(
+                f"batch_size counts all processes and must be a multiple of their number, {processes}, got {batch_size}"
+            )
+        self.items, self.batch_size, self.seed, self.seen = items, batch_size, seed, seen
+        self.rank, self.processes = rank, processes
+
+    def __len__(self) -> int:
+        return self.items // self.batch_size
+
+    def __iter__(self) -> Iterator[list[int]]:
+        epoch, first = divmod(self.seen(), len(self))
+        order = torch.randperm(self.items, generator=generator(self.seed, epoch, 1))
+        share = self.batch_size // self.processes
+        for batch in range(first, len(self)):
+            start = batch * self.batch_size + self.rank * share
+            yield order[start : start + share].tolist()

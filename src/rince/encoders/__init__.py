@@ -1,0 +1,1 @@
+"""Networks from inputs to features, as plain modules."""

@@ -1,0 +1,70 @@
+"""Graph isomorphism network: sums over neighbours, a small MLP a layer, and the sum over nodes of every layer."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from rince.encoders.neighbours import Neighbours, sum_over_graphs
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
+
+
+class GINLayer(nn.Module):
+    """``MLP(x + sum of the neighbours' x)``, then ReLU and batch norm.
+
+    The MLP's first linear map is taken before the sum, which is the same and cheaper: features of a hundred columns
+    become 32 before they travel along the edges.
+    """
+
+    def __init__(self, in_features: int, width: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(in_features, width)
+        self.second = nn.Linear(width, width)
+        self.norm = nn.BatchNorm1d(width)
+
+    def forward(self, x: Tensor, neighbours: Neighbours) -> Tensor:
+        mapped = nn.functional.linear(x, self.first.weight)
+        summed = neighbours.sum(mapped) + mapped + self.first.bias
+        return self.norm(self.second(summed.relu()).relu())
+
+
+class GIN(nn.Module):
+    """Features [graphs, layers * width] of a PyG batch: every layer's nodes summed over each graph, side by side."""
+
+    def __init__(self, in_features: int, width: int = 32, layers: int = 3) -> None:
+        super().__init__()
+        for name, value in (("in_features", in_features), ("width", width), ("layers", layers)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        self.layers = nn.ModuleList(GINLayer(in_features if i == 0 else width, width) for i in range(layers))
+        self.in_features = in_features
+        self.features = layers * width  # how many, for the head that follows
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
+
+    def forward(self, batch: "Batch") -> Tensor:
+        x, pooled = batch.x, []
+        if x.shape[1] != self.in_features:
+            raise ValueError(f"this GIN takes {self.in_features} features a node, the graphs have {x.shape[1]}")
+        neighbours = Neighbours(batch.edge_index, len(x))
+        for layer in self.layers:
+            x = layer(x, neighbours)
+            pooled.append(sum_over_graphs(x, batch.batch, batch.ptr))
+        return torch.cat(pooled, 1)
+
+
+class Pooled(nn.Module):
+    """Any PyG network that maps ``(x, edge_index)`` to node features, summed or averaged over each graph."""
+
+    def __init__(self, network: nn.Module, features: int, mean: bool = False) -> None:
+        super().__init__()
+        self.network, self.features, self.mean = network, features, mean
+
+    def forward(self, batch: "Batch") -> Tensor:
+        nodes = self.network(batch.x, batch.edge_index)
+        graphs = sum_over_graphs(nodes, batch.batch, batch.ptr)
+        return graphs / batch.ptr.diff().clamp(min=1)[:, None] if self.mean else graphs

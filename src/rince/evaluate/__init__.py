@@ -1,0 +1,1 @@
+"""From a frozen encoder to a number."""

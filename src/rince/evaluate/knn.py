@@ -1,0 +1,29 @@
+"""Weighted nearest neighbours."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from rince.evaluate.linear import check
+
+
+def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, temperature: float = 0.1) -> Tensor:
+    """The class with most votes among the ``k`` nearest by cosine, each vote weighing exp(cosine / temperature)."""
+    check(train, labels)
+    if k < 1:
+        raise ValueError(f"k must be at least 1 neighbour, got {k}")
+    k = min(k, len(train))
+    train, test = normalize(train.float(), dim=1), normalize(test.float(), dim=1)
+    predictions = []
+    for part in test.split(1024):  # the matrix of all similarities need not fit into memory
+        cosine, index = (part @ train.T).topk(k, dim=1)
+        votes = torch.zeros(len(part), int(labels.max()) + 1)
+        votes.scatter_add_(1, labels[index], ((cosine - 1) / temperature).exp())
+        predictions.append(votes.argmax(1))
+    return torch.cat(predictions) if predictions else labels.new_zeros(0)
+
+
+def knn_accuracy(
+    train: Tensor, labels: Tensor, test: Tensor, test_labels: Tensor, k: int = 200, temperature: float = 0.1
+) -> float:
+    return float((knn_predict(train, labels, test, k, temperature) == test_labels).double().mean())

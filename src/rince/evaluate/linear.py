@@ -1,0 +1,129 @@
+"""Linear classifiers on frozen features."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rince.seeds import generator
+
+DECAYS = (1.0, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
+
+
+class LinearProbe(NamedTuple):
+    """Logits are ``(x - mean) / std @ weight.T + bias``."""
+
+    weight: Tensor
+    bias: Tensor
+    mean: Tensor
+    std: Tensor
+    decay: float
+
+    def predict(self, features: Tensor) -> Tensor:
+        x = (features.to(self.mean) - self.mean) / self.std
+        return (x @ self.weight.T + self.bias).argmax(1)
+
+    def accuracy(self, features: Tensor, labels: Tensor) -> float:
+        return float((self.predict(features) == labels).double().mean())
+
+
+def logistic_regression(
+    x: Tensor, y: Tensor, classes: int, decay: float, start: Tensor | None = None, steps: int = 1000
+) -> Tensor:
+    """(classes, width + 1): the minimum of mean cross-entropy + decay / 2 |W|^2, the bias (last column) not counted.
+
+    The same as scikit-learn's LogisticRegression with C = 1 / (n decay).
+    """
+    x = torch.cat([x, x.new_ones(len(x), 1)], 1)
+    weight = x.new_zeros(classes, x.shape[1]) if start is None else start.clone()
+    weight.requires_grad_()
+    solver = torch.optim.LBFGS(
+        [weight], max_iter=steps, max_eval=2 * steps, tolerance_grad=1e-7, tolerance_change=1e-12, history_size=20,
+        line_search_fn="strong_wolfe",
+    )  # fmt: skip
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        loss = nn.functional.cross_entropy(x @ weight.T, y) + decay / 2 * weight[:, :-1].square().sum()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        solver.step(closure)  # type: ignore[arg-type]
+    return weight.detach()
+
+
+def fit_linear(
+    features: Tensor,
+    labels: Tensor,
+    decay: float | Sequence[float] = DECAYS,
+    validation: float = 0.2,
+    seed: int = 0,
+) -> LinearProbe:
+    """The exact linear probe. Of several ``decay``, the one that does best on a part set aside for it is taken."""
+    check(features, labels)
+    x, y = features.double(), labels.long()
+    classes = int(y.max()) + 1
+    mean, std = x.mean(0), x.std(0)
+    std = torch.where(std > 1e-8, std, 1.0)
+    x = (x - mean) / std
+    if not isinstance(decay, float):
+        decay = _best_decay(x, y, classes, sorted(decay, reverse=True), validation, seed)
+    weight = logistic_regression(x, y, classes, decay)
+    return LinearProbe(weight[:, :-1], weight[:, -1], mean, std, decay)
+
+
+def _best_decay(x: Tensor, y: Tensor, classes: int, decays: Sequence[float], validation: float, seed: int) -> float:
+    order = torch.randperm(len(x), generator=generator(seed, 50))
+    held = max(1, round(validation * len(x)))
+    test, train = order[:held], order[held:]
+    best, best_right, weight, worse = decays[0], -1.0, None, 0
+    for decay in decays:  # from strong to weak, each starting where the last one ended
+        weight = logistic_regression(x[train], y[train], classes, decay, weight, steps=200)
+        logits = x[test] @ weight[:, :-1].T + weight[:, -1]
+        right = float((logits.argmax(1) == y[test]).double().mean())
+        best, best_right, worse = (decay, right, 0) if right > best_right else (best, best_right, worse + 1)
+        if worse == 3:  # weaker ones only get slower
+            break
+    return best
+
+
+def fit_adam(
+    features: Tensor,
+    labels: Tensor,
+    epochs: int = 100,
+    lr: float = 1e-3,
+    decay: float = 1e-6,
+    batch_size: int = 256,
+    seed: int = 0,
+) -> LinearProbe:
+    """The paper's probe for CIFAR-10: a linear layer on the features as they are, trained with Adam."""
+    check(features, labels)
+    x, y = features.float(), labels.long()
+    layer = nn.Linear(x.shape[1], int(y.max()) + 1)
+    source = generator(seed, 51)
+    bound = x.shape[1] ** -0.5
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=source)
+    optimiser = torch.optim.Adam(layer.parameters(), lr=lr, weight_decay=decay)
+    with torch.enable_grad():
+        for _ in range(epochs):
+            for part in torch.randperm(len(x), generator=source).split(batch_size):
+                optimiser.zero_grad()
+                nn.functional.cross_entropy(layer(x[part]), y[part]).backward()
+                optimiser.step()
+    zero = torch.zeros(x.shape[1])
+    return LinearProbe(layer.weight.detach(), layer.bias.detach(), zero, zero + 1, decay)
+
+
+def check(features: Tensor, labels: Tensor) -> None:
+    if features.dim() != 2 or len(features) != len(labels):
+        raise ValueError(
+            f"features must be (n, width) with n labels, got {tuple(features.shape)} and {tuple(labels.shape)}"
+        )
+    if not torch.isfinite(features).all():
+        raise ValueError("the features hold values that are not finite: the encoder has diverged")
+    if len(labels) == 0 or int(labels.max()) < 1:
+        raise ValueError("a linear probe needs items of at least two classes")

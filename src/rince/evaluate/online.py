@@ -1,0 +1,61 @@
+"""A linear probe that learns beside the encoder, to watch training without stopping it."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import nn
+
+
+class OnlineProbe(Callback):
+    """Logs ``probe``, the accuracy of a linear classifier on the features of each step, before it learns from them.
+
+    It sees views, and the labels that training sees: noise and all. The encoder gets no gradient from it.
+    """
+
+    def __init__(self, classes: int, lr: float = 1e-3):
+        self.classes, self.lr = classes, lr
+        self.layer: nn.Linear | None = None
+        self._state: dict[str, Any] | None = None
+
+    def _start(self, features: torch.Tensor) -> nn.Linear:
+        layer = nn.Linear(features.shape[1], self.classes, device=features.device)
+        nn.init.zeros_(layer.weight)
+        nn.init.zeros_(layer.bias)
+        self.layer, self.optimiser = layer, torch.optim.Adam(layer.parameters(), lr=self.lr)
+        if self._state is not None:
+            layer.load_state_dict(self._state["layer"])
+            self.optimiser.load_state_dict(self._state["optimiser"])
+            self._state = None
+        return layer
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        watched: Any = getattr(pl_module, "watched", None)
+        if watched is None or watched[1] is None:
+            return
+        features, labels = watched[0].float(), watched[1]
+        pl_module.watched = None  # type: ignore[assignment]
+        labels = labels.repeat(len(features) // len(labels))
+        layer = self.layer or self._start(features)
+        with torch.enable_grad():
+            logits = layer(features)
+            loss = nn.functional.cross_entropy(logits, labels)
+        self.optimiser.zero_grad()
+        loss.backward()
+        if trainer.world_size > 1:
+            for parameter in layer.parameters():
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= trainer.world_size  # type: ignore[operator]
+        self.optimiser.step()
+        pl_module.log("probe", (logits.argmax(1) == labels).float().mean(), prog_bar=True, sync_dist=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        if self.layer is None:
+            return {} if self._state is None else self._state
+        return {"layer": self.layer.state_dict(), "optimiser": self.optimiser.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.layer, self._state = None, state_dict or None

@@ -1,0 +1,116 @@
+"""Encoders as files: safetensors with the recipe to build them, usable without Lightning."""
+
+import importlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from rince.extras import require
+from rince.files import written_whole
+
+
+def save_encoder(
+    path: str | os.PathLike[str], encoder: nn.Module, recipe: dict[str, Any], about: dict[str, Any]
+) -> None:
+    """Write the weights of ``encoder`` with ``recipe`` (class_path and init_args) and whatever else is to be known."""
+    safetensors = require("safetensors.torch", "train")
+    weights = {name: value.detach().cpu().contiguous() for name, value in encoder.state_dict().items()}
+    metadata = {"format": "rince-encoder-1", "encoder": json.dumps(recipe), "about": json.dumps(about)}
+    with written_whole(path) as temporary:
+        safetensors.save_file(weights, temporary, metadata=metadata)
+
+
+def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None) -> nn.Module:
+    """The encoder of an exported file or a run folder, in evaluation mode.
+
+    ``encoder.about`` tells how it was trained and how its inputs were normalised. The file names the class of the
+    encoder; one from outside rince is not built from a name in a file: build it yourself and pass it.
+    """
+    path = Path(path)
+    path = path / "encoder.safetensors" if path.is_dir() else path
+    if not path.exists():
+        raise FileNotFoundError(f"there is no encoder at {path}: train one, or make it with rince export RUN")
+    recipe, about, weights = _read(path)
+    name = recipe.get("class_path", "an encoder")
+    if encoder is None:
+        encoder = _build(path, recipe)
+    try:
+        encoder.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(
+            f"{path} holds {name} with {len(weights)} tensors, which do not fit {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
+        ) from error
+    encoder.about = about  # type: ignore[assignment]
+    return encoder.eval()
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.Tensor]]:
+    safetensors = require("safetensors", "train")
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path} is no whole safetensors file ({error})") from error
+    if not metadata.get("format", "").startswith("rince-encoder"):
+        raise ValueError(f"{path} is a safetensors file, but no encoder written by rince")
+    return json.loads(metadata["encoder"]), json.loads(metadata["about"]), weights
+
+
+def _build(path: Path, recipe: dict[str, Any]) -> nn.Module:
+    name = str(recipe.get("class_path"))
+    if not name.startswith("rince."):
+        raise ValueError(
+            f"{path} holds {name}, which is not rince's: build it and call load_encoder(path, encoder=yours)"
+        )
+    module, _, kind = name.rpartition(".")
+    found = getattr(importlib.import_module(module), kind, None)
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise ValueError(f"{path} names {name} as its encoder, which is no network")
+    return found(**(recipe.get("init_args") or {}))
+
+
+def _first_misfit(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:
+    own = encoder.state_dict()
+    for name in own.keys() | weights.keys():
+        if name not in weights:
+            return f"{name} is missing in the file"
+        if name not in own:
+            return f"{name} is in the file only"
+    for name, value in own.items():
+        if value.shape != weights[name].shape:
+            return f"{name} is {tuple(weights[name].shape)} in the file and {tuple(value.shape)} in the network"
+    return "values differ in kind"
+
+
+def main(arguments: list[str]) -> int:
+    """``rince export RUN FILE``"""
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="rince export", description="Write the encoder of a run to a file of its own.", exit_on_error=False
+    )
+    parser.add_argument("run", help="folder of the run, finished or not")
+    parser.add_argument("file", help="where to: NAME.safetensors")
+    parser.add_argument("--force", action="store_true", help="write over an existing file")
+    try:
+        found, unknown = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise ValueError(str(error)) from error
+    if unknown:
+        raise ValueError(f"there is no option '{unknown[0]}' (rince export --help lists them)")
+    if Path(found.file).suffix != ".safetensors":
+        raise ValueError(f"an encoder is written as .safetensors, got {found.file}")
+    if Path(found.file).exists() and not found.force:
+        raise FileExistsError(f"{found.file} is there already: give another name, or write over it with --force")
+    from rince.train.command import about, recipe_of
+    from rince.train.load import load_run
+
+    method, data, config = load_run(found.run)
+    save_encoder(found.file, method.encoder, recipe_of(config.encoder), about(method, data, config))
+    print(f'{found.file}: load it with rince.load_encoder("{found.file}")')
+    return 0

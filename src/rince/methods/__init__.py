@@ -1,0 +1,1 @@
+"""Training methods: LightningModules that put views, encoder and loss together."""

@@ -1,0 +1,64 @@
+"""GraphCL: a graph against a view of itself, and the views of all other graphs of the batch."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from rince.contrast import CrossView
+from rince.encoders.heads import mlp
+from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
+from rince.seeds import generator
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
+
+
+class GraphCL(Method):
+    """Both views through the encoder and a head of the same width; N anchors with N - 1 negatives each."""
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        views: nn.Module,
+        optimiser: OptimiserFactory,
+        symmetric: bool = False,
+        **schedules: Any,
+    ):
+        """
+        Args:
+            symmetric: Take the views as anchors too. The published form has the graphs as anchors only.
+        """
+        super().__init__(encoder, with_contrast(loss, CrossView(symmetric=symmetric)), views, optimiser, **schedules)
+        width = width_of(encoder)
+        self.head = mlp([width, width, width], norm=False)
+
+    def batch_loss(self, batch: "Batch") -> Tensor:
+        draws = generator(self.seed, self.batches_seen(), 10, self.global_rank)
+        features, z1, z2 = self.embeddings(*self.views(batch, draws))
+        self.note(features, batch.y)
+        self.note_similarity(z1, z2)
+        return self.loss(z1, z2)
+
+    def embeddings(self, first: "Batch", second: "Batch") -> tuple[Tensor, Tensor, Tensor]:
+        """Features of the first view, and both views in the space of the loss."""
+        features = self.encoder(first)
+        return features, self.head(features), self.head(self.encoder(second))
+
+    def embed(self, batch: "Batch") -> Tensor:
+        return self.encoder(batch)
+
+    def project(self, features: Tensor) -> Tensor:
+        return self.head(features)
+
+
+@torch.no_grad()
+def features_of(encoder: nn.Module, graphs: Any, batch_size: int = 512) -> Tensor:
+    """Features of a whole data set (:class:`rince.data.graphs.Graphs`) from the encoder in evaluation mode."""
+    training = encoder.training
+    encoder.eval()
+    try:
+        return torch.cat([encoder(graphs.batch(part)) for part in torch.arange(len(graphs)).split(batch_size)])
+    finally:
+        encoder.train(training)

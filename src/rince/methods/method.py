@@ -1,0 +1,161 @@
+"""What all training methods share: the counting of batches, the schedules, the log and the notice of a collapse."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import torch
+from lightning.pytorch import LightningModule
+from torch import Tensor, nn
+
+from rince import schedules
+from rince.optimisers import warmup_cosine
+from rince.seeds import Draws, generator, number
+
+OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
+
+
+class Method(LightningModule):
+    """A training method. A subclass says how a batch becomes a loss (``batch_loss``) and features (``embed``).
+
+    The first four arguments are the same for all methods, so that a configuration names them once: what encodes, what is
+    minimised, how views are made, and who takes the steps.
+
+    Whatever is random in a step depends on the seed and the number of the step alone: ``self.draw(items)`` gives such
+    numbers, and torch's global generator is seeded at the start of every step.
+    """
+
+    seed: int = 0
+    pairing: Literal["self", "label"] = "self"
+    seen: Tensor
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        views: nn.Module,
+        optimiser: OptimiserFactory,
+        warmup_epochs: float = 0.0,
+        lr_schedule: Literal["cosine", "constant"] = "cosine",
+        q_schedule: Literal["constant", "linear", "cosine"] = "constant",
+        q_start: float = 0.01,
+    ):
+        """
+        Args:
+            encoder: From a view to features; its attribute ``features`` says how many.
+            loss: Called with the embeddings of both views.
+            views: From a batch to two views of each item.
+            optimiser: Called with the parameters.
+            warmup_epochs: Epochs over which the learning rate rises to its full value.
+            lr_schedule: What the learning rate does after that.
+            q_schedule: How the loss's q goes from ``q_start`` to its own value over training.
+            q_start: Where q starts if it has a schedule.
+        """
+        super().__init__()
+        if warmup_epochs < 0:
+            raise ValueError(f"warmup_epochs must not be negative, got {warmup_epochs}")
+        self.encoder, self.loss, self.views, self.optimiser = encoder, loss, views, optimiser
+        self.warmup_epochs, self.lr_schedule = warmup_epochs, lr_schedule
+        self.q_of = self._q_schedule(q_schedule, q_start)
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.watched: tuple[Tensor, Tensor | None] | None = None
+        self._similarity: list[Tensor] = []
+
+    def batch_loss(self, batch: Any) -> Tensor:
+        raise NotImplementedError
+
+    def embed(self, batch: Any) -> Tensor:
+        """Features of a batch as evaluation sees it."""
+        raise NotImplementedError
+
+    def project(self, features: Tensor) -> Tensor:
+        """From features to the space of the loss; the features themselves where there is no head."""
+        return features
+
+    def batches_seen(self) -> int:
+        """How many batches training has behind it. The order of the data goes on from here after a resume."""
+        return int(self.seen)
+
+    @property
+    def progress(self) -> float:
+        """0 at the first step, 1 at the last."""
+        total = self.trainer.estimated_stepping_batches * self.trainer.accumulate_grad_batches
+        return self.batches_seen() / max(1, total - 1)
+
+    def draw(self, items: int, stream: int = 0) -> Draws:
+        """Random numbers of this step for ``items`` of this process."""
+        source = generator(self.seed, self.batches_seen(), 10 + stream)
+        return Draws(source, items, self.global_rank, self.trainer.world_size)
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        torch.manual_seed(number(self.seed, self.batches_seen(), self.global_rank, 4))
+        if self.q_of is not None:
+            self.loss.q = self.q_of(self.progress)
+        loss = self.batch_loss(batch)
+        if not torch.isfinite(loss):
+            raise ValueError(
+                f"the loss became {float(loss.detach())} at step {self.batches_seen()}: lower the learning rate, or raise the temperature"
+            )
+        self.log("loss", loss.detach(), prog_bar=True, on_step=True, on_epoch=False, sync_dist=True)
+        if self.q_of is not None:
+            self.log("q", float(self.loss.q))
+        self.seen += 1
+        return loss
+
+    def note(self, features: Tensor, labels: Tensor | None) -> None:
+        """Leave features and labels of this step for whoever watches, such as an online probe."""
+        self.watched = (features.detach(), labels)
+
+    def note_similarity(self, a: Tensor, b: Tensor) -> None:
+        """Log the mean cosine of positive pairs and of strangers, from embeddings of both views."""
+        with torch.no_grad():
+            a, b = nn.functional.normalize(a.float(), dim=1), nn.functional.normalize(b.float(), dim=1)
+            positive, negative = (a * b).sum(1).mean(), (a * b.roll(1, 0)).sum(1).mean()
+        self.log_dict({"positive": positive, "negative": negative})
+        self._similarity.append(positive - negative)
+
+    def on_train_epoch_end(self) -> None:
+        gap, self._similarity = self._similarity, []
+        if gap and float(torch.stack(gap).mean()) <= 1e-4:
+            warnings.warn(
+                f"epoch {self.current_epoch}: positive pairs are no more alike than strangers; the embeddings have "
+                "collapsed. Lower lam ('balanced' is safe) or the learning rate."
+            )
+
+    def configure_optimizers(self) -> Any:
+        optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])
+        total = int(self.trainer.estimated_stepping_batches)
+        warmup = round(self.warmup_epochs * total / max(1, self.trainer.max_epochs or 1))
+
+        def share(step: int) -> float:
+            if self.lr_schedule == "constant":
+                return min(1.0, (step + 1) / warmup) if warmup else 1.0
+            return warmup_cosine(step, total, warmup)
+
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, share)
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _q_schedule(self, kind: str, start: float) -> Callable[[float], float] | None:
+        if kind == "constant":
+            return None
+        end = getattr(self.loss, "q", None)
+        if end is None:
+            raise ValueError(f"q_schedule is '{kind}', but {type(self.loss).__name__} has no q to change")
+        return schedules.linear(start, float(end)) if kind == "linear" else schedules.cosine(start, float(end))
+
+
+def width_of(encoder: nn.Module) -> int:
+    """How many features an encoder gives."""
+    features = getattr(encoder, "features", None)
+    if not isinstance(features, int):
+        raise ValueError(
+            f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features' to a whole number"
+        )
+    return features
+
+
+def with_contrast(loss: nn.Module, contrast: nn.Module) -> nn.Module:
+    """The loss with the contrast that the method needs; a loss without one is left alone."""
+    if hasattr(loss, "contrast"):
+        loss.contrast = contrast
+    return loss

@@ -1,0 +1,88 @@
+"""MoCo v1 and v2: queries against a queue of keys from a slow copy of the encoder."""
+
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from rince.contrast import Queue
+from rince.encoders.heads import mlp
+from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
+from rince.methods.momentum import follow, frozen_copy
+from rince.seeds import generator
+from rince.views.batch import ImageBatch
+
+
+class MoCo(Method):
+    """The first view asks, the second answers through the slow encoder; negatives are the newest keys of earlier batches.
+
+    ``hidden=0`` is v1's head of a single layer, a hidden layer is v2's. For v2 also take its views and the cosine.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        views: nn.Module,
+        optimiser: OptimiserFactory,
+        hidden: int = 512,
+        width: int = 128,
+        queue: int = 65536,
+        momentum: float = 0.999,
+        batch_norm: Literal["shuffled", "as_is"] = "shuffled",
+        **schedules: Any,
+    ):
+        """
+        Args:
+            hidden: Width of the head's hidden layer; 0 for a head of a single layer.
+            width: Width of the embeddings.
+            queue: How many keys are kept as negatives.
+            momentum: Of the slow encoder.
+            batch_norm: "shuffled" lets keys be encoded by another process than their queries, so that batch statistics
+                give nothing away; "as_is" leaves them, for synchronised batch norm (trainer.sync_batchnorm) or none.
+        """
+        super().__init__(encoder, with_contrast(loss, Queue(width, queue)), views, optimiser, **schedules)
+        if not 0 <= momentum < 1:
+            raise ValueError(f"momentum of the slow encoder must lie in [0, 1), got {momentum}")
+        features = width_of(encoder)
+        self.head = mlp([features, hidden, width] if hidden else [features, width], norm=False)
+        self.slow_encoder, self.slow_head = frozen_copy(encoder), frozen_copy(self.head)
+        self.momentum, self.shuffled = momentum, batch_norm == "shuffled"
+
+    def batch_loss(self, batch: ImageBatch) -> Tensor:
+        first, second = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
+        features = self.encoder(first)
+        query = self.head(features)
+        with torch.no_grad():
+            follow(self.slow_encoder, self.encoder, self.momentum)
+            follow(self.slow_head, self.head, self.momentum)
+            key = self.keys(second)
+        self.note(features, batch.labels)
+        self.note_similarity(query, key)
+        return self.loss(query, key)
+
+    def keys(self, views: Tensor) -> Tensor:
+        if not self.shuffled or self.trainer.world_size == 1:
+            return self.slow_head(self.slow_encoder(views))
+        size, rank = len(views), self.global_rank
+        everything = _from_all(views)
+        order = torch.randperm(len(everything), generator=generator(self.seed, self.batches_seen(), 20)).to(
+            views.device
+        )
+        mine = order[rank * size : (rank + 1) * size]
+        keys = _from_all(self.slow_head(self.slow_encoder(everything[mine])))
+        return keys[order.argsort()[rank * size : (rank + 1) * size]]
+
+    def embed(self, batch: ImageBatch) -> Tensor:
+        return self.encoder(self.views.plain(batch.images))
+
+    def project(self, features: Tensor) -> Tensor:
+        return self.head(features)
+
+
+def _from_all(tensor: Tensor) -> Tensor:
+    """The rows of all processes, which have equally many, without gradient."""
+    parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, tensor.contiguous())
+    return torch.cat(parts)

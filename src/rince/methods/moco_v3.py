@@ -1,0 +1,64 @@
+"""MoCo v3: no queue; each view's prediction against the other view's slow projections of the whole batch."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rince import schedules as over_training
+from rince.contrast import CrossView
+from rince.encoders.heads import mlp
+from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
+from rince.methods.momentum import follow, frozen_copy
+from rince.views.batch import ImageBatch
+
+
+class MoCoV3(Method):
+    """Projector and predictor on the encoder, a slow copy without predictor, both directions added and times 2t."""
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        views: nn.Module,
+        optimiser: OptimiserFactory,
+        hidden: int = 4096,
+        width: int = 256,
+        momentum: float = 0.996,
+        head_norm: bool = True,
+        **schedules: Any,
+    ):
+        """
+        Args:
+            hidden: Width of the hidden layers of projector and predictor.
+            width: Width of the embeddings.
+            momentum: Of the slow encoder at the start; it rises to 1 by a cosine.
+            head_norm: Batch norm in projector and predictor.
+        """
+        super().__init__(encoder, with_contrast(loss, CrossView(symmetric=False)), views, optimiser, **schedules)
+        if not 0 <= momentum <= 1:
+            raise ValueError(f"momentum of the slow encoder must lie in [0, 1], got {momentum}")
+        self.projector = mlp([width_of(encoder), hidden, width], norm=head_norm, last_norm=head_norm)
+        self.predictor = mlp([width, hidden, width], norm=head_norm, last_norm=head_norm)
+        self.slow_encoder, self.slow_projector = frozen_copy(encoder), frozen_copy(self.projector)
+        self.momentum_of = over_training.cosine(momentum, 1.0)
+
+    def batch_loss(self, batch: ImageBatch) -> Tensor:
+        first, second = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
+        features = self.encoder(first), self.encoder(second)
+        query1, query2 = (self.predictor(self.projector(x)) for x in features)
+        with torch.no_grad():
+            momentum = self.momentum_of(self.progress)
+            follow(self.slow_encoder, self.encoder, momentum)
+            follow(self.slow_projector, self.projector, momentum)
+            key1, key2 = (self.slow_projector(self.slow_encoder(view)) for view in (first, second))
+        self.note(features[0], batch.labels)
+        self.note_similarity(query1, key2)
+        temperature = getattr(self.loss, "temperature", 0.5)
+        return 2 * temperature * (self.loss(query1, key2) + self.loss(query2, key1))
+
+    def embed(self, batch: ImageBatch) -> Tensor:
+        return self.encoder(self.views.plain(batch.images))
+
+    def project(self, features: Tensor) -> Tensor:
+        return self.projector(features)

@@ -1,0 +1,55 @@
+"""SimCLR: two views of an image against all other views of the batch."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rince.contrast import TwoView
+from rince.encoders.heads import mlp
+from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
+from rince.views.batch import ImageBatch
+
+
+class SimCLR(Method):
+    """Both views through the encoder and a projection head; 2N anchors with 2N - 2 negatives each."""
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        views: nn.Module,
+        optimiser: OptimiserFactory,
+        hidden: int = 512,
+        width: int = 128,
+        head_norm: bool = True,
+        **schedules: Any,
+    ):
+        """
+        Args:
+            hidden: Width of the head's hidden layer; 0 for a head of a single layer.
+            width: Width of the embeddings; 0 for no head at all.
+            head_norm: Batch norm in the head.
+        """
+        super().__init__(encoder, with_contrast(loss, TwoView()), views, optimiser, **schedules)
+        features = width_of(encoder)
+        widths = [features, hidden, width] if hidden else [features, width]
+        self.head: nn.Module = mlp(widths, norm=head_norm) if width else nn.Identity()
+
+    def batch_loss(self, batch: ImageBatch) -> Tensor:
+        first, second = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
+        # One pass over both views: half the calls, and batch norm sees them together.
+        features = self.encoder(torch.cat([first, second]))
+        z1, z2 = self.head(features).chunk(2)
+        self.note(features, batch.labels)
+        self.note_similarity(z1, z2)
+        return self.compare(z1, z2, batch)
+
+    def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
+        return self.loss(z1, z2)
+
+    def embed(self, batch: ImageBatch) -> Tensor:
+        return self.encoder(self.views.plain(batch.images))
+
+    def project(self, features: Tensor) -> Tensor:
+        return self.head(features)

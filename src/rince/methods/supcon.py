@@ -1,0 +1,39 @@
+"""Supervised contrastive learning: a positive is another image with the same label, right or wrong."""
+
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from rince.contrast import Supervised, TwoView
+from rince.methods.method import OptimiserFactory, with_contrast
+from rince.methods.simclr import SimCLR
+from rince.views.batch import ImageBatch
+
+
+class SupCon(SimCLR):
+    """One positive an anchor, drawn among the images of its label, or all of the batch that share it.
+
+    "one" is the form of the paper's label-noise experiments; "several" is supervised contrastive learning with the sum
+    outside the logarithm, with two views of every image.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        views: nn.Module,
+        optimiser: OptimiserFactory,
+        positives: Literal["one", "several"] = "one",
+        **simclr: Any,
+    ):
+        """
+        Args:
+            positives: One other image of the same label, or every view of the batch with it.
+        """
+        super().__init__(encoder, loss, views, optimiser, **simclr)
+        self.several = positives == "several"
+        self.pairing = "self" if self.several else "label"
+        with_contrast(loss, Supervised() if self.several else TwoView())
+
+    def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
+        return self.loss(z1, z2, labels=batch.labels) if self.several else self.loss(z1, z2)

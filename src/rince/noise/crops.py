@@ -1,0 +1,41 @@
+"""Views that go too far: a second crop so small that it may show nothing of the object."""
+
+import torch
+from torch import Tensor
+
+from rince.seeds import Draws
+
+
+class ExtraCrop:
+    """With probability ``rate`` a view is cropped once more, to ``area`` of its area, and enlarged again.
+
+    Every view of every step draws anew; the recipe that it is given to keeps in ``last_hit`` which images were hit last.
+    """
+
+    def __init__(self, rate: float, area: float = 0.2):
+        if not 0 <= rate <= 1:
+            raise ValueError(f"the rate of extra crops must lie in [0, 1], got {rate}")
+        if not 0 < area <= 1:
+            raise ValueError(f"the area of an extra crop must lie in (0, 1], got {area}")
+        self.rate, self.area = rate, area
+
+    def numbers(self, draw: Draws, size: int) -> dict[str, Tensor]:
+        """Which views are hit, and the box of every crop."""
+        from rince.views.operations import random_boxes
+
+        boxes = random_boxes(draw, size, size, (self.area, self.area), (3 / 4, 4 / 3))
+        names = ("noise_top", "noise_left", "noise_height", "noise_width")
+        return {"noise_hit": draw.chance(self.rate), **dict(zip(names, boxes, strict=True))}
+
+    def __call__(self, planes: Tensor, numbers: dict[str, Tensor]) -> Tensor:
+        """Planes (channels, n, size, size) of which those marked in ``noise_hit`` are cropped."""
+        from rince.views.operations import resize, resize_weights
+
+        chosen = numbers["noise_hit"].nonzero().squeeze(1)
+        if not len(chosen):
+            return planes
+        size = planes.shape[-1]
+        top, left, height, width = (numbers[f"noise_{name}"][chosen] for name in ("top", "left", "height", "width"))
+        rows, columns = resize_weights(top, height, size, size), resize_weights(left, width, size, size)
+        planes[:, chosen] = resize(planes[:, chosen].transpose(0, 1), rows, columns)
+        return planes

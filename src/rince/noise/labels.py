@@ -1,0 +1,57 @@
+"""Wrong labels: classes that are easily taken for one another are."""
+
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rince.seeds import generator
+
+# CIFAR-10: truck -> automobile, bird -> airplane, deer -> horse, cat <-> dog.
+CIFAR10_PAIRS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
+
+
+class NoisyLabels(NamedTuple):
+    """Labels with noise, and which of them were changed."""
+
+    labels: Tensor
+    hit: Tensor
+
+    def digest(self) -> str:
+        """A hash of the labels and of what was hit: equal hashes, equal noise."""
+        whole = self.labels.to(torch.int64).numpy().tobytes() + self.hit.to(torch.uint8).numpy().tobytes()
+        return hashlib.sha256(whole).hexdigest()
+
+    def record(self) -> dict[str, Any]:
+        return {"labels": self.labels.numpy(), "hit": self.hit.numpy(), "sha256": np.array(self.digest())}
+
+
+class LabelFlips:
+    """Every item of a class in ``pairs`` gets the label paired with it, with probability ``rate``."""
+
+    def __init__(self, rate: float, seed: int = 0, pairs: dict[int, int] | None = None):
+        """
+        Args:
+            rate: The probability of a flip for an item of a class that is flipped at all.
+            seed: The same seed flips the same labels.
+            pairs: From class to class; CIFAR-10's usual flips where nothing is given.
+        """
+        if not 0 <= rate <= 1:
+            raise ValueError(f"the rate of label flips must lie in [0, 1], got {rate}")
+        self.rate, self.seed = rate, seed
+        self.pairs = dict(CIFAR10_PAIRS if pairs is None else pairs)
+
+    def __call__(self, labels: Tensor) -> NoisyLabels:
+        if labels.is_floating_point() or labels.dim() != 1:
+            raise ValueError(
+                f"labels must be one whole number an item, got {labels.dtype} of shape {tuple(labels.shape)}"
+            )
+        known = max([int(labels.max()), *self.pairs, *self.pairs.values()]) + 1 if len(labels) else 1
+        target = torch.arange(known)
+        for old, new in self.pairs.items():
+            target[old] = new
+        flip = torch.rand(len(labels), generator=generator(self.seed, 3), dtype=torch.float64) < self.rate
+        noisy = torch.where(flip, target[labels], labels)
+        return NoisyLabels(noisy, noisy != labels)

@@ -1,0 +1,109 @@
+"""What the CIFAR-10 experiments share: train by a configuration, evaluate in both spaces, tabulate."""
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rince.files import write_text
+from rince.reproduce.grid import run_grid
+from rince.reproduce.tables import aligned, as_csv, plus_minus
+
+Run = Mapping[str, Any]
+DECAYS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
+SPACES = ("encoder", "projection")
+
+
+def options(name: str, description: str, seeds: int) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"rince reproduce {name}", description=description, exit_on_error=False)
+    parser.add_argument("--root", default=default_root(), help="folder with CIFAR-10, packed or not (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=seeds, help="how many: 0, 1, ... (%(default)s)")
+    parser.add_argument("--epochs", type=int, default=None, help="of training; the configuration's by default")
+    parser.add_argument("--rate", type=float, default=0.8, help="of the noise (%(default)s)")
+    parser.add_argument("--out", default=f"runs/reproduce/{name}", help="folder for runs and results (%(default)s)")
+    parser.add_argument("--workers", type=int, default=1, help="runs at a time (%(default)s)")
+    return parser
+
+
+def default_root() -> str:
+    return os.environ.get("RINCE_CIFAR10", "data")
+
+
+def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    try:
+        found, unknown = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise ValueError(str(error)) from error
+    if unknown:
+        raise ValueError(f"there is no option '{unknown[0]}' ({parser.prog} --help lists them)")
+    for name in ("seeds", "workers"):
+        if getattr(found, name) < 1:
+            raise ValueError(f"--{name} must be at least 1, got {getattr(found, name)}")
+    if not 0 <= found.rate <= 1:
+        raise ValueError(f"--rate must lie in [0, 1], got {found.rate}")
+    return found
+
+
+def part(class_path: str, **init_args: Any) -> dict[str, Any]:
+    return {"class_path": class_path, "init_args": init_args}
+
+
+def train_and_evaluate(settings: dict[str, Any], out: str, name: str) -> dict[str, Any]:
+    """One run in ``out/NAME``, continued if it was interrupted, and its accuracies in percent."""
+    from rince.train.command import run
+    from rince.train.load import load_run
+    from rince.train.parser import train_parser
+
+    folder = Path(out) / name
+    if not (folder / "result.json").exists():
+        trainer = settings["trainer"] | {"enable_progress_bar": False, "enable_model_summary": False}
+        parser = train_parser()
+        run(parser, parser.parse_object({**settings, "trainer": trainer, "out": out, "name": name}))
+    method, data, _ = load_run(folder)
+    return evaluate(method, data)
+
+
+def evaluate(method: Any, data: Any) -> dict[str, Any]:
+    """Linear probe and nearest neighbours, with right labels, on the validation and test parts, in both spaces."""
+    from rince.evaluate.features import features_of
+    from rince.evaluate.knn import knn_accuracy
+    from rince.evaluate.linear import fit_linear
+
+    train, labels = data.split("train")
+    held_out = {part: data.split(part) for part in ("validation", "test")}
+    result: dict[str, Any] = {}
+    for space in SPACES:
+        known = features_of(method, train, space)
+        probe = fit_linear(known, labels, DECAYS)
+        for part, (images, truth) in held_out.items():
+            found = features_of(method, images, space)
+            result[f"{space}_linear_{part}"] = 100 * probe.accuracy(found, truth)
+            result[f"{space}_knn_{part}"] = 100 * knn_accuracy(known, labels, found, truth, k=50)
+    result["headline"] = f"linear {result['encoder_linear_test']:.1f}, kNN {result['encoder_knn_test']:.1f}"
+    return result
+
+
+def carry_out(
+    runs: Sequence[Run],
+    work: Callable[[Run], dict[str, Any]],
+    name: Callable[[Run], str],
+    label: Callable[[Run], str],
+    options: argparse.Namespace,
+    title: str,
+) -> str:
+    """Do all runs, write results.csv and table.md, and return the table."""
+    folder = Path(options.out)
+    results = run_grid(runs, work, folder / "results", name, options.workers)
+    columns = [f"{space}_{kind}_test" for space in SPACES for kind in ("linear", "knn")] + ["encoder_linear_validation"]
+    rows = []
+    for row in dict.fromkeys(label(r) for r in runs):
+        mine = [r for r, run in zip(results, runs, strict=True) if label(run) == row]
+        rows.append([row, *(plus_minus([r[c] for r in mine]) for c in columns)])
+    header = ["", "encoder: linear", "kNN", "projection: linear", "kNN", "(validation: linear)"]
+    table = f"{title}\n\n{aligned(header, rows)}"
+    write_text(folder / "table.md", table)
+    keys = sorted({key for run in runs for key in run})
+    lines = [[r["settings"].get(k, "") for k in keys] + [r[c] for c in columns] for r in results]
+    write_text(folder / "results.csv", as_csv([*keys, *columns], lines))
+    return table

@@ -1,0 +1,50 @@
+"""``rince reproduce``: lists the experiments, or runs one."""
+
+import difflib
+import importlib
+
+EXPERIMENTS = {  # name: (module, one line for the list)
+    "cifar10-label-noise": (
+        "rince.reproduce.cifar10_label_noise",
+        "CIFAR-10 with wrong labels on a small machine, one and several positives",
+    ),
+    "cifar10-augmentation-noise": (
+        "rince.reproduce.cifar10_augmentation_noise",
+        "CIFAR-10 with views that go too far on a small machine",
+    ),
+    "tudataset": (
+        "rince.reproduce.tudataset",
+        "graph classification after GraphCL with InfoNCE and RINCE: the paper's table on four data sets",
+    ),
+    "graph-perturbation": (
+        "rince.reproduce.graph_perturbation",
+        "accuracy on graphs as the views get rougher, 10 to 60 %: the paper's figure",
+    ),
+    "graph-wrong-pairs": (
+        "rince.reproduce.graph_wrong_pairs",
+        "graphs paired with a view of a stranger: what is still learnt, and whether the wrong pairs are found",
+    ),
+}
+
+
+def usage() -> str:
+    width = max(map(len, EXPERIMENTS))
+    rows = "\n".join(f"  {name:<{width}}  {help}" for name, (_, help) in EXPERIMENTS.items())
+    return (
+        "usage: rince reproduce EXPERIMENT [options]\n\n"
+        f"experiments:\n{rows}\n\n"
+        "An interrupted experiment goes on where it stopped when the same command is given again.\n"
+        "`rince reproduce EXPERIMENT --help` lists its options."
+    )
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        return 0
+    name = arguments[0]
+    if name not in EXPERIMENTS:
+        near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise ValueError(f"there is no experiment '{name}'{hint} (rince reproduce lists them)")
+    return importlib.import_module(EXPERIMENTS[name][0]).main(arguments[1:])

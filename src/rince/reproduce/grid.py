@@ -1,0 +1,146 @@
+"""Many runs, one after the other or some at a time, each leaving a file: what is finished is not done again."""
+
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any
+
+from rince.files import write_text
+
+Run = Mapping[str, Any]  # the settings of one run, plain values only
+Result = dict[str, Any]
+
+
+def run_grid(
+    runs: Sequence[Run],
+    work: Callable[[Run], Result],
+    folder: Path,
+    name: Callable[[Run], str],
+    workers: int = 1,
+    say: Callable[[str], None] | None = None,
+) -> list[Result]:
+    """The results of ``work`` for all runs, in their order; each is kept as ``folder/NAME.json`` when it is there.
+
+    Give the runs in the order in which they are to be done. ``work`` must be importable: other processes call it.
+    """
+    say = _print if say is None else say
+    paths = [folder / f"{_file_name(name(run))}.json" for run in runs]
+    if len(set(paths)) != len(paths):
+        raise ValueError("two runs of a grid have the same name")
+    done = {i: result for i, run in enumerate(runs) if (result := _finished(paths[i], run)) is not None}
+    if done:
+        say(f"{len(done)} of {len(runs)} runs are finished already, in {folder}")
+    todo = [i for i in range(len(runs)) if i not in done]
+    started, kinds = time.monotonic(), [str(run.get("dataset", "")) for run in runs]
+    for i, result, seconds in _work_off([(i, runs[i]) for i in todo], work, workers):
+        done[i] = {"settings": dict(runs[i]), "seconds": seconds, **result}
+        write_text(paths[i], json.dumps(done[i], indent=1) + "\n")
+        left = _time_left(runs, done, kinds, workers, time.monotonic() - started)
+        place = f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}]"
+        say(f"{place} {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}")
+    return [done[i] for i in range(len(runs))]
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.+-]+", "_", name)
+
+
+def _finished(path: Path, run: Run) -> Result | None:
+    if not path.exists():
+        return None
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        settings = result["settings"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not the result of a run ({error!r}): remove it to do the run again") from error
+    if settings != json.loads(json.dumps(dict(run))):
+        other = sorted(key for key in {*settings, *run} if settings.get(key) != run.get(key))
+        raise ValueError(f"{path} is from a run with another {', '.join(other)}: give another --out, or remove it")
+    return result
+
+
+def _headline(result: Result) -> str:
+    return str(result.get("headline", "done"))
+
+
+def _time_left(
+    runs: Sequence[Run], done: Mapping[int, Result], kinds: Sequence[str], workers: int, passed: float
+) -> str:
+    """Runs on one data set take about as long as each other; of a data set not seen yet the mean is all there is."""
+    left = [i for i in range(len(runs)) if i not in done]
+    if not left:
+        return f"; all done in {_duration(passed)}"
+    seconds: dict[str, list[float]] = {}
+    for i, result in done.items():
+        seconds.setdefault(kinds[i], []).append(float(result["seconds"]))
+    mean = {kind: sum(values) / len(values) for kind, values in seconds.items()}
+    overall = sum(mean.values()) / len(mean)
+    return f"; about {_duration(sum(mean.get(kinds[i], overall) for i in left) / workers)} left"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _timed(work: Callable[[Run], Result], run: Run) -> tuple[Result, float]:
+    started = time.monotonic()
+    return work(run), time.monotonic() - started
+
+
+def _single_threaded() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells its children when to stop
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed can tell nobody; without this its children would work on for nobody."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work_off(
+    todo: Sequence[tuple[int, Run]], work: Callable[[Run], Result], workers: int
+) -> Iterator[tuple[int, Result, float]]:
+    if workers <= 1 or len(todo) <= 1:
+        for i, run in todo:
+            yield i, *_timed(work, run)
+        return
+    # Threads of a maths library in every process would fight for the cores that the processes already fill.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_single_threaded)
+    waiting = list(todo)
+    running: dict[Future[tuple[Result, float]], int] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:  # not all at once: an interrupt then has little to cancel
+                i, run = waiting.pop(0)
+                running[pool.submit(_timed, work, run)] = i
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                i = running.pop(future)
+                yield i, *future.result()
+    except BaseException:
+        for process in list(getattr(pool, "_processes", {}).values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,47 @@
+"""Options that the experiments share."""
+
+import argparse
+import os
+from pathlib import Path
+
+
+def graph_options(
+    prog: str, description: str, datasets: list[str], losses: list[str], seeds: int
+) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"rince reproduce {prog}", description=description, exit_on_error=False)
+    parser.add_argument(
+        "--datasets", nargs="+", default=datasets, metavar="NAME", help=f"any TUDataset ({' '.join(datasets)})"
+    )
+    parser.add_argument("--losses", nargs="+", default=losses, metavar="LOSS", help=f"({' '.join(losses)})")
+    parser.add_argument("--seeds", type=int, default=seeds, help=f"how many: 0, 1, ... ({seeds})")
+    parser.add_argument("--epochs", type=int, default=20, help="of training (20)")
+    parser.add_argument("--root", default=default_root(), help="folder with NAME.zip or NAME/ (%(default)s)")
+    parser.add_argument("--download", action="store_true", help="fetch data sets that are not there")
+    parser.add_argument("--out", default=f"runs/reproduce/{prog}", help="folder for the results (%(default)s)")
+    parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="runs at a time (%(default)s)")
+    return parser
+
+
+def default_root() -> str:
+    """$RINCE_DATA/tudataset if that variable is set."""
+    return str(Path(os.environ["RINCE_DATA"]) / "tudataset") if "RINCE_DATA" in os.environ else "data/tudataset"
+
+
+def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """What was asked for, checked before any work begins; whatever is wrong is one sentence."""
+    from rince.reproduce.graph_training import graphs_of, make_loss
+
+    try:
+        options, unknown = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise ValueError(str(error)) from error
+    if unknown:
+        raise ValueError(f"there is no option '{unknown[0]}' ({parser.prog} --help lists them)")
+    for name in ("seeds", "epochs", "workers"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"--{name} must be at least 1, got {getattr(options, name)}")
+    for loss in options.losses:
+        make_loss(loss)
+    for dataset in options.datasets:
+        graphs_of(dataset, options.root, options.download)
+    return options

@@ -1,0 +1,37 @@
+"""Random numbers as a function of where training stands, so that a resumed run draws what it would have drawn."""
+
+import numpy as np
+import torch
+
+
+def generator(*key: int) -> torch.Generator:
+    """A generator on the CPU that depends on nothing but ``key``: (seed, ..., a number above 0 that says what for)."""
+    return torch.Generator().manual_seed(number(*key))
+
+
+def number(*key: int) -> int:
+    """63 well mixed bits from a few small whole numbers; zeros at the end do not count."""
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
+
+
+class Draws:
+    """Random numbers for the items of this process, cut out of those for the whole batch.
+
+    So an item gets the same numbers on one process and on eight. They are drawn on the CPU for the same reason.
+    """
+
+    def __init__(self, generator: torch.Generator, items: int, rank: int = 0, processes: int = 1):
+        self.generator, self.items, self.rank, self.processes = generator, items, rank, processes
+
+    def uniform(self, low: float = 0.0, high: float = 1.0, shape: tuple[int, ...] = ()) -> torch.Tensor:
+        """(items, *shape) numbers in [low, high)."""
+        numbers = torch.rand((self.items * self.processes, *shape), generator=self.generator)
+        return numbers[self.rank * self.items :][: self.items] * (high - low) + low
+
+    def chance(self, probability: float) -> torch.Tensor:
+        """(items,) true with the given probability."""
+        return self.uniform() < probability
+
+    def orders(self, length: int) -> torch.Tensor:
+        """(items, length): a random order of 0 .. length - 1 for every item."""
+        return self.uniform(shape=(length,)).argsort(1)

@@ -1,0 +1,157 @@
+"""``rince train``: from a configuration to a run folder, once, however often it is interrupted."""
+
+import contextlib
+import logging
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rince.train.folder import RunFolder
+from rince.train.parser import parse, train_parser
+
+
+def main(arguments: list[str]) -> int:
+    parser = train_parser()
+    config = parse(parser, arguments)
+    result = run(parser, config)
+    if result is not None:
+        print(f"{result['run']}: {result['steps']} steps, loss {result['loss']:.4f}, {result['seconds']:.0f} s")
+    return 0
+
+
+def run(parser: Any, config: Any) -> dict[str, Any] | None:
+    """Train, or go on training, what the configuration describes. Only the first process returns a result."""
+    from lightning.pytorch.utilities import rank_zero_only
+
+    name = config.name or run_name(config)
+    folder = RunFolder(Path(config.out) / name)
+    text = parser.dump(config, skip_none=False)
+    folder.check(_values(text))
+    first = rank_zero_only.rank == 0
+    with folder.locked() if first else contextlib.nullcontext(), _quiet():
+        return _train(parser, config, folder, text)
+
+
+def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, Any] | None:
+    from lightning.pytorch import Trainer, seed_everything
+
+    from rince.export import save_encoder
+    from rince.train.callbacks import MetricsTable, WholeCheckpoint
+
+    started = time.time()
+    seed_everything(config.seed, verbose=False)
+    parts = parser.instantiate(config)
+    data = parts.data
+    data.seed = config.seed
+    method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
+    method.seed = config.seed
+    data.pairing = method.pairing
+    data.prepare_data()
+    data.setup("fit")
+
+    table = MetricsTable(folder.metrics)
+    options = dict(parts.trainer)
+    callbacks = [
+        *_as_list(options.pop("callbacks", None)),
+        *_probe(config, data),
+        WholeCheckpoint(folder.checkpoint, config.checkpoint_every),
+    ]
+    loggers = [table, *(logger for logger in _as_list(options.pop("logger", None)) if not isinstance(logger, bool))]
+    trainer = Trainer(
+        **options,
+        callbacks=callbacks,
+        logger=loggers,
+        default_root_dir=folder.path,
+        enable_checkpointing=False,
+        use_distributed_sampler=False,
+    )
+    resume = folder.checkpoint if folder.checkpoint.exists() else None
+    if trainer.is_global_zero:
+        folder.start(text, getattr(data, "noise_record", dict)())
+        state = torch.load(resume, weights_only=True) if resume else {"global_step": 0}
+        table.go_back(int(state["global_step"]))
+    trainer.fit(method, datamodule=data, ckpt_path=resume, weights_only=True)
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+    if not trainer.is_global_zero:
+        return None
+    save_encoder(folder.encoder, method.encoder, recipe_of(config.encoder), about(method, data, config))
+    result = {
+        "run": str(folder.path),
+        "method": type(method).__name__,
+        "steps": trainer.global_step,
+        "epochs": trainer.current_epoch,
+        **{name: float(value) for name, value in trainer.logged_metrics.items()},
+        "seconds": time.time() - started,
+    }
+    result.setdefault("loss", float("nan"))
+    folder.finish(result)
+    return result
+
+
+def recipe_of(part: Any) -> dict[str, Any]:
+    return {"class_path": part.class_path, "init_args": dict(part.get("init_args") or {})}
+
+
+def about(method: Any, data: Any, config: Any) -> dict[str, Any]:
+    """What somebody who gets the encoder alone wants to know."""
+    from rince import __version__
+
+    first = getattr(method.views, "first", None)
+    normalise = {} if first is None else {"mean": first.mean.tolist(), "std": first.std.tolist(), "size": first.size}
+    return {
+        "rince": __version__,
+        "method": type(method).__name__,
+        "loss": {"name": type(method.loss).__name__, **dict(config.loss.get("init_args") or {})},
+        "data": type(data).__name__,
+        "normalise": normalise,
+    }
+
+
+def _probe(config: Any, data: Any) -> list[Any]:
+    from rince.evaluate.online import OnlineProbe
+
+    return [OnlineProbe(data.classes)] if config.probe and getattr(data, "classes", 0) else []
+
+
+def run_name(config: Any) -> str:
+    """configs/digits/simclr.yaml -> digits-simclr; without a file, the method's name."""
+    files = [str(path) for path in config.get("config") or []]
+    if not files:
+        return str(config.method.class_path).rsplit(".", 1)[-1].lower()
+    path = Path(files[0]).resolve()
+    return f"{path.parent.name}-{path.stem}"
+
+
+def _values(text: str) -> dict[str, Any]:
+    import yaml
+
+    return yaml.safe_load(text)
+
+
+def _as_list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Lightning's notes on what is meant to be so."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        for note in (
+            ".*dataloader is not resumable.*",
+            ".*does not have many workers.*",
+            ".*smaller than the logging interval.*",
+            ".*Checkpoint directory.*",
+            ".*GPU available but not used.*",
+            ".*treespec, LeafSpec.*",
+            ".*Found .* module.* in eval mode.*",
+        ):
+            warnings.filterwarnings("ignore", note)
+        yield

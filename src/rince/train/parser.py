@@ -1,0 +1,117 @@
+"""The configuration of a run, read from the constructors of what it is made of."""
+
+import difflib
+import inspect
+import re
+from argparse import ArgumentError
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from rince.extras import require
+
+DEFAULTS = {
+    "method": {"class_path": "rince.methods.simclr.SimCLR"},
+    "encoder": {"class_path": "rince.encoders.convnet.ConvNet"},
+    "loss": {"class_path": "rince.RINCE"},
+    "views": {"class_path": "rince.views.image.SimCLRViews"},
+    "data": {"class_path": "rince.data.digit_images.DigitImages"},
+    "optimiser": {"class_path": "torch.optim.Adam", "init_args": {"lr": 1e-3}},
+}
+
+
+def train_parser() -> Any:
+    """``--method``, ``--encoder``, ``--loss``, ``--views``, ``--optimiser`` and ``--data`` take any class of their kind."""
+    jsonargparse = require("jsonargparse", "train")
+    lightning = require("lightning.pytorch", "train")
+    from rince.methods.method import Method
+
+    parser = jsonargparse.ArgumentParser(
+        prog="rince train",
+        usage="rince train [CONFIG.yaml] [--name NAME] [--loss.q 0.5] [--trainer.max_epochs 100] [any other option]",
+        description="Train an encoder. The same command again resumes an unfinished run.",
+        exit_on_error=False,
+    )
+    parser.add_argument("--config", action="config", help="A YAML file with any of the options below.")
+    parser.add_argument(
+        "--name", type=str | None, default=None, help="Name of the run; the configuration's by default."
+    )
+    parser.add_argument("--out", type=str, default="runs", help="Folder of all runs.")
+    parser.add_argument("--seed", type=int, default=0, help="Seed of everything random but the noise.")
+    parser.add_argument("--checkpoint_every", type=int, default=100, help="Steps between two checkpoints.")
+    parser.add_argument("--probe", type=bool, default=True, help="Watch a linear probe during training.")
+    # The method gets these four from its neighbours below; the rest of its arguments are its own.
+    kind = Callable[[nn.Module, nn.Module, nn.Module, Any], Method]
+    parser.add_argument("--method", type=kind, help="How views, encoder and loss are put together.")
+    parser.add_subclass_arguments(nn.Module, "encoder", help="From a view to features.")
+    parser.add_subclass_arguments(nn.Module, "loss", skip={"contrast", "reduction"}, help="What is minimised.")
+    parser.add_subclass_arguments(nn.Module, "views", help="From a batch to two views.")
+    optimiser = Callable[[Iterable[Any]], torch.optim.Optimizer]
+    parser.add_argument("--optimiser", type=optimiser, help="Who takes the steps.")
+    parser.add_subclass_arguments(lightning.LightningDataModule, "data", help="What is learnt from.")
+    skip = {"default_root_dir", "enable_checkpointing", "use_distributed_sampler", "fast_dev_run", "inference_mode"}
+    parser.add_class_arguments(lightning.Trainer, "trainer", skip=skip, instantiate=False)
+    parser.set_defaults(DEFAULTS)
+    return parser
+
+
+def parse(parser: Any, arguments: list[str]) -> Any:
+    """The configuration that the arguments describe. Whatever is wrong with them is one sentence."""
+    if arguments and not arguments[0].startswith("-"):
+        if not Path(arguments[0]).is_file():
+            raise FileNotFoundError(f"there is no configuration {arguments[0]}")
+        arguments = ["--config", *arguments]
+    try:
+        return parser.parse_args(arguments)
+    except ArgumentError as error:
+        raise ValueError(one_sentence(parser, str(error))) from error
+
+
+def one_sentence(parser: Any, message: str) -> str:
+    """What jsonargparse found wrong, in one line, with the nearest valid name."""
+    if missing := re.search(r"this needs \S+: run pip install \S+", message):
+        return missing[0]
+    if unknown := re.search(r"unrecognized arguments?: (\S+)", message):
+        return _unknown(unknown[1].split("=")[0], [s for action in parser._actions for s in action.option_strings])
+    if unknown := re.search(r"Key ['\"]?([\w.]+)['\"]? is not expected|[Nn]o action for key \"?([\w.]+)\"?", message):
+        return _unknown(unknown[1] or unknown[2], [action.dest for action in parser._actions])
+    where = re.search(r'Parser key "([\w.]+)"', message)
+    prefix = f"{where[1]}: " if where else ""
+    if unknown := re.search(r"Option '([\w.]+)' is not accepted|[Kk]ey \"([\w.]+)\" (?:is )?not", message):
+        name = unknown[1] or unknown[2]
+        path = re.search(r"class_path[ ='\"]+([\w.]+)", message)
+        return prefix + _unknown(name, _arguments_of(path[1]) if path else [])
+    inner = re.findall(r'Parser key "([\w.]+)":\s*(Expected[^\n]*)', message)
+    if inner:
+        return f"{prefix if inner[0][0] != (where and where[1]) else ''}{inner[0][0]}: {_plain(inner[0][1])}"
+    causes = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
+    useful = [
+        c
+        for c in causes
+        if not c.startswith(
+            ("Parser key", "Does not validate", "Subtypes", "Errors", "Given value", "Expected a <class 'NoneType'>")
+        )
+    ]
+    return prefix + _plain(useful[0] if useful else causes[0])
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"there is no option '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text)
+
+
+def _arguments_of(class_path: str) -> list[str]:
+    from jsonargparse import import_object  # type: ignore[attr-defined]
+
+    names: list[str] = []
+    for kind in inspect.getmro(import_object(class_path)):
+        if "__init__" in vars(kind):
+            names += [p for p in inspect.signature(kind.__init__).parameters if p not in ("self", "args", "kwargs")]
+    return names

@@ -1,0 +1,1 @@
+"""Views of images, clips, sounds and graphs, over whole batches."""

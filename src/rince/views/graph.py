@@ -1,0 +1,312 @@
+"""Views of graphs: drop nodes, rewire edges, mask attributes, walk out a subgraph; on a whole PyG batch at once.
+
+Every view has a ``rate``: the share of a graph's nodes (or edges) it touches, 0 leaving the graph as it is. What a
+graph of n nodes loses is ``rate * n`` rounded up or down at random. Views describe what they change as an
+:class:`Edit`, so that several views, each meant for other graphs of the batch, are carried out in one go.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from rince.views.graph_sampling import counts, distinct, pick, uniform
+from rince.views.graph_walk import walk
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
+
+
+@dataclass
+class Edit:
+    """What a view changes in a batch of graphs; None where it changes nothing."""
+
+    keep_node: Tensor | None = None  # [nodes] bool
+    keep_edge: Tensor | None = None  # [edges] bool
+    new_edge: Tensor | None = None  # [2, new edges]
+    new_edge_from: Tensor | None = None  # [new edges]: the old edge whose attributes a new one takes over
+    noisy: Tensor | None = None  # [nodes] bool
+    noise: Tensor | None = None  # [noisy nodes, features]
+
+    def __or__(self, other: "Edit") -> "Edit":
+        """Both edits; they must concern different graphs."""
+        noisy, noise = self.noisy, self.noise
+        if other.noisy is not None and other.noise is not None:
+            noisy, noise = other.noisy, other.noise
+            if self.noisy is not None and self.noise is not None:
+                noisy = self.noisy | other.noisy
+                place = torch.cat((self.noisy.nonzero(), other.noisy.nonzero())).squeeze(1).argsort()
+                noise = torch.cat((self.noise, other.noise))[place]
+        return Edit(
+            _both(self.keep_node, other.keep_node),
+            _both(self.keep_edge, other.keep_edge),
+            _one_after_the_other(self.new_edge, other.new_edge),
+            _one_after_the_other(self.new_edge_from, other.new_edge_from),
+            noisy,
+            noise,
+        )
+
+
+def _both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    return a if b is None else b if a is None else a & b
+
+
+def _one_after_the_other(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    return a if b is None else b if a is None else torch.cat((a, b), -1)
+
+
+class View(Protocol):
+    """A view says what to change in the graphs that ``chosen`` marks."""
+
+    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit: ...
+
+    def __call__(self, batch: "Batch", generator: torch.Generator | None = None) -> "Batch": ...
+
+
+class _Rated:
+    """A view with a rate, which touches every graph when it is called by itself."""
+
+    def __init__(self, rate: float) -> None:
+        if not 0 <= rate < 1:
+            raise ValueError(f"rate must lie in [0, 1), got {rate}")
+        self.rate = rate
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rate={self.rate:g})"
+
+    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
+        raise NotImplementedError
+
+    def __call__(self, batch: "Batch", generator: torch.Generator | None = None) -> "Batch":
+        chosen = torch.ones(len(batch.ptr) - 1, dtype=torch.bool, device=batch.ptr.device)
+        return apply(batch, self.edit(batch, chosen, generator))
+
+
+class DropNodes(_Rated):
+    """Drop ``rate`` of a graph's nodes, with their edges; one node is always left."""
+
+    def __init__(self, rate: float = 0.1) -> None:
+        super().__init__(rate)
+
+    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
+        size = batch.ptr.diff()
+        number = torch.minimum(counts(size, self.rate, generator), size - 1) * chosen
+        return Edit(keep_node=~pick(batch.batch, number, generator))
+
+
+class MaskAttributes(_Rated):
+    """Replace the features of ``rate`` of a graph's nodes by noise N(mean, std)."""
+
+    def __init__(self, rate: float = 0.1, mean: float = 0.5, std: float = 0.5) -> None:
+        super().__init__(rate)
+        self.mean, self.std = mean, std
+
+    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
+        number = counts(batch.ptr.diff(), self.rate, generator) * chosen
+        noisy = pick(batch.batch, number, generator)
+        source = batch.x.device if generator is None else generator.device
+        noise = torch.empty(int(number.sum()), batch.x.shape[1], device=source)
+        noise.normal_(self.mean, self.std, generator=generator)
+        return Edit(noisy=noisy, noise=noise.to(batch.x))
+
+
+class PerturbEdges(_Rated):
+    """Drop ``rate`` of a graph's edges and add as many between nodes that were not joined.
+
+    An undirected edge is one edge although it is stored in both directions: both go, or both come. Every absent pair of
+    nodes is equally likely; a graph with fewer absent pairs than wanted gets all of them. An added edge takes over the
+    attributes of a dropped one. ``undirected=False`` treats every stored direction as an edge of its own.
+    """
+
+    def __init__(self, rate: float = 0.1, undirected: bool = True) -> None:
+        super().__init__(rate)
+        self.undirected = undirected
+
+    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
+        row, col = batch.edge_index
+        owner = batch.batch[row]
+        mine = chosen[owner]
+        forward = (mine & (row < col if self.undirected else row != col)).nonzero().squeeze(1)
+        if self.undirected and 2 * len(forward) != int((mine & (row != col)).sum()):
+            raise ValueError(
+                "PerturbEdges needs every edge in both directions; for directed graphs say undirected=False"
+            )
+        group = owner[forward]
+        number = counts(torch.bincount(group, minlength=len(chosen)), self.rate, generator) * chosen
+        dropped = pick(group, number, generator)
+        added, source = self._absent(batch, forward, group, dropped, number, generator)
+        keep_edge = torch.ones(len(row), dtype=torch.bool, device=row.device)
+        keep_edge[forward[dropped]] = False
+        if not self.undirected:
+            return Edit(keep_edge=keep_edge, new_edge=added, new_edge_from=source)
+        # The backward directions are written anew from the forward ones: cheaper than looking up each one's twin.
+        keep_edge &= ~(mine & (row > col))
+        stays = forward[~dropped]
+        new_edge = torch.cat((batch.edge_index[:, stays].flip(0), added, added.flip(0)), 1)
+        return Edit(keep_edge=keep_edge, new_edge=new_edge, new_edge_from=torch.cat((stays, source, source)))
+
+    def _absent(
+        self,
+        batch: "Batch",
+        forward: Tensor,
+        group: Tensor,
+        dropped: Tensor,
+        number: Tensor,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Absent pairs, as many as were dropped if there are so many, and the dropped edge each one stands in for."""
+        size = batch.ptr.diff()
+        pairs = size * (size - 1) // (2 if self.undirected else 1) * (number > 0)
+        first = pairs.cumsum(0) - pairs
+        row, col = batch.edge_index[:, forward] - batch.ptr[group]
+        touched = number[group] > 0
+        code = (first[group] + self._code(row, col, size[group]))[touched].unique()
+        taken = torch.bincount(torch.searchsorted(pairs.cumsum(0), code, right=True), minlength=len(size))
+        free = pairs - taken
+        owner, choice = distinct(torch.minimum(number, free), free, generator)
+        # The r-th absent pair: codes are sorted, code[i] - i absent pairs lie before the i-th present one.
+        place = (free.cumsum(0) - free)[owner] + choice
+        present = torch.searchsorted(code - torch.arange(len(code), device=code.device), place, right=True)
+        u, v = self._decode(place + present - first[owner], size[owner])
+        edge = torch.stack((u, v)) + batch.ptr[owner]
+        # Any matching of added to dropped edges within a graph will do: k-th to k-th.
+        lost = forward[dropped]
+        lost = lost[batch.batch[batch.edge_index[0, lost]].argsort(stable=True)]
+        order = owner.argsort(stable=True)
+        start = number.cumsum(0) - number
+        have = torch.bincount(owner, minlength=len(size))
+        nth = torch.arange(len(order), device=order.device) - (have.cumsum(0) - have)[owner[order]]
+        return edge[:, order], lost[start[owner[order]] + nth]
+
+    def _code(self, row: Tensor, col: Tensor, size: Tensor) -> Tensor:
+        if self.undirected:
+            low, high = torch.minimum(row, col), torch.maximum(row, col)
+            return high * (high - 1) // 2 + low
+        return row * (size - 1) + col - (col > row).long()
+
+    def _decode(self, code: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+        if self.undirected:
+            high = ((1 + (1 + 8 * code.double()).sqrt()) / 2).long()
+            high -= (high * (high - 1) // 2 > code).long()  # the square root may be off by one unit in the last place
+            high += ((high + 1) * high // 2 <= code).long()
+            return code - high * (high - 1) // 2, high
+        row, col = code // (size - 1), code % (size - 1)
+        return row, col + (col >= row).long()
+
+
+class Subgraph(_Rated):
+    """Keep the first nodes that a random walk visits, all but ``rate`` of the graph, and the edges between them.
+
+    Large graphs are walked by several walkers from the same start (one per 32 nodes). Where they find nothing new for
+    32 steps they go on from an unvisited node beside the visited ones; only a component that is used up is left.
+    """
+
+    def __init__(self, rate: float = 0.2) -> None:
+        super().__init__(rate)
+
+    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
+        size = batch.ptr.diff()
+        target = (size - counts(size, self.rate, generator)).clamp_(min=1)
+        if self.rate == 0:
+            return Edit()
+        return Edit(keep_node=walk(batch.edge_index, batch.batch, batch.ptr, target * chosen, generator))
+
+
+class Choice:
+    """One of several views, drawn anew for every graph of the batch."""
+
+    def __init__(self, views: Sequence[View]) -> None:
+        if not views:
+            raise ValueError("Choice needs at least one view, got none")
+        self.views = list(views)
+
+    def __repr__(self) -> str:
+        return f"Choice({self.views})"
+
+    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
+        drawn = (uniform(len(chosen), generator, chosen.device) * len(self.views)).long()
+        edit = Edit()
+        for number, view in enumerate(self.views):
+            edit = edit | view.edit(batch, chosen & (drawn == number), generator)
+        return edit
+
+    def __call__(self, batch: "Batch", generator: torch.Generator | None = None) -> "Batch":
+        chosen = torch.ones(len(batch.ptr) - 1, dtype=torch.bool, device=batch.ptr.device)
+        return apply(batch, self.edit(batch, chosen, generator))
+
+
+class GraphViews(nn.Module):
+    """Two views of a batch of graphs; with ``one_view=True`` (as published) the first is the batch itself."""
+
+    def __init__(self, view: View | None = None, one_view: bool = True) -> None:
+        super().__init__()
+        self.view = graphcl_view() if view is None else view
+        self.one_view = one_view
+
+    def extra_repr(self) -> str:
+        return f"{self.view}, one_view={self.one_view}"
+
+    def forward(self, batch: "Batch", generator: torch.Generator | None = None) -> "tuple[Batch, Batch]":
+        first = batch if self.one_view else self.view(batch, generator)
+        return first, self.view(batch, generator)
+
+
+def graphcl_view(rate: float = 0.1, subgraph_rate: float = 0.2) -> Choice:
+    """GraphCL's four augmentations, one drawn for each graph."""
+    return Choice([DropNodes(rate), PerturbEdges(rate), MaskAttributes(rate), Subgraph(subgraph_rate)])
+
+
+def apply(batch: "Batch", edit: Edit) -> "Batch":
+    """A new batch with the edit carried out; node, edge and graph attributes all stay in step."""
+    from torch_geometric.data import Batch
+
+    x, edge_index, owner, ptr = batch.x, batch.edge_index, batch.batch, batch.ptr
+    if edit.noise is not None and edit.noisy is not None:
+        x = x.masked_scatter(edit.noisy[:, None], edit.noise)
+    edges, nodes = _kept_edges(edge_index, edit), None
+    if edit.new_edge is not None:
+        edge_index = torch.cat((edge_index, edit.new_edge), 1)
+    if edges is not None:
+        edge_index = edge_index.index_select(1, edges)
+    if edit.keep_node is not None:
+        nodes = edit.keep_node.nonzero().squeeze(1)
+        edge_index = (edit.keep_node.cumsum(0) - 1)[edge_index]
+        x, owner = x.index_select(0, nodes), owner[nodes]
+        ptr = torch.nn.functional.pad(torch.bincount(owner, minlength=len(ptr) - 1).cumsum(0), (1, 0))
+    rest = _other_attributes(batch, nodes, edges, edit)
+    return Batch(x=x, edge_index=edge_index, batch=owner, ptr=ptr, **rest)
+
+
+def _kept_edges(edge_index: Tensor, edit: Edit) -> Tensor | None:
+    """Which of the old and the new edges, in one row, are in the view; None for all the old ones."""
+    if edit.keep_node is None and edit.keep_edge is None:
+        return None
+    keep = torch.ones(edge_index.shape[1], dtype=torch.bool, device=edge_index.device)
+    if edit.keep_edge is not None:
+        keep &= edit.keep_edge
+    if edit.keep_node is not None:
+        keep &= edit.keep_node[edge_index].all(0)
+    kept = keep.nonzero().squeeze(1)
+    if edit.new_edge is None:
+        return kept
+    fresh = torch.arange(edit.new_edge.shape[1], device=kept.device) + edge_index.shape[1]
+    return torch.cat((kept, fresh))
+
+
+def _other_attributes(batch: "Batch", nodes: Tensor | None, edges: Tensor | None, edit: Edit) -> dict[str, object]:
+    rest: dict[str, object] = {}
+    graphs = len(batch.ptr) - 1
+    for key, value in batch.to_dict().items():
+        if key in ("x", "edge_index", "batch", "ptr"):
+            continue
+        if isinstance(value, Tensor) and value.dim() and not (key in ("y", "ids") and len(value) == graphs):
+            if edges is not None and batch.is_edge_attr(key):
+                if edit.new_edge_from is not None:
+                    value = torch.cat((value, value[edit.new_edge_from]))
+                value = value.index_select(0, edges)
+            elif nodes is not None and batch.is_node_attr(key):
+                value = value.index_select(0, nodes)
+        rest[key] = value
+    return rest

@@ -1,0 +1,33 @@
+import itertools
+
+import pytest
+from rince.data.batches import SeededBatches
+
+
+def batches(seen=0, rank=0, processes=1, seed=0):
+    return SeededBatches(23, 4, seed, lambda: seen, rank, processes)
+
+
+def test_an_epoch_holds_no_item_twice_and_the_next_has_another_order():
+    first, second = list(batches(0)), list(batches(5))
+    assert len(first) == len(batches()) == 5
+    flat = list(itertools.chain(*first))
+    assert len(set(flat)) == 20 and flat != list(itertools.chain(*second))
+    assert list(batches(0)) == first != list(batches(0, seed=1))
+
+
+@pytest.mark.parametrize("seen", range(5, 10))
+def test_it_goes_on_with_the_very_next_batch(seen):
+    assert list(batches(seen)) == list(batches(5))[seen - 5 :]
+
+
+def test_processes_share_a_batch_in_the_order_of_their_ranks():
+    one = list(batches(5))
+    two = [list(batches(5, rank, 2)) for rank in (0, 1)]
+    assert [a + b for a, b in zip(*two, strict=True)] == one
+
+
+@pytest.mark.parametrize(("items", "size", "processes"), [(10, 1, 1), (10, 11, 1), (10, 5, 2)])
+def test_impossible_sizes_are_refused(items, size, processes):
+    with pytest.raises(ValueError, match="batch_size"):
+        SeededBatches(items, size, 0, lambda: 0, 0, processes)

@@ -1,0 +1,41 @@
+import pytest
+import torch
+from rince.noise.labels import CIFAR10_PAIRS, LabelFlips
+
+LABELS = torch.arange(10).repeat(2000)
+
+
+def test_only_classes_of_a_pair_are_flipped_to_their_partner_at_the_rate():
+    noisy = LabelFlips(0.4, seed=1)(LABELS)
+    for old in range(10):
+        mine = noisy.labels[LABELS == old]
+        if old in CIFAR10_PAIRS:
+            assert set(mine.tolist()) == {old, CIFAR10_PAIRS[old]}
+            assert abs((mine != old).float().mean() - 0.4) < 0.05
+        else:
+            assert (mine == old).all()
+
+
+def test_it_says_what_it_hit_and_the_hash_knows_noise_from_noise():
+    one, same, other = LabelFlips(0.4, 1)(LABELS), LabelFlips(0.4, 1)(LABELS), LabelFlips(0.4, 2)(LABELS)
+    assert torch.equal(one.hit, one.labels != LABELS)
+    assert one.digest() == same.digest() != other.digest()
+    assert set(one.record()) == {"labels", "hit", "sha256"}
+
+
+def test_a_higher_rate_hits_more_of_the_same():
+    less, more = LabelFlips(0.2)(LABELS), LabelFlips(0.6)(LABELS)
+    assert (more.hit | ~less.hit).all()
+
+
+def test_pairs_of_ones_own_and_rates_at_the_ends():
+    labels = torch.tensor([0, 1, 2])
+    assert LabelFlips(1.0, pairs={0: 2})(labels).labels.tolist() == [2, 1, 2]
+    assert not LabelFlips(0.0)(labels).hit.any()
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(ValueError, match=r"\[0, 1\], got 1.2"):
+        LabelFlips(1.2)
+    with pytest.raises(ValueError, match="whole number"):
+        LabelFlips(0.5)(torch.rand(3))

@@ -1,0 +1,65 @@
+import json
+import os
+
+import pytest
+
+from rince.reproduce.grid import run_grid
+
+
+def name(run):
+    return f"{run['dataset']} {run['seed']}"
+
+
+def squared(run):
+    return {"value": run["seed"] ** 2, "headline": "squared", "process": os.getpid()}
+
+
+def failing(run):
+    raise ValueError(f"no seed {run['seed']}")
+
+
+def runs(number: int) -> list[dict]:
+    return [{"dataset": "toy", "seed": seed} for seed in range(number)]
+
+
+def test_results_come_in_order_and_are_kept(tmp_path):
+    said = []
+    results = run_grid(runs(3), squared, tmp_path, name, say=said.append)
+    assert [r["value"] for r in results] == [0, 1, 4]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["toy_0.json", "toy_1.json", "toy_2.json"]
+    assert json.loads((tmp_path / "toy_2.json").read_text())["settings"] == {"dataset": "toy", "seed": 2}
+    assert "left" in said[0]
+    assert "all done" in said[-1]
+
+
+def test_a_finished_run_is_not_done_again(tmp_path):
+    run_grid(runs(2), squared, tmp_path, name, say=lambda line: None)
+    said = []
+    with pytest.raises(ValueError, match="no seed 2"):  # the first of the new ones
+        run_grid(runs(3), failing, tmp_path, name, say=said.append)
+    assert "2 of 3 runs are finished already" in said[0]
+    assert [r["value"] for r in run_grid(runs(3), squared, tmp_path, name, say=said.append)] == [0, 1, 4]
+
+
+def test_two_processes_give_the_same(tmp_path):
+    results = run_grid(runs(4), squared, tmp_path, name, workers=2, say=lambda line: None)
+    assert [r["value"] for r in results] == [0, 1, 4, 9]
+    assert os.getpid() not in {r["process"] for r in results}
+
+
+def test_an_error_in_a_process_is_passed_on(tmp_path):
+    with pytest.raises(ValueError, match="no seed"):
+        run_grid(runs(3), failing, tmp_path, name, workers=2, say=lambda line: None)
+
+
+def test_results_of_other_settings_are_not_mixed_in(tmp_path):
+    run_grid(runs(1), squared, tmp_path, name, say=lambda line: None)
+    with pytest.raises(ValueError, match="a run with another epochs"):
+        run_grid([{"dataset": "toy", "seed": 0, "epochs": 5}], squared, tmp_path, name, say=lambda line: None)
+
+
+def test_a_broken_result_is_named_and_kept(tmp_path):
+    (tmp_path / "toy_0.json").write_text("{ half")
+    with pytest.raises(ValueError, match="not the result of a run"):
+        run_grid(runs(1), squared, tmp_path, name)
+    assert (tmp_path / "toy_0.json").read_text() == "{ half"
