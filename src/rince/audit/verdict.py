@@ -68,7 +68,7 @@ class Audit:
     def suspects(self, fdr: float = 0.5) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The pairs ``flag(fdr)`` gives, and the expected share of false alarms if the list ended at each of them.
 
-        The share is a cautious one: the probabilities behind it are one standard error below ``p_wrong``.
+        The share is a cautious one: behind it are the lower ends of the 95 % intervals of ``p_wrong``.
         """
         found, alarms = suspects(at_p_values(self.p_values, self.cautious), self.scores, fdr)
         return (found, alarms) if self.noise_found else (found[:0], alarms[:0])
