@@ -10,7 +10,6 @@ the same scores; the pairs of the lower one are called wrong.
 """
 
 import argparse
-import pickle
 import resource
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from rince.audit import audit, storey
+from rince.data.cifar10 import CIFAR10
 from rince.data.digits import digit_pairs
 from rince.demo import auc
 from rince.noise.pairs import wrong_pairs
@@ -33,23 +33,11 @@ RATES = (0.0, 0.1, 0.2, 0.4, 0.6)
 Pair = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
-class OnlyArrays(pickle.Unpickler):
-    """The batches are pickles; nothing but numpy arrays in them may be built."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.startswith("numpy") and name in ("_reconstruct", "ndarray", "dtype"):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} has no place in a CIFAR-10 batch")
-
-
 def cifar10_halves(folder: Path, start: int, n: int = 6000) -> Pair:
     """Top and bottom halves of images, pooled 2 x 2."""
-    parts = []
-    for number in range(1, 6):
-        with open(folder / "cifar-10-batches-py" / f"data_batch_{number}", "rb") as file:
-            parts.append(OnlyArrays(file, encoding="bytes").load()[b"data"])
-    images = np.concatenate(parts)[start : start + n].reshape(-1, 3, 16, 2, 16, 2).astype(np.float32).mean((3, 5)) / 255
-    return images[:, :, :8].reshape(n, -1), images[:, :, 8:].reshape(n, -1)
+    images = CIFAR10(str(folder)).read()["train"][0].numpy()[start : start + n]
+    pooled = images.reshape(-1, 3, 16, 2, 16, 2).astype(np.float32).mean((3, 5)) / 255
+    return pooled[:, :, :8].reshape(n, -1), pooled[:, :, 8:].reshape(n, -1)
 
 
 def data_sets(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, Pair]]:

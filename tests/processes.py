@@ -18,12 +18,12 @@ CONTRASTS = {
 
 
 def cases(world):
-    """Name of the contrast, local batch sizes, and whether ids and weights are given."""
+    """Name of the contrast, local batch sizes, and whether ids and weights are given and losses summed."""
     for kind in CONTRASTS:
         for sizes in ([6] * world, [5, 2, 9][:world]):
             yield kind, sizes, False
         yield kind, [4, 7, 3][:world], True
-    yield "TwoView", [0, 5, 3][:world], False  # a process may have run out of data
+        yield kind, [0, 5, 3][:world], kind == "Supervised"  # a process may have run out of data
     yield "TwoView", [150, 200, 100][:world], False  # large enough for tiles
     yield "CrossView", [400, 300, 200][:world], True
 
@@ -38,14 +38,15 @@ def step(kind, sizes, extras, rank=None):
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, WIDTH))
     module = network if rank is None else DistributedDataParallel(network)
-    loss = rince.RINCE(q=0.5, lam="balanced", temperature=0.2, contrast=CONTRASTS[kind]())
+    reduction = "sum" if extras else "mean"
+    loss = rince.RINCE(q=0.5, lam="balanced", temperature=0.2, contrast=CONTRASTS[kind](), reduction=reduction)
     for a, b in zip(x1, x2, strict=True):  # the second step finds a filled queue
         network.zero_grad()
         z1, z2 = module(torch.cat([a[own], b[own]])).chunk(2)
         value = loss(
             z1,
             z2,
-            labels=labels[own],
+            labels=labels[own] if kind == "Supervised" else None,
             ids=ids[own] if extras else None,
             weights=None if weights is None else weights[own],
         )

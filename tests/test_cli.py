@@ -1,6 +1,6 @@
+import os
 import subprocess
 import sys
-import time
 
 from rince import cli
 
@@ -19,9 +19,10 @@ def test_an_unknown_command_is_one_line_with_the_nearest_name(capsys):
 
 def test_help_imports_no_torch_and_is_quick():
     code = "import sys; from rince.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
-    start = time.perf_counter()
+    before = os.times()
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
-    assert time.perf_counter() - start < 2  # 0.1 s on an idle machine; torch alone takes 2
+    after = os.times()  # seconds of the processor, whatever else it does
+    assert after.children_user + after.children_system - before.children_user - before.children_system < 0.7
 
 
 def test_a_user_error_is_one_line(capsys, monkeypatch):

@@ -20,6 +20,6 @@ def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
 
 
 def test_links_between_pages_lead_somewhere():
-    for page in PAGES:
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -46,7 +46,7 @@ def losses_under_test(t):
 def call(loss, z1, z2, labels, queue):
     if isinstance(loss.contrast, rince.Queue):
         loss.contrast.push(queue)
-    return loss(z1, z2, labels=labels)
+    return loss(z1, z2, labels=labels if isinstance(loss.contrast, rince.Supervised) else None)
 
 
 @pytest.mark.filterwarnings("ignore:RINCE with q")
@@ -113,6 +113,7 @@ def test_gradient_check_in_float64_with_a_learned_temperature(kind):
         loss.double()
         loss.contrast.push(queue)
         z2 = z2.detach()
+    labels = labels if kind == "Supervised" else None
     assert torch.autograd.gradcheck(lambda a, b, _: loss(a, b, labels=labels), (z1, z2, temperature))
 
 
@@ -184,10 +185,59 @@ def test_balanced_is_where_equal_scores_have_no_gradient_direction():
 
 @pytest.mark.parametrize("kind", CONTRASTS)
 def test_an_empty_batch_is_zero(kind):
-    z = torch.randn(0, WIDTH, requires_grad=True)
-    value = rince.RINCE(contrast=CONTRASTS[kind]())(z, z, labels=torch.zeros(0, dtype=torch.long))
+    z, nothing = torch.randn(0, WIDTH, requires_grad=True), torch.zeros(0, dtype=torch.long)
+    labels = nothing if kind == "Supervised" else None
+    loss = rince.RINCE(contrast=CONTRASTS[kind]())
+    value = loss(z, z, labels=labels, ids=nothing, weights=torch.rand(0))
     value.backward()
     assert value.item() == 0 and z.grad.shape == (0, WIDTH)
+    assert [len(half) for half in loss.scores(z, z, labels=labels)] == [0, 0]
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_one_side_may_be_of_another_precision(kind):
+    z1, z2, labels, queue = batch(5)
+    loss = rince.InfoNCE(contrast=CONTRASTS[kind]())
+    value, mixed = call(loss, z1, z2, labels, queue), call(loss, z1, z2.double(), labels, queue)
+    assert mixed.dtype == torch.float64
+    if kind != "Queue":  # which has moved on
+        assert mixed.item() == pytest.approx(value.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_a_learned_temperature_keeps_full_precision_in_a_model_of_halves(kind):
+    z1, z2, labels, queue = batch(5)
+    temperature = torch.nn.Parameter(torch.tensor([[0.0625]]))  # a number that halves hold exactly, in an odd shape
+    half = rince.RINCE(0.9, 0.1, temperature, CONTRASTS[kind](), scale="unit").bfloat16()
+    plain = rince.RINCE(0.9, 0.1, 0.0625, CONTRASTS[kind](), scale="unit")
+    if kind == "Queue":
+        half.contrast.float()
+    value = call(half, z1, z2, labels, queue)
+    assert value.dtype == torch.float32
+    assert value.item() == pytest.approx(call(plain, z1, z2, labels, queue).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_a_new_q_before_the_backward_pass_changes_no_gradient(kind, monkeypatch):
+    monkeypatch.setattr("rince.contrast.supervised.DENSE", 20)  # several blocks, which are computed again
+    z1, z2, labels, queue = batch(9)
+    gradients = []
+    for late in (0.1, 0.9):
+        loss = rince.RINCE(0.1, contrast=CONTRASTS[kind]())
+        value = call(loss, z1, z2, labels, queue)
+        loss.q = late
+        gradients.append(torch.autograd.grad(value, z1)[0])
+    assert torch.equal(*gradients)
+
+
+def test_labels_for_a_contrast_without_labels_are_remarked_on_once():
+    z1, z2, labels, _ = batch(4)
+    loss = rince.RINCE()
+    with pytest.warns(UserWarning, match="did you want rince.Supervised"):
+        loss(z1, z2, labels=labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(z1, z2, labels=labels)
 
 
 def test_numbers_of_numpy_will_do():
@@ -223,6 +273,7 @@ def test_compiled_equals_eager_and_a_new_q_compiles_nothing_again(kind, n):
     if kind == "Queue":
         loss.contrast.push(queue)
         loss.eval()
+    labels = labels if kind == "Supervised" else None
     torch.compiler.reset()
     compiled = torch.compile(loss, backend="aot_eager", fullgraph=kind not in ("Queue", "Supervised"))
     with torch._dynamo.config.patch(error_on_recompile=True):
@@ -244,7 +295,9 @@ def test_compiled_equals_eager_and_a_new_q_compiles_nothing_again(kind, n):
         (lambda: rince.RINCE(lam=2), ValueError, "lam must lie"),
         (lambda: rince.RINCE(lam="balance"), ValueError, "'balanced'"),
         (lambda: rince.RINCE(lam=None), ValueError, "lam must lie"),
-        (lambda: rince.RINCE(q="0.5"), ValueError, "q must lie"),
+        (lambda: rince.RINCE(lam=np.array([0.1, 0.2])), ValueError, "lam must lie"),
+        (lambda: rince.RINCE(q="0.5"), TypeError, r"q must be a number in \[0, 1\], got str"),
+        (lambda: rince.DensityRatio("2"), ValueError, "positive number, got '2'"),
         (lambda: rince.DensityRatio(0), ValueError, "positive"),
         (lambda: rince.RINCE(temperature=0), ValueError, "temperature must be positive, got 0"),
         (lambda: rince.InfoNCE(temperature=-1), ValueError, "temperature"),
@@ -273,6 +326,8 @@ Z = torch.randn(4, 8)
         ((Z.long(), Z.long()), {}, TypeError, "floating point, got torch.int64"),
         ((Z.numpy(), Z), {}, TypeError, "must be a tensor, got ndarray"),
         ((Z,), {}, ValueError, r"two views: call loss\(z1, z2\)"),
+        (([1.0], [1.0]), {"weights": torch.ones(1)}, TypeError, "must be a tensor, got list"),
+        ((Z[:, :0], Z[:, :0]), {}, ValueError, "at least 1 wide"),
         ((Z, Z), {"ids": torch.arange(3)}, ValueError, r"ids must have one value a pair: expected \(4,\), got \(3,\)"),
         ((Z, Z), {"ids": torch.rand(4)}, TypeError, "ids must be integers"),
         ((Z, Z), {"ids": [1, 2, 3, 4]}, TypeError, "ids must be a tensor"),
@@ -280,7 +335,12 @@ Z = torch.randn(4, 8)
         ((Z, Z), {"weights": [1.0] * 4}, TypeError, "weights must be a tensor"),
     ],
 )
-@pytest.mark.parametrize("kind", ["TwoView", "CrossView", "CrossView one way"])
+@pytest.mark.parametrize("kind", CONTRASTS)
 def test_bad_input_is_one_clear_sentence(kind, arguments, others, error, message):
+    if kind == "Supervised":
+        if len(arguments) == 1:
+            pytest.skip("one view will do there")
+        others = others | {"labels": torch.arange(len(arguments[0]))}
+    contrast = rince.Queue(Z.shape[1], 5) if kind == "Queue" else CONTRASTS[kind]()
     with pytest.raises(error, match=message):
-        rince.RINCE(contrast=CONTRASTS[kind]())(*arguments, **others)
+        rince.RINCE(contrast=contrast)(*arguments, **others)

@@ -19,7 +19,7 @@ COMMANDS = {  # name: (module, one line for the help)
     "export": ("rince.export", "write the encoder of a run to a file of its own, as safetensors"),
 }
 
-# What a user can cause. Anything else is a mistake of ours and keeps its traceback.
+# What bad input looks like from here; RINCE_TRACEBACK=1 shows the traceback in case it was a mistake of ours after all.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError)
 
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except USER_ERRORS as error:
         if os.environ.get("RINCE_TRACEBACK"):
             raise
-        print(f"rince {name}: {error}", file=sys.stderr)
+        print(f"rince {name}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
 
 

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and never over something a user made."""
+"""Files are written whole or not at all."""
 
 import os
 import tempfile

@@ -5,13 +5,15 @@ import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from rince import objectives
-from rince.contrast import Contrast, TwoView
+from rince.contrast import Contrast, Supervised, TwoView
+from rince.contrast.contrast import Objective
 from rince.contrast.gather import processes, total
 
 Reduction = Literal["mean", "sum", "none"]
@@ -32,11 +34,12 @@ class ContrastiveLoss(nn.Module):
 
     Call it with two matrices of embeddings, one pair a row, of any scale: ``loss(z1, z2)``. Optional, one value a pair:
     ``labels`` (integers, for ``Supervised``), ``ids`` (integers; pairs of equal id are no negatives of each other) and
-    ``weights`` (the mean is then a weighted one).
+    ``weights`` (numbers from 0 up, which get no gradient; the mean is then a weighted one).
 
     On several processes every process gives its own pairs, as many as it has, and candidates come from all of them. The
     average of the returned losses over the processes, and so the gradient that DistributedDataParallel forms, is what
-    one process would get for the joined batch; ``"none"`` gives the anchors of this process.
+    one process would get for the joined batch; ``"none"`` gives the anchors of this process. All processes have to call
+    the loss, also to evaluate it.
     """
 
     def __init__(
@@ -54,13 +57,14 @@ class ContrastiveLoss(nn.Module):
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
         self._objective = objective
+        self._noted = False
         self.temperature = _check_temperature(temperature)
         self.contrast = TwoView() if contrast is None else contrast
         self.reduction = reduction
 
-    def objective(self, positive: Tensor, negatives: Tensor, number: Tensor) -> Tensor:
-        """The loss of anchors from their scores and the number of their negatives."""
-        return self._objective(positive, negatives)
+    def objective(self, temperature: float | Tensor) -> Objective:
+        """The objective with the settings of this moment: parts are computed again in the backward pass, unchanged."""
+        return partial(_without_number, self._objective)
 
     def forward(
         self,
@@ -71,14 +75,22 @@ class ContrastiveLoss(nn.Module):
         ids: Tensor | None = None,
         weights: Tensor | None = None,
     ) -> Tensor:
-        weights = _check_weights(weights, a)
+        if labels is not None and not isinstance(self.contrast, Supervised):
+            self._note_labels()
+        temperature = _full(self.temperature)
         with _full_precision(a):
-            loss, counts = self.contrast.losses(self.objective, a, b, self.temperature, labels, ids)
+            loss, takes_part = self.contrast.losses(self.objective(temperature), a, b, temperature, labels, ids)
+            weights = _check_weights(weights, a)
             if weights is not None:
-                weights = weights.to(loss.dtype).repeat(loss.shape[0] // a.shape[0])
-            if counts is not None:
-                weights = counts.to(loss.dtype) if weights is None else weights * counts
+                weights = weights.to(loss).repeat(loss.shape[0] // max(1, a.shape[0]))
+            if takes_part is not None:
+                weights = takes_part.to(loss.dtype) if weights is None else weights * takes_part
             return self._reduce(loss, weights)
+
+    def _note_labels(self) -> None:
+        if not self._noted:
+            self._noted = True
+            warnings.warn(f"labels mean nothing to {type(self.contrast).__name__}: did you want rince.Supervised()?")
 
     def _reduce(self, loss: Tensor, weights: Tensor | None) -> Tensor:
         if weights is not None:
@@ -104,7 +116,7 @@ class ContrastiveLoss(nn.Module):
         Both are over the temperature. (``Supervised``: for every pair of anchor and positive.)
         """
         with _full_precision(a):
-            scores = self.contrast(a, b, self.temperature, labels, ids)
+            scores = self.contrast(a, b, _full(self.temperature), labels, ids)
         return scores.positive, scores.negatives
 
     def extra_repr(self) -> str:
@@ -131,8 +143,8 @@ class DensityRatio:
     r: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.r > 0 or math.isinf(self.r):
-            raise ValueError(f"the density ratio r must be a positive number, got {self.r}")
+        if not isinstance(self.r, numbers.Real) or not 0 < self.r < math.inf:
+            raise ValueError(f"the density ratio r must be a positive number, got {self.r!r}")
 
     def __call__(self, number: Tensor) -> Tensor:
         return self.r / (self.r + number)
@@ -168,8 +180,8 @@ class RINCE(ContrastiveLoss):
         self.scale = scale
         self.lam = _check_lam(lam)
         self._warned = False
-        self._q: Tensor
-        self.q = q
+        self._q = _check_q(q)
+        self._warn_if_large()
 
     @property
     def q(self) -> float:
@@ -177,17 +189,13 @@ class RINCE(ContrastiveLoss):
 
     @q.setter
     def q(self, value: float) -> None:
-        if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
-            raise ValueError(f"q must lie in [0, 1], got {value!r}")
-        self._q = torch.tensor(float(value), dtype=torch.float64)
+        self._q = _check_q(value)
         self._warn_if_large()
 
-    def objective(self, positive: Tensor, negatives: Tensor, number: Tensor) -> Tensor:
-        lam = self.lam(number) if isinstance(self.lam, DensityRatio) else self.lam
-        if self.scale == "unit":  # a shift of both scores by c is a factor exp(-q c), and keeps everything in range
-            highest = 1 / self.temperature
-            positive, negatives = positive - highest, negatives - highest
-        return objectives.rince(positive, negatives, self._q, lam)
+    def objective(self, temperature: float | Tensor) -> Objective:
+        # A shift of both scores by c is a factor exp(-q c), and keeps everything in range.
+        shift = 1 / temperature if self.scale == "unit" else 0.0
+        return partial(_shifted_rince, self._q, self.lam, shift)
 
     def _warn_if_large(self) -> None:
         exponent = self.q / _number(self.temperature)
@@ -198,11 +206,39 @@ class RINCE(ContrastiveLoss):
             f"RINCE with q={self.q:g} and temperature={_number(self.temperature):g} has gradients of the size "
             f"exp(q/temperature) = 1e{exponent / math.log(10):.0f}: "
             "use scale='unit', a smaller q or a higher temperature",
-            stacklevel=4,
+            stacklevel=3,
         )
 
     def extra_repr(self) -> str:
         return f"q={self.q:g}, lam={self.lam}, scale={self.scale!r}, {super().extra_repr()}"
+
+
+def _without_number(
+    objective: Callable[[Tensor, Tensor], Tensor], positive: Tensor, negatives: Tensor, _: Tensor
+) -> Tensor:
+    return objective(positive, negatives)
+
+
+def _shifted_rince(
+    q: Tensor, lam: float | DensityRatio, shift: float | Tensor, positive: Tensor, negatives: Tensor, number: Tensor
+) -> Tensor:
+    lam_of_anchor = lam(number) if isinstance(lam, DensityRatio) else lam
+    return objectives.rince(positive - shift, negatives - shift, q, lam_of_anchor)
+
+
+def _check_q(q: float) -> Tensor:
+    if not isinstance(q, numbers.Real):
+        raise TypeError(f"q must be a number in [0, 1], got {type(q).__name__}")
+    if not 0 <= q <= 1:
+        raise ValueError(f"q must lie in [0, 1], got {q!r}")
+    return torch.tensor(float(q), dtype=torch.float64, device="cpu")
+
+
+def _full(temperature: float | Tensor) -> float | Tensor:
+    """A learned temperature as a scalar in full precision, also in a model of halves."""
+    if not isinstance(temperature, Tensor):
+        return temperature
+    return temperature.reshape(()) if temperature.dtype == torch.float64 else temperature.reshape(()).float()
 
 
 def _number(temperature: float | Tensor) -> float:
@@ -221,10 +257,10 @@ def _check_temperature(temperature: float | Tensor) -> float | Tensor:
 
 
 def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
-    if lam == "balanced":
-        return DensityRatio(1)
     if isinstance(lam, DensityRatio):
         return lam
+    if isinstance(lam, str) and lam == "balanced":
+        return DensityRatio(1)
     if not isinstance(lam, numbers.Real) or not 0 < lam <= 1:
         raise ValueError(f"lam must lie in (0, 1], or be rince.DensityRatio(r) or 'balanced', got {lam!r}")
     return float(lam)
@@ -237,7 +273,9 @@ def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
         raise TypeError(f"weights must be a tensor, got {type(weights).__name__}")
     if weights.shape != a.shape[:1]:
         raise ValueError(f"weights must have one value a pair: expected ({a.shape[0]},), got {tuple(weights.shape)}")
-    return weights
+    if weights.is_complex():
+        raise TypeError(f"weights must be real numbers, got {weights.dtype}")
+    return weights.detach()
 
 
 def _full_precision(a: Tensor) -> torch.autocast:

@@ -32,33 +32,32 @@ def rince(positive: Tensor, negatives: Tensor, q: float | Tensor = 0.5, lam: flo
     q = 1 is symmetric in the sense of noisy classification, q -> 0 goes over into InfoNCE + log lam, which is what
     q = 0 returns.
     """
-    # As float64 scalars they leave the type of the scores alone, and a compiled loss takes a new q without compiling
-    # again. 1e-30 is as good as 0 in what follows.
-    q, lam = (
-        torch.as_tensor(value, dtype=torch.float64) if not isinstance(value, Tensor) else value for value in (q, lam)
-    )
+    # As scalar tensors, so that a compiled loss takes a new q without compiling again. 1e-30 is as good as 0 here.
+    q, lam = (x if isinstance(x, Tensor) else torch.tensor(x, dtype=torch.float64, device="cpu") for x in (q, lam))
     return _Rince.apply(positive, negatives, q.clamp_min(1e-30), lam.log())
 
 
 class _Rince(torch.autograd.Function):
     """With u = log(lam (pos + neg) / pos) the loss is pos^q (e^{qu} - 1) / q: nothing cancels as q -> 0.
 
-    The larger of the two powers is taken out of the difference, so that nothing overflows that would fit. Gradients are
-    written out for the same two reasons, and because it takes half the time.
+    The larger of the two powers is taken out of the difference, half of it in front and half behind, so that nothing
+    overflows that would fit. Gradients are written out for the same reasons, and because it takes half the time.
     """
 
     @staticmethod
     def forward(ctx: Any, positive: Tensor, negatives: Tensor, q: Tensor, log_lam: Tensor) -> Tensor:
         ctx.save_for_backward(positive, negatives, q, log_lam)
         u = info_nce(positive, negatives) + log_lam
-        return torch.exp(q * (positive + u.relu())) * torch.expm1(-q * u.abs()) * (u.sign() * (-1 / q))
+        half = torch.exp(q / 2 * (positive + u.relu()))
+        return (half * torch.expm1(-q * u.abs()) * (u.sign() * (-1 / q)) * half).to(positive.dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         positive, negatives, q, log_lam = ctx.saved_tensors
         info = info_nce(positive, negatives)
         powers = q * log_lam - (1 - q) * info
-        pull = torch.exp(q * positive) * torch.expm1(powers)
+        half = torch.exp(q / 2 * positive)
+        pull = half * torch.expm1(powers) * half
         push = torch.exp(powers + negatives - (1 - q) * positive)
         to_lam = gradient * torch.exp(q * (positive + info + log_lam)) if ctx.needs_input_grad[3] else None
         return gradient * pull, gradient * push, None, to_lam

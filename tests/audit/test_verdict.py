@@ -166,3 +166,12 @@ def test_scores_of_any_origin_can_be_judged():
     scores = np.concatenate([random.normal(0, 1, 400), random.normal(5, 1, 600)]).astype(np.float32)
     found = judge(Scored(scores, random.normal(0, 1, 50_000).astype(np.float32)))
     assert abs(found.noise_rate - 0.4) < 0.03
+
+
+def test_weak_scores_are_remarked_on():
+    random = np.random.default_rng(0)
+    scores = np.concatenate([random.normal(0, 1, 800), random.normal(1.2, 1, 3200)]).astype(np.float32)
+    found = judge(Scored(scores, random.normal(0, 1, 50_000).astype(np.float32)))
+    assert not found.noise_found or any("the scores are weak" in one for one in found.remarks)
+    a, b, _ = embeddings()
+    assert audit(a, b).remarks == ()

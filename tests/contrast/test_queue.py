@@ -3,6 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
 import rince
 from rince.contrast.contrast import unit
 
@@ -67,7 +68,30 @@ def test_keys_of_the_same_id_are_no_negatives():
     assert scores.number.tolist() == [3, 3, 4]
 
 
-@pytest.mark.parametrize("dim, size", [(0, 5), (4, 0), (4, -1), (4, 2.5)])
+def test_ids_leave_keys_out_of_the_sum():
+    queue, queue_ids = torch.randn(6, 4), torch.tensor([7, 8, 9, 7, 1, 2])
+    loss = rince.InfoNCE(contrast=rince.Queue(4, 6), reduction="none")
+    loss.contrast.push(queue, queue_ids)
+    a, b, ids = torch.randn(3, 4), torch.randn(3, 4), torch.tensor([7, 8, 5])
+    halves = reference.halves("Queue", a, b, 0.5, ids=ids, queue=queue, queue_ids=queue_ids)
+    expected = reference.losses(reference.info_nce, *halves)
+    torch.testing.assert_close(loss(a, b, ids=ids).double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "key, ids, message",
+    [
+        (torch.randn(2, 5), None, "keys of width 4, got embeddings of width 5"),
+        (torch.randn(4), None, r"\(pairs, width\)"),
+        (torch.randn(2, 4), torch.arange(3), "ids must have one value a pair"),
+    ],
+)
+def test_a_bad_push_is_refused(key, ids, message):
+    with pytest.raises(ValueError, match=message):
+        rince.Queue(4, 6).push(key, ids)
+
+
+@pytest.mark.parametrize("dim, size", [(0, 5), (4, 0), (4, -1), (4, 2.5), (4, True)])
 def test_bad_sizes_are_refused(dim, size):
     with pytest.raises(ValueError, match="whole number of at least 1"):
         rince.Queue(dim, size)

@@ -73,6 +73,16 @@ def test_scores_are_those_of_every_pair_of_anchor_and_positive():
     assert positive.shape == negatives.shape == (4 * 3 + 4 * 1,)
 
 
+def test_number_counts_what_stands_in_the_denominator_beside_the_positive():
+    a, b = torch.randn(2, 6, 4)
+    labels, ids = torch.tensor([0, 0, 0, 1, 1, 2]), torch.tensor([5, 5, 6, 7, 8, 8])
+    for given in (None, ids):
+        _, positive, counts = reference.pairs("Supervised", a, b, 1.0, labels=labels, ids=given)
+        anchor, view = positive.nonzero(as_tuple=True)
+        expected = counts.sum(1)[anchor] - counts[anchor, view].long()
+        assert rince.Supervised()(a, b, 0.5, labels, given).number.tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize(
     "labels, error, message",
     [

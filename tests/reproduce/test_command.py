@@ -20,7 +20,7 @@ def test_every_experiment_explains_itself(experiment, capsys):
     with pytest.raises(SystemExit) as end:
         main(["reproduce", experiment, "--help"])
     assert end.value.code == 0
-    assert "--datasets" in capsys.readouterr().out
+    assert "--out" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

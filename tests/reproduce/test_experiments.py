@@ -13,11 +13,11 @@ from rince.reproduce.tudataset import PAPER, verdicts
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Paths against rings, twelve of each."""
+    """Paths against rings, thirty of each."""
     folder = tmp_path_factory.mktemp("data") / "TOY"
     folder.mkdir()
     pairs, indicator, first = [], [], 1
-    for i in range(24):
+    for i in range(60):
         nodes = 5 + i % 3
         ring = [(first + k, first + (k + 1) % nodes) for k in range(nodes - i % 2)]
         pairs += [*ring, *((v, u) for u, v in ring)]
@@ -25,7 +25,7 @@ def root(tmp_path_factory):
         first += nodes
     (folder / "TOY_A.txt").write_text("".join(f"{u}, {v}\n" for u, v in pairs))
     (folder / "TOY_graph_indicator.txt").write_text("".join(f"{g}\n" for g in indicator))
-    (folder / "TOY_graph_labels.txt").write_text("".join(f"{i % 2}\n" for i in range(24)))
+    (folder / "TOY_graph_labels.txt").write_text("".join(f"{i % 2}\n" for i in range(60)))
     return folder.parent
 
 

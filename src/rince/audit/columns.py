@@ -9,8 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince.contrast.contrast import unit
-
 Matrix = NDArray[Any]
 Keys = list[NDArray[np.int64]]
 """What makes two rows the same thing: one array of codes for every reason (an id, an equal row)."""
@@ -52,15 +50,23 @@ def codes(values: Any, name: str, n: int) -> NDArray[np.int64]:
     return np.unique(values.astype(str), return_inverse=True)[1].astype(np.int64)
 
 
+def chunk_rows(width: int) -> int:
+    return max(256, CHUNK_NUMBERS // max(1, width))
+
+
 def chunks(n: int, width: int) -> Iterator[slice]:
-    step = max(256, CHUNK_NUMBERS // max(1, width))
+    step = chunk_rows(width)
     for start in range(0, n, step):
         yield slice(start, min(n, start + step))
 
 
-def read(x: Matrix, rows: slice | NDArray[np.int64]) -> Tensor:
-    """Some rows as a float32 tensor of its own."""
-    return torch.from_numpy(np.array(x[rows], dtype=np.float32))
+def read(x: Matrix, rows: slice | NDArray[np.int64], into: Tensor | None = None) -> Tensor:
+    """Some rows as a float32 tensor of its own, or in the first rows of ``into``."""
+    if into is None:
+        return torch.from_numpy(np.array(x[rows], dtype=np.float32))
+    part = x[rows]
+    np.copyto(into[: len(part)].numpy(), part, casting="unsafe")
+    return into[: len(part)]
 
 
 def release(x: Matrix) -> None:
@@ -121,6 +127,12 @@ def row_codes(x: Tensor) -> NDArray[np.int64]:
     return (mixed * np.uint64(0xBF58476D1CE4E5B9)).sum(1, dtype=np.uint64).view(np.int64)
 
 
-def cosines(a: Tensor, b: Tensor) -> Tensor:
-    """The cosine of every row of ``a`` with the same row of ``b``."""
-    return (unit(a) * unit(b)).sum(1)
+def cosines_(x: Tensor, y: Tensor) -> Tensor:
+    """The cosine of every row of ``x`` with the same row of ``y``, of any scale; both are overwritten.
+
+    In place, because large tensors that come and go by the hundred leave the memory of a process in pieces.
+    """
+    for z in (x, y):
+        z.div_(torch.maximum(z.amax(1), z.amin(1).neg()).clamp_min(torch.finfo(z.dtype).tiny)[:, None])
+    lengths = torch.linalg.vector_norm(x, dim=1) * torch.linalg.vector_norm(y, dim=1)
+    return x.mul_(y).sum(1) / lengths

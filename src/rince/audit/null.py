@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince.audit.columns import Keys, Matrix, RowCheck, chunks, cosines, read, release, row_codes
+from rince.audit.columns import Keys, Matrix, RowCheck, chunk_rows, chunks, cosines_, read, release, row_codes
 from rince.progress import track
 
 STRANGERS = 1_000_000
@@ -56,26 +56,28 @@ def cosine_scores(
     pool_a, pool_b = (np.sort(random.permutation(n)[:POOL]) for _ in range(2))
     checks = RowCheck("a", zero_is_bad=True), RowCheck("b", zero_is_bad=True)
     scores = np.empty(n, dtype=np.float32)
-    first, second = Pool(pool_a), Pool(pool_b)
+    room = torch.empty(2, min(n, chunk_rows(width)), width)
+    first, second = Pool(pool_a, width), Pool(pool_b, width)
     for rows in track(list(chunks(n, width)), "scoring pairs", show=progress):
-        x, y = read(a, rows), read(b, rows)
+        x, y = read(a, rows, room[0]), read(b, rows, room[1])
         for check, part in zip(checks, (x, y), strict=True):
             check.see(part, rows.start)
-        scores[rows] = cosines(x, y).numpy()
         first.see(x, y, rows)
         second.see(y, x, rows)
+        scores[rows] = cosines_(x, y).numpy()
         release(a)
         release(b)
     for check in checks:
         check.verdict()
-    x, y = first.sample(), second.sample()
     i, j = stranger_index(
-        [pool_a, *first.codes(), *(k[pool_a] for k in keys)],
-        [pool_b, *second.codes()[::-1], *(k[pool_b] for k in keys)],
+        [pool_a, first.own, first.partner, *(k[pool_a] for k in keys)],
+        [pool_b, second.partner, second.own, *(k[pool_b] for k in keys)],
         strangers,
         random,
     )
-    null = np.concatenate([cosines(x[i[part]], y[j[part]]).numpy() for part in chunks(len(i), width)])
+    null = np.empty(len(i), dtype=np.float32)
+    for rows in chunks(len(i), width):
+        null[rows] = cosines_(first.sample[i[rows]], second.sample[j[rows]]).numpy()
     return Scored(scores, null)
 
 
@@ -85,21 +87,16 @@ class Pool:
     Both matter: row i of a and row j of b are no strangers if rows i and j of b are equal, or rows i and j of a.
     """
 
-    def __init__(self, index: NDArray[np.int64]):
+    def __init__(self, index: NDArray[np.int64], width: int):
         self.index = index
-        self.parts: list[Tensor] = []
-        self.own: list[NDArray[np.int64]] = []
-        self.partner: list[NDArray[np.int64]] = []
+        # Allocated once: many small arrays kept between large ones that are not would break up the heap.
+        self.sample = torch.empty(len(index), width)
+        self.own = np.empty(len(index), dtype=np.int64)
+        self.partner = np.empty(len(index), dtype=np.int64)
 
     def see(self, x: Tensor, partners: Tensor, rows: slice) -> None:
         start, stop = np.searchsorted(self.index, [rows.start, rows.stop])
-        inside = self.index[start:stop] - rows.start
-        self.parts.append(x[inside])
-        self.own.append(row_codes(self.parts[-1]))
-        self.partner.append(row_codes(partners[inside]))
-
-    def sample(self) -> Tensor:
-        return torch.cat(self.parts)
-
-    def codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return np.concatenate(self.own), np.concatenate(self.partner)
+        inside = torch.from_numpy(self.index[start:stop] - rows.start)
+        torch.index_select(x, 0, inside, out=self.sample[start:stop])
+        self.own[start:stop] = row_codes(self.sample[start:stop])
+        self.partner[start:stop] = row_codes(partners[inside])

@@ -24,7 +24,8 @@ def suspects(
     """
     if not 0 < fdr < 1:
         raise ValueError(f"fdr must lie in (0, 1), got {fdr}")
-    candidates = np.flatnonzero(chance > 0)
+    most = min(len(chance), int(chance.sum(dtype=np.float64) / (1 - fdr)) + 1)  # more would be right too often
+    candidates = np.flatnonzero((scores <= np.partition(scores, most - 1)[most - 1]) & (chance > 0))
     order = candidates[np.argsort(scores[candidates], kind="stable")]
     alarms = np.cumsum(1 - chance[order], dtype=np.float64) / np.arange(1, len(order) + 1)
     within = np.flatnonzero(alarms <= fdr)

@@ -26,7 +26,7 @@ class Rate(NamedTuple):
     """The share of wrong pairs with its 95 % interval, and whether it is more than none.
 
     For every bin of ``EDGES``: ``chance``, the probability of a pair with a p-value in it to be wrong (the local false
-    discovery rate: the floor over the density), and ``cautious``, the same less about one standard error.
+    discovery rate: the floor over the density), and ``cautious``, the lower end of its 95 % interval.
     """
 
     value: float
@@ -72,7 +72,7 @@ def noise_rate(p: NDArray[np.float32], seed: int = 0, resamples: int = 200) -> R
         return Rate(value, 0.0, max(float(high), value), False, nothing, nothing)
     value = float(floors[0])
     chance = np.minimum(floors[:, None] / densities, 1)
-    cautious = np.minimum(np.quantile(chance[1:], 0.16, axis=0), chance[0])
+    cautious = np.minimum(np.quantile(chance[1:], 0.025, axis=0), chance[0])
     return Rate(value, min(float(low), value), max(float(high), value), True, chance[0], cautious)
 
 

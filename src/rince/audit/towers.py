@@ -163,7 +163,7 @@ def _train_and_embed(
         torch.manual_seed(seed)
         f, g = tower(left.width, recipe), tower(right.width, recipe)
         loss = RINCE(recipe.q, "balanced", recipe.temperature, CrossView(), scale="unit")
-        optimiser = torch.optim.Adam([*f.parameters(), *g.parameters()], lr=recipe.learning_rate)
+        optimiser = torch.optim.Adam([*f.parameters(), *g.parameters()], lr=recipe.learning_rate, fused=True)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
         order = torch.empty(0, dtype=torch.int64)
         for _ in range(steps):

@@ -1,7 +1,7 @@
 """The audit: two columns that should belong together, and what is wrong with them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 USELESS = 0.6
 """Below this share of strangers that a pair outscores on average (0.5 is chance), scores say nothing about pairs."""
+WEAK = 0.12
+"""Above this mean p-value of the right pairs the noise rate is to be taken with a grain of salt."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Audit:
     def suspects(self, fdr: float = 0.5) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The pairs ``flag(fdr)`` gives, and the expected share of false alarms if the list ended at each of them.
 
-        The share is a cautious one: the probabilities behind it are one standard error below ``p_wrong``.
+        The share is a cautious one: behind it are the lower ends of the 95 % intervals of ``p_wrong``.
         """
         found, alarms = suspects(at_p_values(self.p_values, self.cautious), self.scores, fdr)
         return (found, alarms) if self.noise_found else (found[:0], alarms[:0])
@@ -162,37 +164,38 @@ def judge(scored: Scored, seed: int = 0, fitted: bool = False) -> Audit:
     scores, null = scored
     p = p_values(scores, null)
     rate = noise_rate(p, seed)
+    collapsed = not np.ptp(null) > 1e-6
     separation = 1 - float(p.mean(dtype=np.float64))
-    useless = (1 - rate.low) < 0.05 or (separation < USELESS and rate.value > 0.9) or not np.ptp(null) > 1e-6
-    found = rate.found
+    useless = bool(collapsed or rate.low > 0.95 or (separation < USELESS and rate.value > 0.9))
+    # The mean p-value is a mixture of the wrong pairs' 0.5 and of what the right ones have.
+    of_right = (1 - separation - rate.value / 2) / max(1 - rate.value, 1e-6)
+    remarks = []
+    if collapsed:
+        remarks.append("the embedding has collapsed: all strangers have the same score")
+    elif useless:
+        way_out = "these features may share nothing" if fitted else "they may live in different spaces: try fit=True"
+        remarks.append(f"either nearly all pairs are wrong or the scores cannot tell a pair from a stranger; {way_out}")
+    elif rate.found and of_right > WEAK:
+        remarks.append(
+            f"the scores are weak: right pairs seem to outscore only {1 - of_right:.0%} of strangers, so some of them "
+            "may count as wrong and the true rate may be lower"
+        )
+    if len(scores) < 500 and not useless:
+        remarks.append(f"{len(scores)} pairs are few: the interval is wide and single pairs are hard to judge")
     return Audit(
         scores=scores,
         null=null,
         p_values=p,
         noise_rate=rate.value,
         interval=(rate.low, rate.high),
-        noise_found=found and not useless,
+        noise_found=rate.found and not useless,
         useless=useless,
         p_wrong=at_p_values(p, rate.chance),
         cautious=rate.cautious,
         fitted=fitted,
         separation=separation,
-        remarks=tuple(_remarks(scores, null, useless, fitted, found)),
+        remarks=tuple(remarks),
     )
-
-
-def _remarks(
-    scores: NDArray[np.float32], null: NDArray[np.float32], useless: bool, fitted: bool, found: bool
-) -> Sequence[str]:
-    remarks = []
-    if not np.ptp(null) > 1e-6:
-        remarks.append("the embedding has collapsed: all strangers have the same score")
-    elif useless:
-        way_out = "these features may share nothing" if fitted else "they may live in different spaces: try fit=True"
-        remarks.append(f"either nearly all pairs are wrong or the scores cannot tell a pair from a stranger; {way_out}")
-    if len(scores) < 500 and not useless:
-        remarks.append(f"{len(scores)} pairs are few: the interval is wide and single pairs are hard to judge")
-    return remarks
 
 
 def as_record(result: Audit, fdr: float) -> Mapping[str, Any]:

@@ -45,6 +45,8 @@ def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
             raise TypeError(f"the {name} embeddings must be floating point, got {z.dtype}: convert them with .float()")
         if z.dim() != 2:
             raise ValueError(f"the {name} embeddings must have the shape (pairs, width), got {tuple(z.shape)}")
+        if z.shape[1] == 0:
+            raise ValueError(f"the {name} embeddings must be at least 1 wide, got {tuple(z.shape)}")
     if a.shape != b.shape:
         raise ValueError(f"the two embeddings must have the same shape, got {tuple(a.shape)} and {tuple(b.shape)}")
     if a.device != b.device:
@@ -65,18 +67,24 @@ def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None
     return values.to(a.device, torch.int64)
 
 
-def unit(z: Tensor) -> Tensor:
+def precision(*tensors: Tensor) -> torch.dtype:
+    """What scores are taken in: float32, or float64 where that is given."""
+    return torch.float64 if any(z.dtype == torch.float64 for z in tensors) else torch.float32
+
+
+def unit(z: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Rows of length one, in float32 or better, from rows of any length; a row of zeros stays, without gradient."""
-    z = z if z.dtype == torch.float64 else z.float()
+    z = z.to(dtype or precision(z))
     # Squares of very large or small numbers do not fit into a float32; the direction does not depend on the scale.
     largest = z.detach().abs().amax(1, keepdim=True)
     largest = largest.masked_fill(largest < torch.finfo(z.dtype).tiny, torch.inf)
     return nn.functional.normalize(z / largest, dim=1)
 
 
-def over_temperature(z: Tensor, temperature: float | Tensor) -> Tensor:
+def over_temperature(temperature: float | Tensor, *embeddings: Tensor) -> list[Tensor]:
     """Unit rows over the root of the temperature, so that the product of two is a score."""
-    return unit(z) * temperature**-0.5
+    dtype = precision(*embeddings)
+    return [unit(z, dtype) * temperature**-0.5 for z in embeddings]
 
 
 def count_strangers(keys: Tensor, others: Tensor) -> Tensor:

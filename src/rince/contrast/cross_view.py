@@ -30,7 +30,7 @@ class CrossView(Contrast):
         own_b = check_pair(a, b)
         ids = check_per_pair("ids", ids, a)
         n = a.shape[0]
-        own_a, own_b = over_temperature(a, temperature), over_temperature(own_b, temperature)
+        own_a, own_b = over_temperature(temperature, a, own_b)
         positive = (own_a * own_b).sum(1)
         sides = [own_b, own_a] if self.symmetric else [own_b]
         everything, known, start = gather(sides, [] if ids is None else [ids])
@@ -45,7 +45,7 @@ class CrossView(Contrast):
             directions = zip((own_a, own_b), everything, strict=True)
             negatives = torch.cat([negative_scores(own, others, keys, everyone) for own, others in directions])
         count = positive.new_full((n,), total - 1) if ids is None else count_strangers(keys, everyone)
-        return Scores(positive.repeat(len(sides)), negatives, count.repeat(len(sides)))
+        return Scores(positive.repeat(len(sides)), negatives, count.to(positive.dtype).repeat(len(sides)))
 
     def extra_repr(self) -> str:
         return f"symmetric={self.symmetric}"

@@ -17,8 +17,9 @@ from torch import Tensor
 # Up to this many scores the matrix is one tile.
 DENSE = 512 * 512
 
-# exp(score - bound) keeps full float32 precision as long as no score lies further than this below the bound.
-SAFE = 80.0
+# exp(score - bound) keeps full float32 precision as long as no score lies further than this below the bound, and its
+# inverse leaves room for large gradients.
+SAFE = 60.0
 
 
 def negative_scores(rows: Tensor, columns: Tensor, row_keys: Tensor | None, column_keys: Tensor | None) -> Tensor:
@@ -71,7 +72,7 @@ class _Tiles:
         self.meets = self._meets()
 
         # Shifting by a bound on all scores lets both sides of a tile share one exponential. Where scores spread too
-        # far for that (temperatures below 0.025) each side has to be shifted by what it holds.
+        # far for that (temperatures below 0.034) each side has to be shifted by what it holds.
         self.bound = float(_longest(rows) * _longest(self.columns))
         self.shared = 2 * self.bound <= SAFE
 

@@ -1,5 +1,7 @@
 """The contrast of MoCo v1 and v2."""
 
+import numbers
+
 import torch
 from torch import Tensor
 
@@ -34,9 +36,9 @@ class Queue(Contrast):
     def __init__(self, dim: int, size: int):
         super().__init__()
         for name, value in (("dim", dim), ("size", size)):
-            if not isinstance(value, int) or value < 1:
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} of a queue must be a whole number of at least 1, got {value!r}")
-        self.dim, self.size = dim, size
+        self.dim, self.size = int(dim), int(size)
         self.register_buffer("keys", torch.zeros(size, dim))
         self.register_buffer("ids", torch.full((size,), NO_ID))
         self.register_buffer("pushed", torch.zeros((), dtype=torch.int64))
@@ -50,15 +52,16 @@ class Queue(Contrast):
         ids: Tensor | None = None,
     ) -> Scores:
         key, ids = self._check(a, b, ids)
-        query = over_temperature(a, temperature)
-        positive = (query * over_temperature(key, temperature)).sum(1)
+        query, key = over_temperature(temperature, a, key)
+        positive = (query * key).sum(1)
         filled = min(int(self.pushed), self.size)
         candidates = self.keys[:filled].to(query.dtype) * temperature**-0.5
         if ids is None:
             negatives = negative_scores(query, candidates, None, None)
             return Scores(positive, negatives, positive.new_full((a.shape[0],), filled))
         seen = self.ids[:filled]
-        return Scores(positive, negative_scores(query, candidates, ids, seen), count_strangers(ids, seen))
+        number = count_strangers(ids, seen).to(positive.dtype)
+        return Scores(positive, negative_scores(query, candidates, ids, seen), number)
 
     def losses(
         self,
@@ -71,12 +74,14 @@ class Queue(Contrast):
     ) -> tuple[Tensor, Tensor | None]:
         result = super().losses(objective, a, b, temperature, labels, ids)
         if self.training:
-            self.push(*self._check(a, b, ids))
+            assert b is not None
+            self.push(b, ids)
         return result
 
     @torch.no_grad()
     def push(self, key: Tensor, ids: Tensor | None = None) -> None:
         """Put the keys of all processes into the queue, in the order of their ranks, over the oldest."""
+        key, ids = self._check(key, key, ids)
         (key,), known, _ = gather([unit(key)], [] if ids is None else [ids])
         pushed = int(self.pushed) + key.shape[0]
         key = key[-self.size :]

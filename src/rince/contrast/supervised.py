@@ -49,8 +49,8 @@ class Supervised(Contrast):
             return loss / torch.bincount(anchor, minlength=len(loss)).clamp_min(1)
 
         blocks = batch.blocks()
-        if not blocks:
-            loss = batch.anchors.sum(1)
+        if not blocks:  # a process without anchors still owes the others its part of the backward pass
+            loss = batch.anchors.sum(1) + 0 * batch.views.sum()
         elif len(blocks) == 1:
             loss = mean_over_positives(batch.anchors, batch.views, blocks[0])
         else:
@@ -69,6 +69,8 @@ class Supervised(Contrast):
         """The scores of every pair of anchor and positive, in the order of the anchors: as many as there are pairs."""
         batch = _Batch(a, b, temperature, labels, ids)
         parts = [batch.pairs(batch.anchors, batch.views, rows)[0] for rows in batch.blocks()]
+        if not parts:
+            return Scores(*(batch.anchors.new_empty(0) for _ in Scores._fields))
         return Scores(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
@@ -80,9 +82,10 @@ class _Batch:
     ):
         if labels is None:
             raise ValueError("Supervised needs labels: call loss(z1, z2, labels=y)")
-        own = [a, check_pair(a, a if b is None else b)][: 1 if b is None else 2]
+        own = [a] if b is None else [a, b]
+        check_pair(a, own[-1])
         n, views = a.shape[0], len(own)
-        own = [over_temperature(z, temperature) for z in own]
+        own = over_temperature(temperature, *own)
         self.anchors = torch.cat(own)
         given = [check_per_pair("labels", labels, a), check_per_pair("ids", ids, a)]
         everything, (labels, *shared), start = gather(own, [values for values in given if values is not None])
@@ -122,5 +125,5 @@ class _Batch:
         is_top = counted & (view == top[anchor, 0])
         share = (positive - total).masked_fill(is_top | ~counted, -torch.inf).exp()
         negatives = torch.where(is_top, rest_of_top[anchor], total + torch.log1p(-share))
-        number = counts.sum(1)[anchor] - counted.to(torch.int64)
+        number = (counts.sum(1)[anchor] - counted.to(torch.int64)).to(positive.dtype)
         return Scores(positive, negatives.masked_fill(nothing[anchor], -torch.inf), number), anchor

@@ -25,7 +25,7 @@ class TwoView(Contrast):
         b = check_pair(a, b)
         ids = check_per_pair("ids", ids, a)
         n = a.shape[0]
-        a, b = over_temperature(a, temperature), over_temperature(b, temperature)
+        a, b = over_temperature(temperature, a, b)
         positive = (a * b).sum(1).repeat(2)
         anchors = torch.cat([a, b])
         (a, b), known, start = gather([a, b], [] if ids is None else [ids])
@@ -36,4 +36,4 @@ class TwoView(Contrast):
         else:
             negatives = negative_scores(anchors, torch.cat([a, b]), keys, everyone)
         count = positive.new_full((2 * n,), 2 * a.shape[0] - 2) if ids is None else count_strangers(keys, everyone)
-        return Scores(positive, negatives, count)
+        return Scores(positive, negatives, count.to(positive.dtype))

@@ -58,6 +58,8 @@ def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
     from rince.train.load import load_run
 
     method, data, _ = load_run(found.run)
+    if (graphs := getattr(data, "graphs", None)) is not None:
+        return _graph_accuracies(method, graphs, found)
     parts = {part: data.split(part) for part in ("train", "test")}
     if int(parts["train"][1].max()) < 1:
         raise ValueError("these data have no labels of two classes or more, so there is nothing to evaluate against")
@@ -68,6 +70,20 @@ def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
         kinds["raw inputs"] = {part: x.flatten(1).float() for part, (x, _) in parts.items()}
     labels = {part: y for part, (_, y) in parts.items()}
     return {name: accuracies(features, labels, found) for name, features in kinds.items()}
+
+
+def _graph_accuracies(method: Any, graphs: Any, found: argparse.Namespace) -> dict[str, Any]:
+    """Graphs come without a test part: everything is cross-validated."""
+    from rince.evaluate.graphs import evaluate_graphs
+    from rince.train.load import load_run
+
+    if found.labels_per_class or found.probe != "exact":
+        raise ValueError("a run on graphs is cross-validated with all labels: leave out --labels_per_class and --probe")
+    result = {"trained": evaluate_graphs(method, graphs, found.space)}
+    if found.baselines:
+        untrained, _, _ = load_run(found.run, trained=False)
+        result["untrained"] = evaluate_graphs(untrained, graphs, found.space)
+    return result
 
 
 def accuracies(features: dict[str, Tensor], labels: dict[str, Tensor], found: argparse.Namespace) -> dict[str, Any]:
@@ -104,7 +120,8 @@ def few_labels(labels: Tensor, per_class: int | None, draw: int) -> Tensor:
 
 
 def table(result: dict[str, Any]) -> str:
-    columns = ("linear", "knn", "recall@1", "recall@10")
+    known = ("svm", "linear", "knn", "recall@1", "recall@10")
+    columns = [c for c in known if all(c in row for row in result.values())]
     width = max(map(len, result))
     lines = [f"{'':<{width}}" + "".join(f"{c:>15}" for c in columns)]
     for name, row in result.items():

@@ -21,7 +21,6 @@ Array = NDArray[Any]
 
 TOLERANCE = 1e-3  # scikit-learn's
 LOOSE = 0.1  # takes half the time at a large C; accuracies are then right to half a point
-FAR_BEHIND = 0.02
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ def svm_accuracy(
     """``folds``-fold stratified cross-validation (shuffled by ``seed``) of an RBF SVC, with C by ``inner_folds`` more.
 
     ``workers`` outer folds are worked on at a time, by threads. A C is not looked at closely if two signs speak against
-    it: the C before it was worse than the best already, and a loosely converged machine is two points behind.
-    ``exhaustive=True`` looks at every C.
+    it: the C before it was worse than the best already, and a loosely converged machine is behind the best one by more
+    than three standard errors. ``exhaustive=True`` looks at every C.
     """
     require("sklearn", "train")
     from sklearn.model_selection import StratifiedKFold
@@ -148,29 +147,43 @@ def _fold(
     inner = [(train[a], train[b]) for a, b in StratifiedKFold(inner_folds).split(train, y[train])]
     kernels = [_kernels(x, distances, a, b) for a, b in inner]
 
-    def scores(c: float, tolerance: float = TOLERANCE) -> Iterator[float]:
+    def right(c: float, tolerance: float = TOLERANCE) -> Iterator[Array]:
+        """Which held-out samples are predicted rightly, inner fold by inner fold."""
         for (a, b), (kernel, held_out) in zip(inner, kernels, strict=True):
-            yield float(np.mean(_predict(kernel, y[a], held_out, c, tolerance) == y[b]))
+            yield _predict(kernel, y[a], held_out, c, tolerance) == y[b]
 
     best, chosen, last = -1.0, grid[0], -1.0
+    benchmark: list[Array] = []
     for c in grid:
-        if not exhaustive and last < best and float(np.mean(list(scores(c, LOOSE)))) < best - FAR_BEHIND:
+        if not exhaustive and last < best and _clearly_behind(right(c, LOOSE), benchmark):
             continue
-        last = _mean_while_it_can_win(scores(c), inner_folds, best)
+        hits = _while_it_can_win(right(c), inner_folds, best)
+        last = float(np.average([np.mean(hit) for hit in hits])) if len(hits) == inner_folds else -1.0
         if last > best:  # ties go to the smaller C, as in a grid search
-            best, chosen = last, c
+            best, chosen, benchmark = last, c, hits
     kernel, held_out = _kernels(x, distances, train, test)
     return _predict(kernel, y[train], held_out, chosen, TOLERANCE), chosen, best
 
 
-def _mean_while_it_can_win(scores: Iterator[float], number: int, best: float) -> float:
-    """The mean of all scores, or of the first few if the rest could not lift it to ``best`` even by being perfect."""
-    seen: list[float] = []
-    for score in scores:
-        seen.append(score)
-        if (sum(seen) + number - len(seen)) / number < best - 1e-9:
+def _while_it_can_win(right: Iterator[Array], number: int, best: float) -> list[Array]:
+    """The folds of ``right`` until even perfect ones to come could not lift the mean to ``best``."""
+    seen: list[Array] = []
+    for hits in right:
+        seen.append(hits)
+        if (sum(float(np.mean(hit)) for hit in seen) + number - len(seen)) / number < best - 1e-9:
             break
-    return float(np.average(seen)) if len(seen) == number else -1.0
+    return seen
+
+
+def _clearly_behind(right: Iterator[Array], benchmark: list[Array]) -> bool:
+    """Whether a machine falls behind the best one by more than three standard errors, on the folds up to any point."""
+    behind, differing = 0, 0
+    for ours, best in zip(right, benchmark, strict=True):
+        behind += int(best.sum()) - int(ours.sum())
+        differing += int((best != ours).sum())
+        if behind > 3 * differing**0.5:  # as many coins thrown have a standard deviation of the root of their number
+            return True
+    return False
 
 
 def _kernels(x: Array, distances: Array, train: Array, test: Array) -> tuple[Array, Array]:

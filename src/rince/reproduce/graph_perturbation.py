@@ -7,9 +7,9 @@ from typing import Any
 
 from rince.files import write_text
 from rince.reproduce.graph_training import LOSSES, evaluate_epochs, graphs_of, make_loss
-from rince.reproduce.grid import Run, run_grid
+from rince.reproduce.grid import Run, finished_runs, run_grid
 from rince.reproduce.options import graph_options, parsed
-from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_minus
+from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_minus, seeds_note
 
 RATES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 DESCRIPTION = (
@@ -28,6 +28,10 @@ def work(run: Run, root: str) -> dict[str, Any]:
     return {**result, "headline": f"accuracy {result['epochs'][str(epochs)]['accuracy']:.1f} %"}
 
 
+def run_name(run: Run) -> str:
+    return f"{run['dataset']} {run['loss']} rate {run['rate']:g} seed {run['seed']}"
+
+
 def main(arguments: list[str]) -> int:
     parser = graph_options("graph-perturbation", DESCRIPTION, ["PROTEINS", "NCI1"], ["infonce", "rince"], 5)
     parser.add_argument(
@@ -44,13 +48,10 @@ def main(arguments: list[str]) -> int:
         for loss in options.losses
     ]
     out = Path(options.out)
-    results = run_grid(
-        runs,
-        functools.partial(work, root=options.root),
-        out / "runs",
-        lambda run: f"{run['dataset']} {run['loss']} rate {run['rate']:g} seed {run['seed']}",
-        options.workers,
-    )
+    if options.so_far:
+        results = finished_runs(runs, out / "runs", run_name)
+    else:
+        results = run_grid(runs, functools.partial(work, root=options.root), out / "runs", run_name, options.workers)
     print(report(results, out, options.datasets, options.losses, options.rates), end="")
     return 0
 
@@ -68,10 +69,11 @@ def report(results: list[dict[str, Any]], out: Path, datasets: list[str], losses
         for dataset in datasets
         for loss in losses
     ]
-    seeds = len({r["settings"]["seed"] for r in results})
+    cells = [(dataset, loss, rate) for dataset in datasets for loss in losses for rate in rates]
+    note = seeds_note([len(accuracies(results, *cell)) for cell in cells])
     epoch = results[0]["settings"]["epochs"]
     table = aligned(["accuracy, % at a rate of", *(f"{100 * rate:g} %" for rate in rates)], rows)
-    table += f"\nMean and standard deviation over {seeds} seeds, after {epoch} epochs.\n"
+    table += f"\nMean and standard deviation over {note}, after {epoch} epochs.\n"
     flat = [
         (s["dataset"], s["loss"], s["rate"], s["seed"], round(r["epochs"][str(s["epochs"])]["accuracy"], 4))
         for r in results
@@ -89,14 +91,13 @@ def draw(results: list[dict[str, Any]], path: Path, datasets: list[str], losses:
     from rince.reproduce.figures import canvas, save
 
     figure, axes = canvas(3.6 * len(datasets) + 0.6, 3.2, columns=len(datasets))
-    percent = [100 * rate for rate in rates]
     for panel, dataset in zip([axes] if len(datasets) == 1 else axes, datasets, strict=True):
         for loss in losses:
-            found = [mean_and_deviation(accuracies(results, dataset, loss, rate)) for rate in rates]
-            means, deviations = [m for m, _ in found], [d for _, d in found]
-            (line,) = panel.plot(percent, means, marker="o", markersize=3, label=LOSSES[loss][0])
-            low = [m - d for m, d in found]
-            high = [m + d for m, d in zip(means, deviations, strict=True)]
+            values = [(100 * rate, accuracies(results, dataset, loss, rate)) for rate in rates]
+            found = [(rate, *mean_and_deviation(several)) for rate, several in values if several]
+            percent = [rate for rate, _, _ in found]
+            (line,) = panel.plot(percent, [m for _, m, _ in found], marker="o", markersize=3, label=LOSSES[loss][0])
+            low, high = [m - d for _, m, d in found], [m + d for _, m, d in found]
             panel.fill_between(percent, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
         panel.set_title(dataset, fontsize=10)
         panel.set_xlabel("perturbation rate, %")

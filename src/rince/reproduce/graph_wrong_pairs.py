@@ -1,6 +1,7 @@
 """More than the paper: a share of the graphs is paired with a view of a stranger.
 
-Shows what each loss still learns, and whether the scores of the trained network tell wrong pairs from right ones.
+Shows what each loss still learns, whether the scores of the trained network tell wrong pairs from right ones, and what
+the audit makes of them. The pairs are those that were trained on, with fresh views.
 """
 
 import functools
@@ -14,15 +15,16 @@ from torch import Tensor
 from rince.data.graphs import Graphs
 from rince.files import write_text
 from rince.reproduce.graph_training import LOSSES, graphs_of, make_loss, train, views_of
-from rince.reproduce.grid import Run, run_grid
+from rince.reproduce.grid import Run, finished_runs, run_grid
 from rince.reproduce.options import graph_options, parsed
-from rince.reproduce.tables import aligned, as_csv, plus_minus
+from rince.reproduce.tables import aligned, as_csv, plus_minus, seeds_note
 from rince.seeds import generator
 
 if TYPE_CHECKING:
     from rince.methods.graphcl import GraphCL
 
 RATES = [0.0, 0.2, 0.4, 0.6]
+COLUMNS = {"accuracy": "accuracy", "auc": "AUC of wrong pairs", "estimate": "rate estimated by the audit"}
 NOISE_STREAM = 3  # of the seed; 0 to 2 are the weights, the order and the views
 VIEW_STREAM = 4
 DESCRIPTION = (
@@ -51,21 +53,23 @@ def wrong_partners(graphs: int, rate: float, draws: torch.Generator) -> tuple[Te
 
 
 @torch.no_grad()
-def pair_scores(
+def pair_embeddings(
     method: "GraphCL", graphs: Graphs, partners: Tensor, draws: torch.Generator, batch_size: int = 512
-) -> Tensor:
-    """The cosine of every graph with the view it was paired with, from the network in evaluation mode."""
+) -> tuple[Tensor, Tensor]:
+    """Every graph and a view of the one it was paired with, from the network in evaluation mode."""
     method.eval()
-    scores = []
+    first, second = [], []
     for chosen in torch.arange(len(graphs)).split(batch_size):
         _, z1, z2 = method.embeddings(*views_of(method, graphs.batch(chosen), chosen, graphs, draws, partners))
-        scores.append(torch.nn.functional.cosine_similarity(z1, z2))
-    return torch.cat(scores)
+        first.append(z1)
+        second.append(z2)
+    return torch.cat(first), torch.cat(second)
 
 
 def work(run: Run, root: str) -> dict[str, Any]:
     from sklearn.metrics import roc_auc_score
 
+    from rince.audit import audit
     from rince.evaluate.svm import svm_accuracy
     from rince.methods.graphcl import features_of
     from rince.views.graph import graphcl_view
@@ -73,11 +77,16 @@ def work(run: Run, root: str) -> dict[str, Any]:
     graphs, seed = graphs_of(run["dataset"], root), run["seed"]
     partners, wrong = wrong_partners(len(graphs), run["wrong"], generator(seed, NOISE_STREAM))
     trained = train(graphs, make_loss(run["loss"]), graphcl_view(), run["epochs"], seed, partners=partners)
-    scores = pair_scores(trained.method, graphs, partners, generator(seed, VIEW_STREAM))
+    judged = audit(*pair_embeddings(trained.method, graphs, partners, generator(seed, VIEW_STREAM)), seed=seed)
     accuracy = 100 * svm_accuracy(features_of(trained.method.encoder, graphs), graphs.y, seed=seed).accuracy
-    found = 100 * float(roc_auc_score(wrong, -scores)) if wrong.any() and not wrong.all() else None
+    found = 100 * float(roc_auc_score(wrong, -judged.scores)) if wrong.any() and not wrong.all() else None
     headline = f"accuracy {accuracy:.1f} %" + ("" if found is None else f", AUC {found:.1f} %")
-    return {"accuracy": accuracy, "auc": found, "loss": trained.losses, "headline": headline}
+    estimate = 100 * judged.noise_rate
+    return {"accuracy": accuracy, "auc": found, "estimate": estimate, "loss": trained.losses, "headline": headline}
+
+
+def run_name(run: Run) -> str:
+    return f"{run['dataset']} {run['loss']} wrong {run['wrong']:g} seed {run['seed']}"
 
 
 def main(arguments: list[str]) -> int:
@@ -97,13 +106,10 @@ def main(arguments: list[str]) -> int:
         for loss in options.losses
     ]
     out = Path(options.out)
-    results = run_grid(
-        runs,
-        functools.partial(work, root=options.root),
-        out / "runs",
-        lambda run: f"{run['dataset']} {run['loss']} wrong {run['wrong']:g} seed {run['seed']}",
-        options.workers,
-    )
+    if options.so_far:
+        results = finished_runs(runs, out / "runs", run_name)
+    else:
+        results = run_grid(runs, functools.partial(work, root=options.root), out / "runs", run_name, options.workers)
     print(report(results, out, options.datasets, options.losses, options.rates), end="")
     return 0
 
@@ -118,16 +124,21 @@ def report(results: list[dict[str, Any]], out: Path, datasets: list[str], losses
     rows = []
     for dataset in datasets:
         for loss in losses:
-            for key, name in (("accuracy", "accuracy"), ("auc", "AUC of wrong pairs")):
+            for key, name in COLUMNS.items():
                 found = [values(results, key, dataset, loss, rate) for rate in rates]
                 rows.append([f"{dataset}, {LOSSES[loss][0]}, {name}", *(plus_minus(f) if f else "-" for f in found)])
-    seeds, epoch = len({r["settings"]["seed"] for r in results}), results[0]["settings"]["epochs"]
+    cells = [(dataset, loss, rate) for dataset in datasets for loss in losses for rate in rates]
+    note, epoch = (
+        seeds_note([len(values(results, "accuracy", *cell)) for cell in cells]),
+        results[0]["settings"]["epochs"],
+    )
     table = aligned(["% with wrong pairs of", *(f"{100 * rate:g} %" for rate in rates)], rows)
-    table += f"\nMean and standard deviation over {seeds} seeds, after {epoch} epochs.\n"
+    table += f"\nMean and standard deviation over {note}, after {epoch} epochs.\n"
     flat = [
-        (*(r["settings"][k] for k in ("dataset", "loss", "wrong", "seed")), r["accuracy"], r["auc"]) for r in results
+        (*(r["settings"][k] for k in ("dataset", "loss", "wrong", "seed")), *(r[key] for key in COLUMNS))
+        for r in results
     ]
-    write_text(out / "results.csv", as_csv(["dataset", "loss", "wrong", "seed", "accuracy", "auc"], flat))
+    write_text(out / "results.csv", as_csv(["dataset", "loss", "wrong", "seed", *COLUMNS], flat))
     write_text(out / "results.json", json.dumps({"runs": results}, indent=1) + "\n")
     write_text(out / "table.md", table)
     draw(results, out / "figure.png", datasets, losses, rates)

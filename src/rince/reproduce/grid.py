@@ -32,9 +32,7 @@ def run_grid(
     Give the runs in the order in which they are to be done. ``work`` must be importable: other processes call it.
     """
     say = _print if say is None else say
-    paths = [folder / f"{_file_name(name(run))}.json" for run in runs]
-    if len(set(paths)) != len(paths):
-        raise ValueError("two runs of a grid have the same name")
+    paths = _paths(runs, folder, name)
     done = {i: result for i, run in enumerate(runs) if (result := _finished(paths[i], run)) is not None}
     if done:
         say(f"{len(done)} of {len(runs)} runs are finished already, in {folder}")
@@ -47,6 +45,22 @@ def run_grid(
         place = f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}]"
         say(f"{place} {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}")
     return [done[i] for i in range(len(runs))]
+
+
+def finished_runs(runs: Sequence[Run], folder: Path, name: Callable[[Run], str]) -> list[Result]:
+    """The results of those runs that are finished, without doing any."""
+    found = [_finished(path, run) for path, run in zip(_paths(runs, folder, name), runs, strict=True)]
+    results = [result for result in found if result is not None]
+    if not results:
+        raise FileNotFoundError(f"none of the {len(runs)} runs is finished in {folder}")
+    return results
+
+
+def _paths(runs: Sequence[Run], folder: Path, name: Callable[[Run], str]) -> list[Path]:
+    paths = [folder / f"{_file_name(name(run))}.json" for run in runs]
+    if len(set(paths)) != len(paths):
+        raise ValueError("two runs of a grid have the same name")
+    return paths
 
 
 def _print(line: str) -> None:

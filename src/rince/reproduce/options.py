@@ -19,6 +19,7 @@ def graph_options(
     parser.add_argument("--download", action="store_true", help="fetch data sets that are not there")
     parser.add_argument("--out", default=f"runs/reproduce/{prog}", help="folder for the results (%(default)s)")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="runs at a time (%(default)s)")
+    parser.add_argument("--so-far", action="store_true", help="do no runs, only report on those that are finished")
     return parser
 
 
@@ -42,6 +43,6 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
             raise ValueError(f"--{name} must be at least 1, got {getattr(options, name)}")
     for loss in options.losses:
         make_loss(loss)
-    for dataset in options.datasets:
+    for dataset in [] if options.so_far else options.datasets:
         graphs_of(dataset, options.root, options.download)
     return options

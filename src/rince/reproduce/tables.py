@@ -12,8 +12,18 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
 
 
 def plus_minus(values: Sequence[float]) -> str:
+    if not values:
+        return "-"
     mean, deviation = mean_and_deviation(values)
     return f"{mean:.1f} ± {deviation:.1f}" if len(values) > 1 else f"{mean:.1f}"
+
+
+def seeds_note(counts: Sequence[int]) -> str:
+    """How many seeds stand behind the cells of a table."""
+    low, high = min(counts), max(counts)
+    if low == high:
+        return f"{high} seeds" if high > 1 else "1 seed"
+    return f"{low} to {high} seeds (the experiment is unfinished)"
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 from rince.files import write_text
 from rince.reproduce.graph_training import LOSSES, evaluate_epochs, graphs_of, make_loss
-from rince.reproduce.grid import Run, run_grid
+from rince.reproduce.grid import Run, finished_runs, run_grid
 from rince.reproduce.options import graph_options, parsed
-from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_minus
+from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_minus, seeds_note
 
 PAPER = {  # accuracy and deviation over five trials, as the paper prints them
     "infonce": {"REDDIT-BINARY": (89.9, 0.4), "NCI1": (78.2, 0.8), "PROTEINS": (74.4, 0.5), "DD": (78.6, 0.8)},
@@ -33,6 +33,10 @@ def work(run: Run, root: str) -> dict[str, Any]:
     return {**result, "headline": f"accuracy {last:.1f} %"}
 
 
+def run_name(run: Run) -> str:
+    return f"{run['dataset']} {run['loss']} seed {run['seed']}"
+
+
 def main(arguments: list[str]) -> int:
     options = parsed(graph_options("tudataset", DESCRIPTION, DATASETS, ["infonce", "rince"], 5), arguments)
     evaluated = sorted({max(1, options.epochs // 2), options.epochs})
@@ -44,13 +48,10 @@ def main(arguments: list[str]) -> int:
         for loss in options.losses
     ]
     out = Path(options.out)
-    results = run_grid(
-        runs,
-        functools.partial(work, root=options.root),
-        out / "runs",
-        lambda run: f"{run['dataset']} {run['loss']} seed {run['seed']}",
-        options.workers,
-    )
+    if options.so_far:
+        results = finished_runs(runs, out / "runs", run_name)
+    else:
+        results = run_grid(runs, functools.partial(work, root=options.root), out / "runs", run_name, options.workers)
     print(report(results, out, options.datasets, options.losses, evaluated), end="")
     return 0
 
@@ -71,9 +72,9 @@ def report(results: list[dict[str, Any]], out: Path, datasets: list[str], losses
         if loss in PAPER:
             paper = [PAPER[loss].get(dataset) for dataset in datasets]
             rows.append([f"{LOSSES[loss][0]}, paper", *(f"{p[0]:.1f} ± {p[1]:.1f}" if p else "-" for p in paper)])
-    count = len({r["settings"]["seed"] for r in results})
+    note = seeds_note([len(accuracies(results, dataset, loss, last)) for dataset in datasets for loss in losses])
     table = aligned(["accuracy, %", *datasets], rows)
-    table += f"\nMean and standard deviation over {count} seeds. Epoch {last} is the one reported.\n"
+    table += f"\nMean and standard deviation over {note}. Epoch {last} is the one reported.\n"
     table += "".join(f"{line}\n" for line in verdicts(results, datasets, losses, last))
     flat = [
         (
@@ -100,7 +101,10 @@ def verdicts(results: list[dict[str, Any]], datasets: list[str], losses: list[st
         return []
     lines = []
     for dataset in datasets:
-        base, ours = (mean_and_deviation(accuracies(results, dataset, loss, epoch)) for loss in ("infonce", "rince"))
+        pair = [accuracies(results, dataset, loss, epoch) for loss in ("infonce", "rince")]
+        if min(map(len, pair)) < 2:
+            continue  # no spread to compare with
+        base, ours = map(mean_and_deviation, pair)
         gap, spread = ours[0] - base[0], (base[1] ** 2 + ours[1] ** 2) ** 0.5
         if abs(gap) <= spread:
             word = "no difference beyond the spread"
@@ -119,6 +123,8 @@ def draw(results: list[dict[str, Any]], path: Path, datasets: list[str], losses:
         shift = (i - (len(losses) - 1) / 2) * 0.25
         for j, dataset in enumerate(datasets):
             values = accuracies(results, dataset, loss, epoch)
+            if not values:
+                continue
             axes.scatter([j + shift] * len(values), values, s=14, color=f"C{i}", alpha=0.6)
             mean = mean_and_deviation(values)[0]
             axes.hlines(
