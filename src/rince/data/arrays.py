@@ -24,6 +24,7 @@ class Arrays(Images):
         noise: LabelFlips | None = None,
         limit: int | None = None,
         wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
     ):
         """
         Args:
@@ -32,8 +33,9 @@ class Arrays(Images):
             noise: Wrong labels for training; evaluation always sees the right ones.
             limit: Train on the first so many images only.
             wrong_pairs: Share of images whose second view is one of a stranger.
+            wrong_pairs_seed: Which images that are, and whose view they get.
         """
-        super().__init__(batch_size, noise, limit, wrong_pairs)
+        super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
         self.path = Path(path)
 
     def read(self) -> dict[str, tuple[Tensor, Tensor]]:

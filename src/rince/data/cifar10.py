@@ -36,6 +36,7 @@ class CIFAR10(Images):
         noise: LabelFlips | None = None,
         limit: int | None = None,
         wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
         validation: int = 0,
         download: bool = False,
     ):
@@ -46,10 +47,11 @@ class CIFAR10(Images):
             noise: Wrong labels for training; evaluation always sees the right ones.
             limit: Train on the first so many images only.
             wrong_pairs: Share of images whose second view is one of a stranger.
+            wrong_pairs_seed: Which images that are, and whose view they get.
             validation: How many of the last training images are set aside as the part "validation".
             download: Fetch the archive (170 MB) if it is not there.
         """
-        super().__init__(batch_size, noise, limit, wrong_pairs)
+        super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
         if not 0 <= validation < 50_000:
             raise ValueError(f"validation must leave some of the 50,000 training images, got {validation}")
         self.root, self.validation, self.download = Path(root), validation, download

@@ -31,7 +31,12 @@ class Images(LightningDataModule):
     class_names: tuple[str, ...] = ()
 
     def __init__(
-        self, batch_size: int = 256, noise: LabelFlips | None = None, limit: int | None = None, wrong_pairs: float = 0.0
+        self,
+        batch_size: int = 256,
+        noise: LabelFlips | None = None,
+        limit: int | None = None,
+        wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
     ):
         """
         Args:
@@ -39,11 +44,13 @@ class Images(LightningDataModule):
             noise: Wrong labels for training; evaluation always sees the right ones.
             limit: Train on the first so many images only.
             wrong_pairs: Share of images whose second view is one of a stranger.
+            wrong_pairs_seed: Which images that are, and whose view they get.
         """
         super().__init__()
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be at least 1 image, got {limit}")
-        self.batch_size, self.noise, self.limit, self.wrong_pairs = batch_size, noise, limit, wrong_pairs
+        self.batch_size, self.noise, self.limit = batch_size, noise, limit
+        self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
         self.mispaired: WrongPairs | None = None
         self.noisy: NoisyLabels | None = None
         self._splits: dict[str, tuple[Tensor, Tensor]] = {}
@@ -61,7 +68,7 @@ class Images(LightningDataModule):
         if self.noise is not None:
             self.noisy = self.noise(self._splits["train"][1])
         if self.wrong_pairs:
-            self.mispaired = wrong_pairs(len(self._splits["train"][0]), self.wrong_pairs)
+            self.mispaired = wrong_pairs(len(self._splits["train"][0]), self.wrong_pairs, self.wrong_pairs_seed)
 
     @property
     def classes(self) -> int:
