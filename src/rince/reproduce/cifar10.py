@@ -11,7 +11,7 @@ from rince.reproduce.grid import run_grid
 from rince.reproduce.tables import aligned, as_csv, plus_minus
 
 Run = Mapping[str, Any]
-DECAY = 0.1  # of the linear probe on standardised features; a round number near the best for the stem alone, and the same for all
+DECAY = 0.1  # of the linear probe on standardised features: near the best for the stem alone, the same for all
 SPACES: tuple[Literal["encoder", "projection"], ...] = ("encoder", "projection")
 
 
