@@ -5,6 +5,7 @@ scores of its negatives, without the positive. Both have any shape, the result h
 that there are none.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -32,9 +33,12 @@ def rince(positive: Tensor, negatives: Tensor, q: float | Tensor = 0.5, lam: flo
     q = 1 is symmetric in the sense of noisy classification, q -> 0 goes over into InfoNCE + log lam, which is what
     q = 0 returns.
     """
-    # As scalar tensors, so that a compiled loss takes a new q without compiling again. 1e-30 is as good as 0 here.
-    q, lam = (x if isinstance(x, Tensor) else torch.tensor(x, dtype=torch.float64, device="cpu") for x in (q, lam))
-    return _Rince.apply(positive, negatives, q.clamp_min(1e-30), lam.log())
+    # Numbers are quicker than scalar tensors, but a compiled loss takes a tensor's new value without compiling again.
+    if isinstance(q, Tensor) and q.device.type == "cpu" and not torch.compiler.is_compiling():
+        q = float(q)
+    smallest = 1e-30  # as good as 0 in what follows
+    q = q.clamp_min(smallest) if isinstance(q, Tensor) else max(q, smallest)
+    return _Rince.apply(positive, negatives, q, lam.log() if isinstance(lam, Tensor) else math.log(lam))
 
 
 class _Rince(torch.autograd.Function):
@@ -45,15 +49,17 @@ class _Rince(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, positive: Tensor, negatives: Tensor, q: Tensor, log_lam: Tensor) -> Tensor:
-        ctx.save_for_backward(positive, negatives, q, log_lam)
+    def forward(ctx: Any, positive: Tensor, negatives: Tensor, q: float | Tensor, log_lam: float | Tensor) -> Tensor:
+        ctx.numbers = [None if isinstance(x, Tensor) else x for x in (q, log_lam)]
+        ctx.save_for_backward(positive, negatives, *(x if isinstance(x, Tensor) else None for x in (q, log_lam)))
         u = info_nce(positive, negatives) + log_lam
         half = torch.exp(q / 2 * (positive + u.relu()))
         return (half * torch.expm1(-q * u.abs()) * (u.sign() * (-1 / q)) * half).to(positive.dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        positive, negatives, q, log_lam = ctx.saved_tensors
+        positive, negatives, *tensors = ctx.saved_tensors
+        q, log_lam = (x if number is None else number for x, number in zip(tensors, ctx.numbers, strict=True))
         info = info_nce(positive, negatives)
         powers = q * log_lam - (1 - q) * info
         half = torch.exp(q / 2 * positive)
