@@ -4,8 +4,8 @@ The p-value of a wrong pair is uniform on [0, 1]; that of a right pair tends to 
 p-values is a flat floor, whose height is the noise rate, under a curve that falls to zero at 1. Storey's estimate takes
 the share of p-values above a threshold for the floor, and no other p-value counts. The estimate used here is Storey's
 idea with all p-values: the most likely mixture of a floor and of curves k (1 - p)^(k - 1) that fall to zero, of which
-the slowest (k = 4) stands for right pairs that outscore four strangers of five. It has no threshold to choose, half the
-spread where right and wrong pairs are far apart, and less bias where they are not.
+the slowest (k = 4) stands for right pairs that outscore four strangers of five. It has no threshold to choose
+and a slightly smaller error (``benchmarks/audit.py`` prints both).
 
 Whether there is noise at all is asked more strictly: it is found only if even curves as slow as a straight line (k = 2)
 cannot do without a floor.
