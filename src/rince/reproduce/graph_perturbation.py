@@ -1,13 +1,12 @@
 """The paper's figure on graphs: accuracy as node dropping, edge perturbation and attribute masking get rougher."""
 
-import functools
 import json
 from pathlib import Path
 from typing import Any
 
 from rince.files import write_text
 from rince.reproduce.graph_training import LOSSES, evaluate_epochs, graphs_of, make_loss
-from rince.reproduce.grid import Run, finished_runs, run_grid
+from rince.reproduce.grid import Run, results_of
 from rince.reproduce.options import graph_options, parsed
 from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_minus, seeds_note
 
@@ -47,12 +46,8 @@ def main(arguments: list[str]) -> int:
         for rate in options.rates
         for loss in options.losses
     ]
-    out = Path(options.out)
-    if options.so_far:
-        results = finished_runs(runs, out / "runs", run_name)
-    else:
-        results = run_grid(runs, functools.partial(work, root=options.root), out / "runs", run_name, options.workers)
-    print(report(results, out, options.datasets, options.losses, options.rates), end="")
+    results = results_of(runs, work, run_name, options)
+    print(report(results, Path(options.out), options.datasets, options.losses, options.rates), end="")
     return 0
 
 

@@ -4,7 +4,6 @@ Shows what each loss still learns, whether the scores of the trained network tel
 the audit makes of them. The pairs are those that were trained on, with fresh views.
 """
 
-import functools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from torch import Tensor
 from rince.data.graphs import Graphs
 from rince.files import write_text
 from rince.reproduce.graph_training import LOSSES, graphs_of, make_loss, train, views_of
-from rince.reproduce.grid import Run, finished_runs, run_grid
+from rince.reproduce.grid import Run, results_of
 from rince.reproduce.options import graph_options, parsed
 from rince.reproduce.tables import aligned, as_csv, plus_minus, seeds_note
 from rince.seeds import generator
@@ -105,12 +104,8 @@ def main(arguments: list[str]) -> int:
         for rate in options.rates
         for loss in options.losses
     ]
-    out = Path(options.out)
-    if options.so_far:
-        results = finished_runs(runs, out / "runs", run_name)
-    else:
-        results = run_grid(runs, functools.partial(work, root=options.root), out / "runs", run_name, options.workers)
-    print(report(results, out, options.datasets, options.losses, options.rates), end="")
+    results = results_of(runs, work, run_name, options)
+    print(report(results, Path(options.out), options.datasets, options.losses, options.rates), end="")
     return 0
 
 
