@@ -17,3 +17,26 @@ class ImageBatch(NamedTuple):
     ids: Tensor
     partners: Tensor | None = None
     cropped: bool = False
+
+
+class PairBatch(NamedTuple):
+    """Two kinds of things that belong together, row by row: clips and sounds, images and texts.
+
+    ``labels`` are -1 where nobody knows them. ``cropped`` says that the pictures in ``a`` have been cropped at random
+    already.
+    """
+
+    a: Tensor
+    b: Tensor
+    labels: Tensor
+    ids: Tensor
+    cropped: bool = False
+
+
+class ClipBatch(NamedTuple):
+    """Clips (n, frames, height, width, 3) as bytes; several clips of one video have the same number in ``ids``."""
+
+    clips: Tensor
+    labels: Tensor
+    ids: Tensor
+    cropped: bool = False
