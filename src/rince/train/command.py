@@ -89,6 +89,8 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
         "seconds": time.time() - started,
     }
     result.setdefault("loss", float("nan"))
+    if (hits := getattr(getattr(method.views, "first", None), "hits", None)) is not None:
+        result["noise_in_views"] = hits.record()
     folder.finish(result)
     return result
 
