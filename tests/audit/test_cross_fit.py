@@ -1,10 +1,10 @@
 import numpy as np
-import pytest
 import torch
 
 from rince.audit import audit
-from rince.audit.null import stranger_index
-from rince.audit.towers import Features, Recipe, _folds, fitted_scores, relative_scores
+from rince.audit.cross_fit import CrossFit, fitted_scores, fold_numbers
+from rince.audit.towers import Features, Recipe
+from rince.demo import auc
 from rince.noise import wrong_pairs
 
 QUICK = Recipe(folds=3, members=1, width=64, dim=16, steps=60)
@@ -45,47 +45,42 @@ def test_a_pair_is_scored_by_towers_that_never_saw_it():
     assert 0.4 < found.p_values.mean() < 0.6 and found.useless
 
 
-def test_relative_scores_against_the_slow_formula():
-    torch.manual_seed(0)
-    z_a, z_b = (torch.nn.functional.normalize(torch.randn(30, 5), dim=1) for _ in range(2))
-    group = np.repeat(np.arange(15), 2)
-    keys = [np.arange(30), group]
-    i, j = stranger_index(keys, keys, 200, np.random.default_rng(0))
-    pairs, others = relative_scores(z_a, z_b, keys, (i, j), np.arange(30), 0.2)
-    table = (z_a @ z_b.T / 0.2).double().numpy()
-
-    def slow(row, column):
-        from_row = [table[row, k] for k in range(30) if group[k] != group[row] and k != column]
-        from_column = [table[k, column] for k in range(30) if group[k] != group[column] and k != row]
-        return table[row, column] - 0.5 * np.log(np.mean(np.exp(from_row))) - 0.5 * np.log(np.mean(np.exp(from_column)))
-
-    assert np.allclose(pairs, [slow(k, k) for k in range(30)], atol=1e-4)
-    assert np.allclose(others, [slow(r, c) for r, c in zip(i, j, strict=True)], atol=1e-4)
-
-
 def test_ids_stay_together_unless_they_are_classes():
     random = np.random.default_rng(0)
     ids = np.repeat(np.arange(200), 2)
-    fold = _folds(400, 5, [ids], random)
+    fold = fold_numbers(400, 5, [ids], random)
     assert (fold[0::2] == fold[1::2]).all() and np.bincount(fold).min() >= 60
     classes = np.repeat(np.arange(10), 40)
-    fold = _folds(400, 5, [classes], random)
+    fold = fold_numbers(400, 5, [classes], random)
     assert (np.bincount(fold) == 80).all() and len(set(fold[:40])) == 5
 
 
-def test_features_are_standard_and_a_column_too_large_for_memory_gives_the_same(monkeypatch):
-    a, _, _ = features(300)
-    whole = Features(a, "a")
-    rows = np.array([5, 1, 200])
-    monkeypatch.setattr("rince.audit.towers.IN_MEMORY", 0)
-    streamed = Features(a, "a")
-    everything = whole[np.arange(300)]
-    assert torch.allclose(everything[:, :4].mean(0), torch.zeros(4), atol=1e-5)
-    assert torch.allclose(everything[:, :4].std(0), torch.ones(4), atol=0.01)
-    assert not everything[:, 4].any()
-    assert torch.equal(whole[rows], streamed[rows])
+def test_nothing_of_a_fold_reaches_the_towers_that_score_it():
+    a, b, _ = features(300)
+    changed = b.copy()
+    fold = CrossFit(Features(a, "a"), Features(b, "b"), [], 3, QUICK)
+    rows = fold.folds[0].rows
+    changed[rows] = np.roll(b[rows], 1, axis=0)
+    other = CrossFit(Features(a, "a"), Features(changed, "b"), [], 3, QUICK)
+    seen = []
+    for fit in (fold, other):
+        known = []
+        towers_of = fit._towers
+        fit._towers = lambda *args, towers_of=towers_of, known=known, **kw: (
+            known.append(towers_of(*args, **kw)) or known[-1]
+        )
+        fit.second_round(0, fit.first_round())
+        seen.append(known[-1][1].state_dict())
+    assert all(torch.equal(seen[0][name], seen[1][name]) for name in seen[0])
 
 
-def test_a_recipe_without_held_out_folds_is_refused():
-    with pytest.raises(ValueError, match="folds must be at least 2"):
-        Recipe(folds=1)
+def test_knowing_whom_to_mistrust_helps():
+    a, b, wrong = features(900, rate=0.5)
+    fit = CrossFit(Features(a, "a"), Features(b, "b"), [], 0, QUICK)
+    first = fit.first_round()
+    scores = np.empty((2, len(a)))
+    for k, fold in enumerate(fit.folds):
+        scores[0, fold.rows] = first[(k + 1) % 3, k].scores
+        scores[1, fold.rows] = fit.second_round(k, first).scores
+    before, after = (auc(s, wrong) for s in scores)
+    assert after > before + 0.01
