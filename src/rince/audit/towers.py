@@ -34,7 +34,7 @@ class Recipe:
     dim: int = 64
     dropout: float = 0.0
     first_q: float = 0.5
-    q: float = 0.3
+    q: float = 0.1
     temperature: float = 0.1
     batch: int = 256
     learning_rate: float = 1e-3
