@@ -50,6 +50,8 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
     method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
     method.seed = config.seed
     data.pairing = method.pairing
+    if hasattr(data, "folder"):  # of data that leaves a note with the run, such as which files it skipped
+        data.folder = folder.path
     data.prepare_data()
     data.setup("fit")
 
@@ -152,6 +154,7 @@ def _quiet() -> Iterator[None]:
             ".*GPU available but not used.*",
             ".*treespec, LeafSpec.*",
             ".*Found .* module.* in eval mode.*",
+            ".*passed in a `val_dataloader` but have no `validation_step`.*",
         ):
             warnings.filterwarnings("ignore", note)
         yield
