@@ -13,7 +13,7 @@ from rince.data.look import Look
 from rince.data.soundtrack import Soundtrack, decoded
 from rince.extras import require
 
-ROUNDING = 1e-3  # seconds; Matroska keeps whole milliseconds, so a frame may be stamped that much late
+ROUNDING = 1.5e-3  # seconds; Matroska keeps whole milliseconds, so a frame may be stamped a little late
 APART = 10.0  # seconds between two wanted frames from which on a seek beats reading on
 # Decoders that leave out frames which no other frame needs when they are told to.
 SKIPPING = {"h264", "hevc", "mpeg4", "mpeg2video"}
@@ -98,7 +98,7 @@ class VideoFile:
 
     def _open(self) -> None:
         av = require("av", "video")
-        self.container = av.open(self.path)
+        self.container = av.open(self.path, metadata_errors="replace")
         try:
             streams = [s for s in self.container.streams.video if not _is_cover(s)]
             if not streams or streams[0].codec_context is None:
