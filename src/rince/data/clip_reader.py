@@ -1,6 +1,7 @@
 """Reads the clips of one visit to a video, in a loader's worker; another video stands in for one that is bad."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ class ClipReader(Dataset):
         """
         tried: list[int] = []
         bad: Bad = {}
-        for candidate in (item, *others):
+        for candidate in chain((item,), others):
             tried.append(candidate)
             try:
                 return Visit(candidate, int(self.videos.labels[candidate]), read(candidate, bad), tried, bad)
@@ -157,7 +158,7 @@ class TrainingClips(ClipReader):
         partner, shift = int(self.noise.partner[item]), float(self.noise.shift[item])
         if partner == item:
             return self._sounds(item, shares[: self.count], shift)
-        for other in (partner, *self._others(random, TRIES)):
+        for other in chain((partner,), self._others(random, TRIES)):
             if other != item:
                 try:
                     return self._sounds(other, shares[self.count :], shift)

@@ -25,22 +25,26 @@ class Look:
         self.box, self.size = box, size
         self._graph: Any = None
         self._made_for: tuple[Any, ...] = ()
+        self._turned = 0, False
 
     def __call__(self, frame: Any) -> NDArray[np.uint8]:
-        turns, mirrored = orientation(frame)
-        if self.box is None and self.size is None:
-            pixels = _reformatter().reformat(frame, format="rgb24", threads=1).to_ndarray()
+        made_for = frame.width, frame.height, frame.format.name
+        if made_for != self._made_for:  # some files change their size on the way
+            self._turned = orientation(frame)
+            self._graph, self._made_for = self._build(frame, *self._turned), made_for
+        if self._graph is None:
+            pixels = frame.to_ndarray(format="rgb24", threads=1)
         else:
-            made_for = frame.width, frame.height, frame.format.name, turns, mirrored
-            if made_for != self._made_for:  # some files change their size on the way
-                self._graph, self._made_for = self._build(frame, turns, mirrored), made_for
             self._graph.push(frame)
             pixels = self._graph.pull().to_ndarray()
+        turns, mirrored = self._turned
         pixels = np.rot90(pixels, turns) if turns else pixels
         return pixels[:, ::-1] if mirrored else pixels
 
     def _build(self, frame: Any, turns: int, mirrored: bool) -> Any:
         """A filter graph that crops and resizes frames like this one as they are stored, before they are turned."""
+        if self.box is None and self.size is None:
+            return None
         av = require("av", "video")
         shown = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
         box = (0, 0, *shown) if self.box is None else self.box(*shown)
@@ -53,9 +57,10 @@ class Look:
             graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base),
             graph.add("crop", f"{width}:{height}:{left}:{top}"),
             graph.add("scale", f"{out[0]}:{out[1]}:flags=bilinear:threads=1"),
-            graph.add("format", "rgb24"),
-            graph.add("buffersink"),
         ]
+        if frame.format.name == "yuv420p":  # first to resize, then to convert takes two thirds of doing both at once
+            nodes += [graph.add("format", "yuv420p"), graph.add("scale", "threads=1")]
+        nodes += [graph.add("format", "rgb24"), graph.add("buffersink")]
         graph.link_nodes(*nodes).configure()
         return graph
 
@@ -84,7 +89,3 @@ def stored_box(box: Box, width: int, height: int, turns: int, mirrored: bool) ->
     if turns == 3:
         return top, height - right, bottom, height - left
     return left, top, right, bottom
-
-
-def _reformatter() -> Any:
-    return require("av.video.reformatter", "video").VideoReformatter()
