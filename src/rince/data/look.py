@@ -1,6 +1,7 @@
 """From a decoded frame to an array: the right way up, cropped and resized on the way."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -32,19 +33,14 @@ class Look:
         if made_for != self._made_for:  # some files change their size on the way
             self._turned = orientation(frame)
             self._graph, self._made_for = self._build(frame, *self._turned), made_for
-        if self._graph is None:
-            pixels = frame.to_ndarray(format="rgb24", threads=1)
-        else:
-            self._graph.push(frame)
-            pixels = self._graph.pull().to_ndarray()
+        self._graph.push(frame)
+        pixels = self._graph.pull().to_ndarray()
         turns, mirrored = self._turned
         pixels = np.rot90(pixels, turns) if turns else pixels
         return pixels[:, ::-1] if mirrored else pixels
 
     def _build(self, frame: Any, turns: int, mirrored: bool) -> Any:
         """A filter graph that crops and resizes frames like this one as they are stored, before they are turned."""
-        if self.box is None and self.size is None:
-            return None
         av = require("av", "video")
         shown = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
         box = (0, 0, *shown) if self.box is None else self.box(*shown)
@@ -52,9 +48,11 @@ class Look:
         width, height = max(2, right - left), max(2, bottom - top)
         out = (width, height) if self.size is None else (self.size, self.size)
         graph = av.filter.Graph()
-        graph.threads = 1
+        if hasattr(graph, "threads"):  # from PyAV 18 on
+            graph.threads = 1
+        tick = frame.time_base or Fraction(1, 1000)
         nodes = [
-            graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base),
+            graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=tick),
             graph.add("crop", f"{width}:{height}:{left}:{top}"),
             graph.add("scale", f"{out[0]}:{out[1]}:flags=bilinear:threads=1"),
         ]
