@@ -17,7 +17,7 @@ from rince.data.recordings import RATE, Recordings, read_recordings
 from rince.extras import require
 from rince.seeds import generator
 
-TEST_TAKES = range(0, 5)  # the data set's own test part
+TEST_TAKES = range(5)  # the data set's own test part
 VALIDATION_TAKES = range(5, 10)
 Parting = Literal["takes", "speaker", "random"]
 
