@@ -90,10 +90,10 @@ def test_files_that_hold_no_pairs_are_named(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             PairedArrays(npz(tmp_path / "x.npz", **changes)).setup()
-    with pytest.raises(FileNotFoundError, match="set data.path"):
+    with pytest.raises(FileNotFoundError, match=r"set data\.path"):
         PairedArrays(str(tmp_path / "nothing.npz")).setup()
     (tmp_path / "x.npz").write_bytes(b"PK")
-    with pytest.raises(ValueError, match="no whole .npz file"):
+    with pytest.raises(ValueError, match=r"no whole \.npz file"):
         PairedArrays(str(tmp_path / "x.npz")).setup()
 
 

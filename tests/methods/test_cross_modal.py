@@ -149,7 +149,7 @@ def test_a_loss_of_the_user_is_used_as_it_is():
 
 def test_parts_that_do_not_fit_are_named():
     views = PairViews(Unchanged(), Unchanged())
-    with pytest.raises(ValueError, match="encoder with two sides a and b, such as rince.encoders.towers.Towers, got"):
+    with pytest.raises(ValueError, match=r"encoder with two sides a and b, such as rince.encoders.towers.Towers, got"):
         CrossModal(MLP([2, 2]), InfoNCE(), views, torch.optim.Adam)
     with pytest.raises(ValueError, match=r"views with two sides a and b, such as rince.views.pair.PairViews, got"):
         CrossModal(Towers(MLP([2, 2]), MLP([2, 2])), InfoNCE(), Recipe(), torch.optim.Adam)

@@ -25,6 +25,7 @@ class SoundRecipe(nn.Module):
 
     mean: Tensor | None
     std: Tensor | None
+    taper: Tensor
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class SoundRecipe(nn.Module):
         taper = self.taper.to(exact.dtype)
         padded = nn.functional.pad(exact, (before, self.window - self.hop - before), mode="reflect")
         spectrum = torch.stft(padded, self.window, self.hop, window=taper, center=False, return_complex=True)
-        power = torch.view_as_real(spectrum).square_().sum(-1) / taper.sum().square()
+        power = (spectrum.real.square() + spectrum.imag.square()) / taper.sum().square()
         x = power.clamp_min_(QUIETEST).log10_().mul_(10).transpose(1, 2).to(sounds.dtype)
         return torch.maximum(x, x.amax((1, 2), keepdim=True) - self.floor)
 
