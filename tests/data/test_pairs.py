@@ -11,6 +11,9 @@ class Numbers(Pairs):
 
     labels = torch.arange(40) % 4
 
+    def groups(self, train):
+        return train.labels
+
     def read(self):
         a = torch.arange(40.0)[:, None]
         return {"train": Part(a, a + 100, self.labels), "test": Part(a[:8], a[:8] + 100, self.labels[:8])}
@@ -38,10 +41,13 @@ def test_tests_never_see_wrong_pairs():
     assert Numbers().noise_record() == {}
 
 
-def test_pairs_of_unknown_class_are_mixed_all_the_same():
-    data = Numbers(wrong_pairs=0.4)
-    data.labels = torch.full((40,), -1)
-    assert data.noise_record()["partner_hit"].sum() == 16 and data.classes == 0
+def test_without_groups_a_stranger_is_any_other_pair(tmp_path):
+    from rince.data.paired_arrays import PairedArrays
+
+    data = PairedArrays(npz(tmp_path / "x.npz", labels=np.zeros(30, int)), wrong_pairs=0.5)
+    record = data.noise_record()
+    assert record["partner_hit"].sum() == 14
+    assert ((record["partner"] != np.arange(27)) == record["partner_hit"]).all()
 
 
 def test_batches_come_in_pieces_that_cover_everything_once():
