@@ -1,10 +1,11 @@
-"""Clips a CPU-second: ours (decoded, cropped, resized, with sound, in batches) and the bare decoder's, in one process.
+"""Clips a CPU-second: ours, decoded, cropped, resized and with sound, against a bare decoder, in one process.
 
-    python benchmarks/clips.py [--root FOLDER_OF_VIDEOS] [--clips 200] [--rounds 5] [--memory 2000]
+    python benchmarks/clips.py [--root FOLDER_OF_VIDEOS] [--clips 96] [--rounds 5] [--memory 2000]
 
-The bare decoder opens the same file, seeks before the same moment and decodes forward to the same last frame, then the same
-two seconds of sound; it converts, crops and keeps nothing. Both use one thread. Without ``--root``, videos of 340 x 256
-pixels and ten seconds are made first (H.264 with AAC). With ``--memory``, so many clips are read and the memory is watched.
+The decoder alone opens the same file, seeks before the same moment and decodes forward to the same last frame, then the
+same two seconds of sound; it keeps nothing. "to arrays" also turns the eight frames into RGB bytes, whole, and the sound
+into numbers. All use one thread. Without ``--root``, videos of 340 x 256 pixels and ten seconds are made first (H.264 with
+AAC). With ``--memory``, so many clips are read and the memory is watched.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,40 +29,56 @@ from rince.data.video_list import VideoList, list_folder
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", help="folder of videos; made ones without it")
-    parser.add_argument("--clips", type=int, default=200, help="clips in a round")
+    parser.add_argument("--clips", type=int, default=96, help="clips in a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--memory", type=int, default=0, help="read so many clips and watch the memory")
     found = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         videos = list_folder(Path(found.root) if found.root else made(Path(folder)))[1]
-        for sound, chosen in ((True, with_sound(videos)), (False, videos)):
-            if len(chosen.paths) > 1:
-                compare(chosen, sound, found.clips, found.rounds)
+        for name, sound, chosen in kinds(videos):
+            compare(name, chosen, sound, found.clips, found.rounds)
         if found.memory:
             memory(videos, found.memory)
 
 
-def compare(videos: VideoList, sound: bool, clips: int, rounds: int) -> None:
+def kinds(videos: VideoList) -> Iterator[tuple[str, bool, VideoList]]:
+    """The files with and without sound, by ending."""
+    groups: dict[tuple[str, bool], list[int]] = {}
+    for i, path in enumerate(videos.paths):
+        with VideoFile(path) as file:
+            groups.setdefault((Path(path).suffix[1:], file.soundtrack is not None), []).append(i)
+    for (ending, sound), places in groups.items():
+        yield f"{ending}, {'with 2 s of sound' if sound else 'no sound'}", sound, videos.take(places)
+    yield "all, pictures only", False, videos
+
+
+def compare(name: str, videos: VideoList, sound: bool, clips: int, rounds: int) -> None:
     reader = TrainingClips(videos, ClipFormat(sound=sound), (0.08, 1.0), (3 / 4, 4 / 3), 1, seed=0)
     keys = [(i % len(videos.paths), i) for i in range(clips)]
     moments = [(videos.paths[item], start_of(reader, item, step)) for item, step in keys]
-    times: dict[str, list[float]] = {"rince": [], "bare": []}
-    for turn in range(rounds + 1):  # in turn, so that a busy machine is busy for both
-        begin = time.process_time()
+
+    def ours() -> None:
         for i in range(0, clips, 8):
             collate([reader[key] for key in keys[i : i + 8]], pairs=sound, cropped=True)
-        middle = time.process_time()
+
+    def bare(arrays: bool) -> None:
         for path, start in moments:
-            bare(path, start, reader.form, sound)
-        if turn:  # the first one warms up
-            times["rince"].append(clips / (middle - begin))
-            times["bare"].append(clips / (time.process_time() - middle))
-    ratios = [a / b for a, b in zip(times["rince"], times["bare"], strict=True)]
-    print(f"clips of 8 frames {'with 2 s of sound' if sound else 'without sound'}, {len(videos.paths)} files, a CPU-second")
-    for name, values in times.items():
-        print(f"  {name:<12} {np.median(values):7.1f}  ({min(values):.1f} to {max(values):.1f})")
-    print(f"  rince / bare {np.median(ratios):7.2f}  ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
+            decode(path, start, reader.form, sound, arrays)
+
+    contestants = {"rince": ours, "decoder alone": partial(bare, False), "decoder to arrays": partial(bare, True)}
+    speeds: dict[str, list[float]] = {who: [] for who in contestants}
+    for turn in range(rounds + 1):  # in turn, so that a busy machine is busy for all
+        for who, run in contestants.items():
+            begin = time.process_time()
+            run()
+            if turn:  # the first one warms up
+                speeds[who].append(clips / (time.process_time() - begin))
+    print(f"{name} ({len(videos.paths)} files): clips of 8 frames a CPU-second, and rince against it")
+    for who, values in speeds.items():
+        ratios = np.array(speeds["rince"]) / np.array(values)
+        spread = "" if who == "rince" else f"{np.median(ratios):8.2f}  ({ratios.min():.2f} to {ratios.max():.2f})"
+        print(f"  {who:<18} {np.median(values):7.1f} {spread}", flush=True)
 
 
 def start_of(reader: TrainingClips, item: int, step: int) -> float:
@@ -70,48 +88,45 @@ def start_of(reader: TrainingClips, item: int, step: int) -> float:
         return share * max(0.0, file.duration - reader.form.length)
 
 
-def bare(path: str, start: float, form: ClipFormat, sound: bool) -> None:
+def decode(path: str, start: float, form: ClipFormat, sound: bool, arrays: bool) -> list[Any]:
+    kept: list[Any] = []
     with av.open(path) as container:
         stream = container.streams.video[0]
         stream.codec_context.thread_count = 1
         container.seek(int(start / stream.time_base), stream=stream)
-        last = start + (form.num_frames - 1) / form.fps
+        wanted = list(start + np.arange(form.num_frames) / form.fps)
+        length = 1 / float(stream.average_rate)
         for frame in container.decode(stream):
-            if frame.time is not None and frame.time + 1 / 30 > last:
+            while wanted and frame.time is not None and frame.time + length > wanted[0]:
+                wanted.pop(0)
+                if arrays:
+                    kept.append(frame.to_ndarray(format="rgb24", threads=1))
+            if not wanted:
                 break
         if sound:
             stream = container.streams.audio[0]
-            stream.codec_context.thread_count = 1
             begin = start + form.length / 2 - form.audio_duration / 2
             container.seek(int(max(0.0, begin) / stream.time_base), stream=stream)
             for frame in container.decode(stream):
+                if arrays:
+                    kept.append(frame.to_ndarray())
                 if frame.time is not None and frame.time > begin + form.audio_duration:
                     break
+    return kept
 
 
 def memory(videos: VideoList, clips: int) -> None:
     reader = TrainingClips(videos, ClipFormat(sound=False), (0.08, 1.0), (3 / 4, 4 / 3), 1, seed=0)
     print(f"memory over {clips} clips of {len(videos.paths)} files, in MB")
-    for i, step in enumerate(range(0, clips, 8)):
-        collate([reader[(k % len(videos.paths), k)] for k in range(step, step + 8)], pairs=False, cropped=True)
-        done = step + 8
-        if done == 200 or done % 600 == 200 or done >= clips:
+    for done in range(8, clips + 8, 8):
+        collate([reader[(k % len(videos.paths), k)] for k in range(done - 8, done)], pairs=False, cropped=True)
+        if done % 600 == 200 or done >= clips:
             print(f"  after {done:5d}  {resident():7.1f}", flush=True)
-        if i > clips:
-            break
 
 
 def resident() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 1e6
-
-
-def with_sound(videos: VideoList) -> VideoList:
-    def has(path: str) -> bool:
-        with VideoFile(path) as file:
-            return file.soundtrack is not None
-
-    return videos.take([i for i, path in enumerate(videos.paths) if has(path)])
 
 
 def made(folder: Path) -> Path:

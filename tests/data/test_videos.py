@@ -237,7 +237,7 @@ def test_evaluation_sees_the_middle_of_picture_and_video(films, tmp_path):
     data = videos(tmp_path, num_frames=8, size=21)
     clips, labels = data.split("train")
     assert clips.shape == (1, 8, 21, 21, 3) and labels.tolist() == [-1] and clips[:, :, 1:-1, 1:-1].min() > 170
-    pairs = data.pairs("train")
+    (pairs,) = data.pair_batches("train")
     assert torch.equal(pairs.a, clips) and pairs.b.shape == (1, 48000)
     with pytest.raises(ValueError, match="there is no part 'test'"):
         data.split("test")
@@ -270,13 +270,17 @@ def test_overdubbed_videos_have_the_sound_of_their_partner(root):
     data = videos(root, noise=Overdub(0.5, seed=3))
     batches = list(data.train_dataloader())
     record = data.noise_record()
-    assert record["hit"].sum() == 6 and len(str(record["sha256"])) == 64
+    assert record["partner_hit"].sum() == 6 and len(str(record["sha256"])) == 64
     clean = {int(i): b.a[k] for b in videos(root).train_dataloader() for k, i in enumerate(b.ids)}
     for batch in batches:
         for clip, sound, item in zip(batch.a, batch.b, batch.ids.tolist(), strict=True):
             assert heard(sound) == number(data, record["partner"][item])
-            assert (heard(sound) != number(data, item)) == record["hit"][item]
+            assert (heard(sound) != number(data, item)) == record["partner_hit"][item]
             assert torch.equal(clip, clean[item])  # the pictures are left alone
+    for batch in data.pair_batches("train", noisy=True):
+        assert [heard(sound) for sound in batch.b] == [number(data, record["partner"][i]) for i in batch.ids]
+    for batch in data.pair_batches("train"):
+        assert [heard(sound) for sound in batch.b] == [number(data, i) for i in batch.ids]
 
 
 def test_shifted_and_silenced_sounds_are_what_the_record_says(root):
@@ -285,7 +289,7 @@ def test_shifted_and_silenced_sounds_are_what_the_record_says(root):
         for k, item in enumerate(clean.ids.tolist()):
             moved = moment(late.b[k]) - moment(clean.b[k])
             assert abs(moved - shifted.noise_record()["shift"][item]) < 0.03 or not 0.05 < moment(late.b[k]) < 2.45
-            assert bool(mute.b[k].any()) != silent.noise_record()["hit"][item]
+            assert bool(mute.b[k].any()) != silent.noise_record()["partner_hit"][item]
 
 
 def test_a_partner_without_sound_is_replaced_too(root, tmp_path):

@@ -175,7 +175,7 @@ def _quiet() -> Iterator[None]:
             ".*GPU available but not used.*",
             ".*treespec, LeafSpec.*",
             ".*Found .* module.* in eval mode.*",
-            ".*passed in a `val_dataloader` but have no `validation_step`.*",
+            ".*but have no `validation_step`.*",
         ):
             warnings.filterwarnings("ignore", note)
         yield
