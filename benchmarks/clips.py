@@ -2,10 +2,10 @@
 
     python benchmarks/clips.py [--root FOLDER_OF_VIDEOS] [--clips 96] [--rounds 5] [--memory 2000]
 
-The decoder alone opens the same file, seeks before the same moment and decodes forward to the same last frame, then the
-same two seconds of sound; it keeps nothing. "to arrays" also turns the eight frames into RGB bytes, whole, and the sound
-into numbers. All use one thread. Without ``--root``, videos of 340 x 256 pixels and ten seconds are made first (H.264 with
-AAC). With ``--memory``, so many clips are read and the memory is watched.
+The decoder alone opens the same file, seeks before the same moment and decodes forward to the same last frame, then
+the same two seconds of sound; it keeps nothing. "to arrays" also turns the eight frames into RGB bytes, whole, and the
+sound into numbers. All use one thread. Without ``--root``, videos of 340 x 256 pixels and ten seconds are made first
+(H.264 with AAC). With ``--memory``, so many clips are read and the memory is watched.
 """
 
 import argparse
