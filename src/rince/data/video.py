@@ -393,7 +393,8 @@ def stamp_of(packet: Any) -> int | None:
 
 def _is_cover(stream: Any) -> bool:
     """Whether a stream is one still picture, such as the cover of an album."""
-    return bool(int(getattr(stream, "disposition", 0)) & 0x400)  # AV_DISPOSITION_ATTACHED_PIC
+    disposition = getattr(stream, "disposition", 0)  # a number or a flag, as the version of PyAV has it
+    return bool(getattr(disposition, "value", disposition) & 0x400)
 
 
 @contextmanager
