@@ -30,13 +30,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", help="folder of videos; made ones without it")
     parser.add_argument("--clips", type=int, default=96, help="clips in a round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="0 for the memory alone")
     parser.add_argument("--memory", type=int, default=0, help="read so many clips and watch the memory")
     found = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         videos = list_folder(Path(found.root) if found.root else made(Path(folder)))[1]
-        for name, sound, chosen in kinds(videos):
+        for name, sound, chosen in kinds(videos) if found.rounds else ():
             compare(name, chosen, sound, found.clips, found.rounds)
         if found.memory:
             memory(videos, found.memory)
