@@ -1,4 +1,4 @@
-"""The generated videos as files: real mp4 with H.264 and AAC, written once into a folder and checked when used again."""
+"""The generated videos as files: real mp4 with H.264 and AAC, written once into a folder and checked on later use."""
 
 import csv
 import hashlib

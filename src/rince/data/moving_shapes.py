@@ -1,7 +1,7 @@
 """Moving shapes and the sounds they make: small scenes whose answers are known, drawn with numpy alone.
 
-What a scene shows is told by how a shape moves and which shape it is, never by colour, size, place or background. What is
-heard goes with it: the shape gives the timbre, the motion the rhythm, and the sound is in time with the picture.
+What a scene shows is told by how a shape moves and which shape it is, never by colour, size, place or background. What
+is heard goes with it: the shape gives the timbre, the motion the rhythm, and the sound is in time with the picture.
 """
 
 from typing import NamedTuple
@@ -67,7 +67,7 @@ def draw_scene(label: int, random: np.random.Generator) -> Scene:
         turn=float(random.uniform(0, np.pi / 2)),
         colours=colours,
         slope=(float(np.cos(angle)), float(np.sin(angle))),
-        stranger=(str(random.choice(SHAPES)), *(float(random.uniform(*ends)) for ends in ((0.1, 0.9),) * 2), 0.12),
+        stranger=(SHAPES[random.integers(2)], float(random.uniform(0.1, 0.9)), float(random.uniform(0.1, 0.9)), 0.12),
         stranger_colour=random.uniform(0, 1, 3),
         pitch=float(220 * 2 ** random.uniform(0, 1)),
         loudness=float(random.uniform(0.25, 0.8)),
@@ -84,8 +84,8 @@ def pictures(scene: Scene, size: int = 64, seconds: float = SECONDS) -> NDArray[
     y, x = axis[:, None], axis[None, :]
     along = ((x - 0.5) * scene.slope[0] + (y - 0.5) * scene.slope[1] + 0.75) / 1.5
     behind = scene.colours[1] + along[..., None] * (scene.colours[2] - scene.colours[1])
-    kind, place_x, place_y, radius = scene.stranger
-    still = _cover(kind, x - place_x, y - place_y, np.asarray(radius), scene.turn, size)[..., None]
+    kind, left, top, width = scene.stranger
+    still = _cover(kind, x - left, y - top, np.asarray(width), scene.turn, size)[..., None]
     behind = behind + still * (scene.stranger_colour - behind)
     place_x, place_y, radius = _path(scene, times)
     inside = _cover(scene.shape, x - place_x, y - place_y, radius, scene.turn, size)[..., None]
@@ -145,7 +145,8 @@ def _tone(scene: Scene, frequency: NDArray[np.float64]) -> NDArray[np.float64]:
     """A tone of changing frequency: soft for a disc, with strong overtones for a cross."""
     angle = 2 * np.pi * np.cumsum(frequency) / SAMPLE_RATE
     overtones = {"disc": (1.0, 0.2), "cross": (0.4, 0.0, 0.4, 0.0, 0.4, 0.0, 0.3)}[scene.shape]
-    return sum(weight * np.sin((i + 1) * angle) for i, weight in enumerate(overtones)) / sum(overtones)
+    parts = [weight * np.sin((i + 1) * angle) for i, weight in enumerate(overtones) if weight]
+    return np.sum(parts, 0) / sum(overtones)
 
 
 def _strikes(scene: Scene, time: NDArray[np.float64]) -> NDArray[np.float64]:
