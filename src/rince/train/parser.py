@@ -24,16 +24,16 @@ DEFAULTS = {
 }
 
 
-def train_parser() -> Any:
+def train_parser(command: str = "train", usage: str = "[CONFIG.yaml]", description: str | None = None) -> Any:
     """Options named after the parts of a run; each takes any class of its kind."""
     jsonargparse = require("jsonargparse", "train")
     lightning = require("lightning.pytorch", "train")
     from rince.methods.method import Method
 
     parser = jsonargparse.ArgumentParser(
-        prog="rince train",
-        usage="rince train [CONFIG.yaml] [--name NAME] [--loss.q 0.5] [--trainer.max_epochs 100] [any other option]",
-        description="Train an encoder. The same command again resumes an unfinished run.",
+        prog=f"rince {command}",
+        usage=f"rince {command} {usage} [--name NAME] [--trainer.max_epochs 100] [any other option]",
+        description=description or "Train an encoder. The same command again resumes an unfinished run.",
         exit_on_error=False,
     )
     parser.add_argument("--config", action="config", help="A YAML file with any of the options below.")
