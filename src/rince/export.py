@@ -79,7 +79,16 @@ def _build(path: Path, recipe: dict[str, Any]) -> nn.Module:
     found = getattr(importlib.import_module(module), kind, None)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise ValueError(f"{path} names {name} as its encoder, which is no network")
-    return found(**(recipe.get("init_args") or {}))
+    return found(**{key: _built(path, value) for key, value in (recipe.get("init_args") or {}).items()})
+
+
+def _built(path: Path, value: Any) -> Any:
+    """An argument of an encoder; one that is a recipe itself, such as a tower, is built under the same rules."""
+    if isinstance(value, dict):
+        if "class_path" in value:
+            return _build(path, value)
+        return {key: _built(path, inner) for key, inner in value.items()}
+    return [_built(path, inner) for inner in value] if isinstance(value, list) else value
 
 
 def _first_misfit(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:

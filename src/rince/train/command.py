@@ -116,22 +116,43 @@ def _train(
 
 
 def recipe_of(part: Any) -> dict[str, Any]:
-    return {"class_path": part.class_path, "init_args": dict(part.get("init_args") or {})}
+    """How to build a part again, parts within it too, in plain values."""
+    return {"class_path": part.class_path, "init_args": _plain(part.get("init_args") or {})}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "as_dict"):  # a namespace of jsonargparse
+        value = value.as_dict()
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def about(method: Any, data: Any, config: Any) -> dict[str, Any]:
     """What somebody who gets the encoder alone wants to know."""
     from rince import __version__
 
-    first = getattr(method.views, "first", None)
-    normalise = {} if first is None else {"mean": first.mean.tolist(), "std": first.std.tolist(), "size": first.size}
     return {
         "rince": __version__,
         "method": type(method).__name__,
-        "loss": {"name": type(method.loss).__name__, **dict(config.loss.get("init_args") or {})},
+        "loss": {"name": type(method.loss).__name__, **_plain(config.loss.get("init_args") or {})},
         "data": type(data).__name__,
-        "normalise": normalise,
+        "normalise": _normalising(method.views),
     }
+
+
+def _normalising(views: Any) -> dict[str, Any]:
+    """How inputs were normalised: mean, std and size of an image, or of both sides of a pair."""
+    if hasattr(views, "a") and hasattr(views, "b"):
+        return {side: _normalising_of(getattr(views, side)) for side in "ab"}
+    return _normalising_of(getattr(views, "first", None))
+
+
+def _normalising_of(recipe: Any) -> dict[str, Any]:
+    names = ("mean", "std", "size", "sample_rate", "window", "hop", "floor", "normalise")
+    known = {name: getattr(recipe, name, None) for name in names}
+    known = {name: value.tolist() if isinstance(value, torch.Tensor) else value for name, value in known.items()}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _probe(config: Any, data: Any) -> list[Any]:
