@@ -53,13 +53,13 @@ def train_and_evaluate(settings: dict[str, Any], out: str, name: str) -> dict[st
     """One run in ``out/NAME``, continued if it was interrupted, and its accuracies in percent."""
     from rince.train.command import run
     from rince.train.load import load_run
-    from rince.train.parser import train_parser
+    from rince.train.parser import parse_settings, train_parser
 
     folder = Path(out) / name
     if not (folder / "result.json").exists():
         trainer = settings["trainer"] | {"enable_progress_bar": False, "enable_model_summary": False}
         parser = train_parser()
-        run(parser, parser.parse_object({**settings, "trainer": trainer, "out": out, "name": name}))
+        run(parser, parse_settings(parser, {**settings, "trainer": trainer, "out": out, "name": name}))
     method, data, _ = load_run(folder)
     return evaluate(method, data)
 

@@ -145,7 +145,7 @@ def _normalising(views: Any) -> dict[str, Any]:
     """How inputs were normalised: mean, std and size of an image, or of both sides of a pair."""
     if hasattr(views, "a") and hasattr(views, "b"):
         return {side: _normalising_of(getattr(views, side)) for side in "ab"}
-    return _normalising_of(getattr(views, "first", None))
+    return _normalising_of(getattr(views, "first", views))
 
 
 def _normalising_of(recipe: Any) -> dict[str, Any]:
@@ -195,6 +195,7 @@ def _quiet() -> Iterator[None]:
             ".*GPU available but not used.*",
             ".*treespec, LeafSpec.*",
             ".*Found .* module.* in eval mode.*",
+            ".*but have no `validation_step`.*",
         ):
             warnings.filterwarnings("ignore", note)
         yield

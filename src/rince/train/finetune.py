@@ -14,7 +14,7 @@ from rince.export import fill, read_encoder
 from rince.files import write_text
 from rince.train.command import run, run_name, values_of
 from rince.train.folder import RunFolder
-from rince.train.parser import instantiate, parse, train_parser
+from rince.train.parser import instantiate, named_classes, parse, train_parser
 from rince.views.batch import ImageBatch
 
 DESCRIPTION = (
@@ -46,10 +46,11 @@ def main(arguments: list[str]) -> int:
         if any(word in ("-h", "--help") for word in arguments):
             finetune_parser().parse_args(["--help"])
         raise ValueError("say what to fine-tune: rince finetune RUN [CONFIG.yaml] [options]")
-    source, own = read_source(arguments[0]), own_parts(arguments[1:])
-    if missing := {"views", "data"} - source.parts.keys() - own:
+    source = read_source(arguments[0])
+    rest = ["--config", *arguments[1:]] if arguments[1:] and not arguments[1].startswith("-") else arguments[1:]
+    if missing := {"views", "data"} - source.parts.keys() - named_classes(rest):
         raise ValueError(f"{source.path} is an encoder alone: give a configuration, or --{' and --'.join(sorted(missing))}")
-    parser = finetune_parser(source, own)
+    parser = finetune_parser(source)
     config = parse(parser, arguments[1:])
     config.run = str(source.path)
     for result in fine_tune(parser, config, source):
@@ -57,7 +58,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def finetune_parser(source: Source | None = None, own: set[str] | None = None) -> Any:
+def finetune_parser(source: Source | None = None) -> Any:
     """The options of `rince train` and a few more; the run gives the defaults of what the user does not give."""
     parser = train_parser("finetune", "RUN [CONFIG.yaml]", DESCRIPTION)
     parser.add_argument("--run", type=str | None, default=None, help="The run; given as the first argument.")
@@ -69,24 +70,8 @@ def finetune_parser(source: Source | None = None, own: set[str] | None = None) -
     parser.add_argument(
         "--splits", type=int, nargs="+", default=None, help="Splits of the data, such as 1 2 3: each, and the mean."
     )
-    parts = {} if source is None else {name: part for name, part in source.parts.items() if name not in (own or ())}
-    parser.set_defaults(DEFAULTS | parts)
+    parser.set_defaults(DEFAULTS | ({} if source is None else source.parts))
     return parser
-
-
-def own_parts(arguments: list[str]) -> set[str]:
-    """Which parts the user gives: of those, nothing is taken from the run, lest arguments of two classes get mixed."""
-    import yaml
-
-    own = {word[2:].split("=")[0] for word in arguments if word.startswith("--")}
-    files = arguments[:1] + [after for word, after in zip(arguments, arguments[1:], strict=False) if word == "--config"]
-    for file in files:
-        if not file.startswith("-") and Path(file).is_file():
-            try:
-                own |= set(yaml.safe_load(Path(file).read_text(encoding="utf-8")) or ())
-            except (yaml.YAMLError, TypeError, UnicodeDecodeError):
-                continue  # what is wrong with it is told when it is parsed
-    return own
 
 
 def read_source(name: str) -> Source:
@@ -202,9 +187,10 @@ def test(trainer: Any, method: Any, data: Any) -> dict[str, Any]:
 
     if type(data).test_dataloader is not LightningDataModule.test_dataloader:
         trainer.test(method, datamodule=data, verbose=False)
-    else:
-        batches = DataLoader(list(image_batches(*data.split("test"))), batch_size=None)  # type: ignore[arg-type]
-        trainer.test(method, dataloaders=batches, verbose=False)
+    else:  # all in memory
+        pairs = hasattr(data, "pair_batches")
+        batches: Any = list(data.pair_batches("test") if pairs else image_batches(*data.split("test")))
+        trainer.test(method, dataloaders=DataLoader(batches, batch_size=None), verbose=False)
     votes = method.votes
     return {
         "accuracy": 100 * votes.accuracy,
