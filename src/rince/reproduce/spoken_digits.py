@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rince.files import write_text
-from rince.reproduce.grid import Run, run_grid
+from rince.reproduce.grid import Run, finished_runs, run_grid
 from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_minus, seeds_note
 from rince.reproduce.training import part, trained
 
@@ -42,7 +42,11 @@ def main(arguments: list[str]) -> int:
         for t in TEMPERATURES[loss]
     ]
     work = functools.partial(one_run, source=options.source, out=options.out)
-    results = run_grid(runs, work, Path(options.out) / "results", run_name, options.workers)
+    folder = Path(options.out) / "results"
+    if options.so_far:
+        results = finished_runs(runs, folder, run_name)
+    else:
+        results = run_grid(runs, work, folder, run_name, options.workers)
     print(report(results, Path(options.out), options.losses, options.rates), end="")
     return 0
 
@@ -67,6 +71,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
         "--out", default="runs/reproduce/spoken-digits", help="folder for runs and results (%(default)s)"
     )
     parser.add_argument("--workers", type=int, default=1, help="runs at a time (1)")
+    parser.add_argument("--so-far", action="store_true", help="do no runs, only report on those that are finished")
     try:
         options, unknown = parser.parse_known_args(arguments)
     except argparse.ArgumentError as error:
@@ -78,7 +83,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
             raise ValueError(f"--{name} must be at least 1, got {getattr(options, name)}")
     if wrong := [rate for rate in options.rates if not 0 <= rate <= 1]:
         raise ValueError(f"--rates must lie in [0, 1], got {wrong[0]}")
-    if not Path(options.source).exists():
+    if not options.so_far and not Path(options.source).exists():
         raise FileNotFoundError(f"there are no spoken digits at {options.source}: give --source, a folder or zip file")
     return options
 
@@ -148,7 +153,7 @@ def best_temperature(results: Sequence[dict[str, Any]], loss: str, rate: float) 
 
     def score(temperature: float) -> float:
         mine = of(results, loss, rate, temperature)
-        return sum(r[key] for r in mine for key in CHOSEN_BY) / len(mine)
+        return sum(r[key] for r in mine for key in CHOSEN_BY) / len(mine) if mine else -1.0
 
     return max(TEMPERATURES[loss], key=score)
 
@@ -196,6 +201,6 @@ def table_of_temperatures(results: list[dict[str, Any]], losses: list[str], rate
             mine, ways = of(results, loss, rate, t), ("a to b class", "b to a class")
             both = [[r[prefix + way] for r in mine for way in ways] for prefix in ("validation ", "")]
             mark = " *" if len(TEMPERATURES[loss]) > 1 and chosen[loss, rate] == t else ""
-            cells.append(" / ".join(f"{mean_and_deviation(values)[0]:.1f}" for values in both) + mark)
+            cells.append(" / ".join(f"{mean_and_deviation(v)[0]:.1f}" for v in both) + mark if mine else "-")
         rows.append([f"{NAMES[loss]}, t {t:g}", *cells])
     return aligned(["% with wrong pairs of", *(f"{100 * rate:g} %" for rate in rates)], rows)
