@@ -23,7 +23,7 @@ COLUMNS = {  # in a result: in the table
     "wrong pairs AUC": "AUC of wrong pairs",
 }
 CHOSEN_BY = ("validation a to b class", "validation b to a class")
-EPOCHS, BATCH = 12, 64
+EPOCHS, BATCH = 12, 128
 DECAY = 0.01  # of the linear probes on standardised features, the same for all
 DESCRIPTION = (
     "Trains two towers on images and sounds of digits where a share of the pairs is of two different digits. Of "
@@ -127,7 +127,7 @@ def settings(run: Run, source: str) -> dict[str, Any]:
         ),
         "loss": loss_of(run),
         "views": part("rince.views.pair.PairViews", a=image, b=sound),
-        "optimiser": part("torch.optim.Adam", lr=0.002),
+        "optimiser": part("torch.optim.Adam", lr=0.002, fused=True),
         "data": part(
             "rince.data.spoken_digits.SpokenDigits",
             source=source,
@@ -137,7 +137,7 @@ def settings(run: Run, source: str) -> dict[str, Any]:
         ),
         "probe": False,
         "checkpoint_every": 1000,
-        "trainer": {"max_epochs": run["epochs"], "log_every_n_steps": 37, "accelerator": "cpu"},
+        "trainer": {"max_epochs": run["epochs"], "log_every_n_steps": 18, "accelerator": "cpu"},
     }
 
 
