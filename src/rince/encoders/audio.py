@@ -1,6 +1,6 @@
 """A convolutional network on spectrograms."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,8 @@ class AudioConvNet(nn.Module):
             layers += convolution(after, after, 3, 1, norm)
             before = after
         # Channels last makes narrow networks a third faster on a CPU.
-        self.layers = nn.Sequential(*layers).to(memory_format=torch.channels_last)
+        stack: Any = nn.Sequential(*layers)
+        self.layers: nn.Sequential = stack.to(memory_format=torch.channels_last)
         self.features = before
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
