@@ -35,21 +35,27 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
     path = path / "encoder.safetensors" if path.is_dir() else path
     if not path.exists():
         raise FileNotFoundError(f"there is no encoder at {path}: train one, or make it with rince export RUN")
-    recipe, about, weights = _read(path)
-    name = recipe.get("class_path", "an encoder")
+    recipe, about, weights = read_encoder(path)
     if encoder is None:
         encoder = _build(path, recipe)
-    try:
-        encoder.load_state_dict(weights)
-    except RuntimeError as error:
-        raise ValueError(
-            f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
-        ) from error
+    fill(encoder, weights, path, recipe)
     encoder.about = about  # type: ignore[assignment]
     return encoder.eval()
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.Tensor]]:
+def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recipe: dict[str, Any]) -> None:
+    """Put weights that were read from ``path`` into an encoder, or say in one sentence what does not fit."""
+    try:
+        encoder.load_state_dict(weights)
+    except RuntimeError as error:
+        name = recipe.get("class_path", "an encoder")
+        raise ValueError(
+            f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
+        ) from error
+
+
+def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.Tensor]]:
+    """Recipe (class_path and init_args), what is told about it, and weights of an encoder's file; nothing is built."""
     safetensors = require("safetensors", "train")
     try:
         with safetensors.safe_open(path, "pt") as file:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rince import schedules
 from rince.optimisers import warmup_cosine
-from rince.seeds import Draws, generator, number
+from rince.seeds import Draws, generator, number, seed_globally
 
 OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 
@@ -99,7 +99,7 @@ class Method(LightningModule):
         return Draws(source, items, self.global_rank, self.trainer.world_size)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        torch.manual_seed(number(self.seed, self.batches_seen(), self.global_rank, 4))
+        seed_globally(number(self.seed, self.batches_seen(), self.global_rank, 4), self.device)
         if self.q_of is not None:
             self.loss.q = self.q_of(self.progress)  # type: ignore[assignment]
         loss = self.batch_loss(batch)
@@ -139,15 +139,15 @@ class Method(LightningModule):
     def configure_optimizers(self) -> Any:
         optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])
         total = int(self.trainer.estimated_stepping_batches)
-        warmup = round(self.warmup_epochs * total / max(1, self.trainer.max_epochs or 1))
-
-        def share(step: int) -> float:
-            if self.lr_schedule == "constant":
-                return min(1.0, (step + 1) / warmup) if warmup else 1.0
-            return warmup_cosine(step, total, warmup)
-
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, share)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: self.lr_share(step, total))
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def lr_share(self, step: int, total: int) -> float:
+        """The share of the learning rate at a step of ``total``."""
+        warmup = round(self.warmup_epochs * total / max(1, self.trainer.max_epochs or 1))
+        if self.lr_schedule == "constant":
+            return min(1.0, (step + 1) / warmup) if warmup else 1.0
+        return warmup_cosine(step, total, warmup)
 
     def _q_schedule(self, kind: str, start: float) -> Callable[[float], float] | None:
         if kind == "constant":

@@ -54,9 +54,10 @@ class RunFolder:
                     f"{self.path} holds {strangers[0]} but no config.yaml, so it is no run: choose another --name"
                 )
             return
-        self._check_same(config)
+        self.check_same(config)
 
-    def _check_same(self, config: dict[str, Any]) -> None:
+    def check_same(self, config: dict[str, Any]) -> None:
+        """Refuse settings that compute something else than what the folder was started with."""
         import yaml
 
         old, new = flat(yaml.safe_load(self.config.read_text()) or {}), flat(config)
@@ -76,7 +77,7 @@ class RunFolder:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise FileExistsError(f"{self.path} is being written by another rince train") from None
+                raise FileExistsError(f"{self.path} is being written by another rince command") from None
             try:
                 yield
             finally:
