@@ -28,11 +28,12 @@ def film(
     gop=15,
     bframes=2,
     container_options=None,
+    sound_late=0.0,
 ):
     """Write a dark, silent video that is white and beeps from ``flash[0]`` to ``flash[1]`` seconds.
 
     ``times`` are the moments of the frames where they are not evenly spaced; ``picture(i, t)`` draws other frames and
-    ``sound(t)`` other samples.
+    ``sound(t)`` other samples; the sound's first sample comes ``sound_late`` seconds after the first frame.
     """
     path = Path(path)
     with av.open(str(path), "w", options=container_options or {}) as container:
@@ -51,7 +52,7 @@ def film(
             moments = np.arange(round(seconds * fps)) / fps if times is None else np.asarray(times)
             _pictures(container, streams["video"], moments, fps, times is not None, flash, size, picture)
         if audio:
-            _sound(container, streams["audio"], seconds, rate, layout, flash, sound)
+            _sound(container, streams["audio"], seconds, rate, layout, flash, sound, sound_late)
     return path
 
 
@@ -71,8 +72,9 @@ def _pictures(container, stream, moments, fps, variable, flash, size, picture):
     container.mux(stream.encode(None))
 
 
-def _sound(container, stream, seconds, rate, layout, flash, sound):
-    t = np.arange(round(seconds * rate)) / rate
+def _sound(container, stream, seconds, rate, layout, flash, sound, late):
+    first = round(late * rate)
+    t = (first + np.arange(round(seconds * rate) - first)) / rate
     if sound is None:
         samples = np.where((t >= flash[0]) & (t < flash[1]), 0.5 * np.sin(2 * np.pi * TONE * t), 0.0)
     else:
@@ -84,7 +86,7 @@ def _sound(container, stream, seconds, rate, layout, flash, sound):
     resampler = av.AudioResampler(format=stream.codec_context.format.name, layout=layout, rate=rate)
     for start in range(0, whole.shape[1], 1024):
         frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(whole[:, start : start + 1024]), "fltp", layout)
-        frame.sample_rate, frame.pts, frame.time_base = rate, start, Fraction(1, rate)
+        frame.sample_rate, frame.pts, frame.time_base = rate, first + start, Fraction(1, rate)
         for part in resampler.resample(frame):
             container.mux(stream.encode(part))
     for part in resampler.resample(None):

@@ -4,7 +4,7 @@ import scipy.signal
 import torch
 
 from rince.seeds import Draws, generator
-from rince.views.sound import SoundRecipe, bin_statistics
+from rince.views.sound import SoundRecipe, bin_statistics, shifted
 
 
 def sounds():
@@ -77,6 +77,19 @@ def test_volume_shifts_decibels_by_at_most_a_tenth_and_by_the_seed():
     assert 0.9 <= factor.min() < 0.905 and 1.095 < factor.max() <= 1.1001 and abs(factor.mean() - 1) < 0.02
     assert torch.equal(views, recipe(sound, Draws(generator(1), 200)))
     torch.testing.assert_close(SoundRecipe(volume=0)(sound[:2], Draws(generator(1), 2)), SoundRecipe().plain(sound[:2]))
+
+
+def test_a_shift_moves_the_sound_and_lets_silence_in():
+    x = torch.arange(1.0, 6.0).expand(3, 5)
+    expected = [[0, 0, 1, 2, 3], [2, 3, 4, 5, 0], [1, 2, 3, 4, 5]]
+    assert shifted(x, torch.tensor([2, -1, 0])).tolist() == expected
+    click = torch.zeros(200, 4800)
+    click[:, 2400] = 1
+    views = SoundRecipe(shift=0.05, mean=0.0, std=1.0)(click, Draws(generator(1), 200))
+    frame = views[:, 0].sum(2).argmax(1)
+    assert frame.min() in (5, 6) and frame.max() in (14, 15) and len(frame.unique()) >= 9
+    with pytest.raises(ValueError, match="not be negative"):
+        SoundRecipe(shift=-1.0)
 
 
 def test_silence_is_zero_and_not_nan():

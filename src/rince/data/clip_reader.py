@@ -1,11 +1,11 @@
 """Reads the clips of one visit to a video, in a loader's worker; another video stands in for one that is bad."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from rince.data.image_folder import crop_box
@@ -59,8 +59,8 @@ class Report(NamedTuple):
 class ClipReader(Dataset):
     """What training and evaluation share: clips of the videos of a list, at shares of their length."""
 
-    def __init__(self, videos: VideoList, form: ClipFormat):
-        self.videos, self.form = videos, form
+    def __init__(self, videos: VideoList, form: ClipFormat, noise: NoisySounds | None = None):
+        self.videos, self.form, self.noise = videos, form, noise
 
     def __len__(self) -> int:
         return len(self.videos.paths)
@@ -72,7 +72,7 @@ class ClipReader(Dataset):
         """
         tried: list[int] = []
         bad: Bad = {}
-        for candidate in (item, *others):
+        for candidate in chain((item,), others):
             tried.append(candidate)
             try:
                 return Visit(candidate, int(self.videos.labels[candidate]), read(candidate, bad), tried, bad)
@@ -110,6 +110,39 @@ class ClipReader(Dataset):
         room = max(0.0, end - self.form.length)
         return [share * room for share in shares]
 
+    def hit(self, item: int) -> bool:
+        """Whether an item gets another sound than its own."""
+        return self.form.sound and self.noise is not None and bool(self.noise.hit[item])
+
+    def noisy(
+        self, item: int, own: Sequence[float], others: Sequence[float], random: np.random.Generator, bad: Bad
+    ) -> list[Any]:
+        """The sounds that the noise gives to clips of an item at the shares ``own``; a partner's are at ``others``."""
+        assert self.noise is not None
+        if self.noise.silent[item]:
+            return [np.zeros(round(self.form.audio_duration * self.form.sample_rate), np.float32) for _ in own]
+        partner, shift = int(self.noise.partner[item]), float(self.noise.shift[item])
+        if partner == item:
+            return self._sounds(item, own, shift)
+        for other in chain((partner,), self.others(random)):
+            if other != item:
+                try:
+                    return self._sounds(other, others, shift)
+                except (BadVideo, OSError) as error:
+                    bad[other] = self.reason(other, error)
+        raise BadVideo(f"{self.videos.paths[item]} finds no other video with a sound")
+
+    def _sounds(self, item: int, shares: Sequence[float], shift: float) -> list[Any]:
+        form = self.form
+        with VideoFile(self.videos.paths[item]) as file:
+            starts = self._starts(item, file.duration, shares)
+            middles = [start + form.length / 2 + shift for start in starts]
+            return file.sounds(middles, form.audio_duration, form.sample_rate)
+
+    def others(self, random: np.random.Generator) -> Iterator[int]:
+        """Items to take where one is bad."""
+        return (int(random.integers(len(self))) for _ in range(TRIES))
+
 
 class TrainingClips(ClipReader):
     """Random clips, each through a random crop; the key is an item and the number of its batch."""
@@ -124,67 +157,50 @@ class TrainingClips(ClipReader):
         seed: int,
         noise: NoisySounds | None = None,
     ):
-        super().__init__(videos, form)
-        self.crop, self.ratio, self.count, self.seed, self.noise = crop, ratio, count, seed, noise
+        super().__init__(videos, form, noise)
+        self.crop, self.ratio, self.count, self.seed = crop, ratio, count, seed
 
     def __getitem__(self, key: tuple[int, int]) -> Visit:
         item, step = key
-        others = self._others(np.random.default_rng((self.seed, step, item, 1)), TRIES)
+        others = self.others(np.random.default_rng((self.seed, step, item, 1)))
         return self.visit(item, lambda candidate, bad: self._read(candidate, step, item, bad), others)
-
-    def _others(self, random: np.random.Generator, count: int) -> Iterator[int]:
-        return (int(random.integers(len(self))) for _ in range(count))
 
     def _read(self, item: int, step: int, place: int, bad: Bad) -> list[Clip]:
         key = (self.seed, step, place, item)
-        shares = np.random.default_rng((*key, 2)).random(2 * self.count)
+        shares = np.random.default_rng((*key, 2)).random(2 * self.count).tolist()
+        own, others = shares[: self.count], shares[self.count :]
         looks = [Look(self._box((*key, i, 3)), self.form.size) for i in range(self.count)]
-        hit = self.noise is not None and self.form.sound and bool(self.noise.hit[item])
-        clips = self.clips(item, shares[: self.count].tolist(), looks, sound=self.form.sound and not hit)
-        if not hit:
-            return clips
-        sounds = self._noisy(item, shares, np.random.default_rng((*key, 4)), bad)
-        return [clip._replace(audio=sound) for clip, sound in zip(clips, sounds, strict=True)]
+        if not self.hit(item):
+            return self.clips(item, own, looks, self.form.sound)
+        clips = self.clips(item, own, looks, sound=False)
+        return with_sounds(clips, self.noisy(item, own, others, np.random.default_rng((*key, 4)), bad))
 
     def _box(self, key: tuple[int, ...]) -> Callable[[int, int], Box]:
         return lambda width, height: crop_box(np.random.default_rng(key), width, height, self.crop, self.ratio)
-
-    def _noisy(self, item: int, shares: NDArray[np.float64], random: np.random.Generator, bad: Bad) -> list[Any]:
-        """The sounds that the noise has chosen for the clips of an item."""
-        assert self.noise is not None
-        if self.noise.silent[item]:
-            return [np.zeros(round(self.form.audio_duration * self.form.sample_rate), np.float32)] * self.count
-        partner, shift = int(self.noise.partner[item]), float(self.noise.shift[item])
-        if partner == item:
-            return self._sounds(item, shares[: self.count], shift)
-        for other in (partner, *self._others(random, TRIES)):
-            if other != item:
-                try:
-                    return self._sounds(other, shares[self.count :], shift)
-                except (BadVideo, OSError) as error:
-                    bad[other] = self.reason(other, error)
-        raise BadVideo(f"{self.videos.paths[item]} finds no other video with a sound")
-
-    def _sounds(self, item: int, shares: NDArray[np.float64], shift: float) -> list[Any]:
-        form = self.form
-        with VideoFile(self.videos.paths[item]) as file:
-            starts = self._starts(item, file.duration, shares.tolist())
-            middles = [start + form.length / 2 + shift for start in starts]
-            return file.sounds(middles, form.audio_duration, form.sample_rate)
 
 
 class EvaluationClips(ClipReader):
     """``count`` clips of every video, evenly spaced in time, each of them the middle of the picture. A bad video is
     left out."""
 
-    def __init__(self, videos: VideoList, form: ClipFormat, count: int):
-        super().__init__(videos, form)
+    def __init__(self, videos: VideoList, form: ClipFormat, count: int, noise: NoisySounds | None = None):
+        super().__init__(videos, form, noise)
         self.count = count
 
     def __getitem__(self, item: int) -> Visit:
+        return self.visit(item, self._read, iter(()))
+
+    def _read(self, item: int, bad: Bad) -> list[Clip]:
         shares = [0.5] if self.count == 1 else np.linspace(0, 1, self.count).tolist()
         looks = [Look(centre_box, self.form.size) for _ in shares]
-        return self.visit(item, lambda i, _: self.clips(i, shares, looks, self.form.sound), iter(()))
+        if not self.hit(item):
+            return self.clips(item, shares, looks, self.form.sound)
+        clips = self.clips(item, shares, looks, sound=False)
+        return with_sounds(clips, self.noisy(item, shares, shares, np.random.default_rng(item), bad))
+
+
+def with_sounds(clips: list[Clip], sounds: list[Any]) -> list[Clip]:
+    return [clip._replace(audio=sound) for clip, sound in zip(clips, sounds, strict=True)]
 
 
 def centre_box(width: int, height: int) -> Box:

@@ -1,6 +1,7 @@
 """From a decoded frame to an array: the right way up, cropped and resized on the way."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,17 +26,16 @@ class Look:
         self.box, self.size = box, size
         self._graph: Any = None
         self._made_for: tuple[Any, ...] = ()
+        self._turned = 0, False
 
     def __call__(self, frame: Any) -> NDArray[np.uint8]:
-        turns, mirrored = orientation(frame)
-        if self.box is None and self.size is None:
-            pixels = _reformatter().reformat(frame, format="rgb24", threads=1).to_ndarray()
-        else:
-            made_for = frame.width, frame.height, frame.format.name, turns, mirrored
-            if made_for != self._made_for:  # some files change their size on the way
-                self._graph, self._made_for = self._build(frame, turns, mirrored), made_for
-            self._graph.push(frame)
-            pixels = self._graph.pull().to_ndarray()
+        made_for = frame.width, frame.height, frame.format.name
+        if made_for != self._made_for:  # some files change their size on the way
+            self._turned = orientation(frame)
+            self._graph, self._made_for = self._build(frame, *self._turned), made_for
+        self._graph.push(frame)
+        pixels = self._graph.pull().to_ndarray()
+        turns, mirrored = self._turned
         pixels = np.rot90(pixels, turns) if turns else pixels
         return pixels[:, ::-1] if mirrored else pixels
 
@@ -48,14 +48,17 @@ class Look:
         width, height = max(2, right - left), max(2, bottom - top)
         out = (width, height) if self.size is None else (self.size, self.size)
         graph = av.filter.Graph()
-        graph.threads = 1
+        if hasattr(graph, "threads"):  # from PyAV 18 on
+            graph.threads = 1
+        tick = frame.time_base or Fraction(1, 1000)
         nodes = [
-            graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base),
+            graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=tick),
             graph.add("crop", f"{width}:{height}:{left}:{top}"),
             graph.add("scale", f"{out[0]}:{out[1]}:flags=bilinear:threads=1"),
-            graph.add("format", "rgb24"),
-            graph.add("buffersink"),
         ]
+        if frame.format.name == "yuv420p":  # first to resize, then to convert takes two thirds of doing both at once
+            nodes += [graph.add("format", "yuv420p"), graph.add("scale", "threads=1")]
+        nodes += [graph.add("format", "rgb24"), graph.add("buffersink")]
         graph.link_nodes(*nodes).configure()
         return graph
 
@@ -84,7 +87,3 @@ def stored_box(box: Box, width: int, height: int, turns: int, mirrored: bool) ->
     if turns == 3:
         return top, height - right, bottom, height - left
     return left, top, right, bottom
-
-
-def _reformatter() -> Any:
-    return require("av.video.reformatter", "video").VideoReformatter()

@@ -38,7 +38,7 @@ class Pairs(LightningDataModule):
         """
         Args:
             batch_size: Pairs in a batch, counted over all processes.
-            wrong_pairs: Share of training pairs in which ``b`` is a stranger's, of another class where it is known.
+            wrong_pairs: Share of training pairs in which ``b`` is a stranger's.
             wrong_pairs_seed: Which pairs that are, and whose ``b`` they get.
         """
         super().__init__()
@@ -59,9 +59,13 @@ class Pairs(LightningDataModule):
         self._parts = self.read()
         train = self._parts["train"]
         if self.wrong_pairs:
-            known = bool((train.labels >= 0).all())
-            groups = train.labels.numpy() if known else None
-            self.mispaired = wrong_pairs(len(train.labels), self.wrong_pairs, self.wrong_pairs_seed, groups)
+            groups = self.groups(train)
+            keys = None if groups is None else groups.numpy()
+            self.mispaired = wrong_pairs(len(train.labels), self.wrong_pairs, self.wrong_pairs_seed, keys)
+
+    def groups(self, train: Part) -> Tensor | None:
+        """Within these a partner would be as right as the own one, so a wrong pair is never made of one group."""
+        return None
 
     @property
     def classes(self) -> int:

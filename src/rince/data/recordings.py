@@ -33,8 +33,8 @@ def read_recordings(source: str | Path, seconds: float = 0.6) -> Recordings:
             found.append((samples, int(match[1]), match[2], int(match[3])))
     if not found:
         raise ValueError(f"{source} holds no recordings named digit_speaker_take.wav, such as 7_jackson_32.wav")
-    samples, digits, speakers, takes = zip(*found, strict=True)
-    return Recordings(np.stack(samples), np.array(digits), np.array(speakers), np.array(takes))
+    sounds, digits, speakers, takes = zip(*found, strict=True)
+    return Recordings(np.stack(sounds), np.array(digits), np.array(speakers), np.array(takes))
 
 
 def _contents(source: Path) -> Iterator[tuple[str, bytes]]:

@@ -19,6 +19,7 @@ class Soundtrack:
     def __init__(self, container: Any, stream: Any, origin: float):
         self.container, self.stream, self.origin = container, stream, origin
         stream.codec_context.thread_count = 1
+        self.tick = float(stream.time_base)
         self.rate = int(stream.codec_context.sample_rate)
 
     def around(self, middles: Sequence[float], duration: float, sample_rate: int) -> list[NDArray[np.float32]]:
@@ -52,7 +53,7 @@ class Soundtrack:
             sound = mono(frame)
             place = following
             if frame.pts is not None:
-                told = round((float(frame.pts * frame.time_base) - self.origin - begin) * self.rate)
+                told = round((frame.pts * self.tick - self.origin - begin) * self.rate)
                 if following is None or abs(told - following) > GAP * self.rate:
                     place = told
             if place is None:
@@ -70,8 +71,8 @@ class Soundtrack:
     def _packets(self, begin: float, end: float) -> Iterator[Any]:
         """Packets from ``begin`` to ``end``; ``None`` at the end of the file, so that the decoder gives its rest."""
         av = require("av", "video")
-        tick, beginning = self.stream.time_base, self.stream.start_time or 0
-        target = max(beginning, int((begin + self.origin) / tick))
+        beginning = self.stream.start_time or 0
+        target = max(beginning, int((begin + self.origin) / self.tick))
         for place in (target, beginning):
             self.container.seek(place, stream=self.stream)
             packets = self._read()
@@ -83,7 +84,7 @@ class Soundtrack:
                 time = self._time(first)
                 if time > end:
                     return
-                if time + float((first.duration or 0) * tick) >= begin:
+                if time + (first.duration or 0) * self.tick >= begin:
                     yield first
                 first = next(packets, None)
         except av.FFmpegError:
@@ -95,16 +96,18 @@ class Soundtrack:
 
     def _time(self, packet: Any) -> float:
         stamp = packet.pts if packet.pts is not None else packet.dts
-        return float((stamp or 0) * self.stream.time_base) - self.origin
+        return (stamp or 0) * self.tick - self.origin
 
 
 def decoded(context: Any, packet: Any) -> Sequence[Any]:
     """The frames that come out of a packet; one that is damaged gives none, as in any player."""
-    av = require("av", "video")
     try:
         return context.decode(packet)
-    except (av.error.InvalidDataError, av.error.EOFError):
-        return ()
+    except Exception as error:
+        av = require("av", "video")
+        if isinstance(error, (av.error.InvalidDataError, av.error.EOFError)):
+            return ()
+        raise
 
 
 def mono(frame: Any) -> NDArray[np.float32]:

@@ -79,6 +79,9 @@ class SpokenDigits(Pairs):
             parts[name] = Part(images[image], torch.from_numpy(sounds.samples[chosen]), labels)
         return parts
 
+    def groups(self, train: Part) -> Tensor:
+        return train.labels
+
 
 def _sound_parts(sounds: Recordings, parting: Parting, seed: int) -> NDArray[np.int64]:
     """0 for training, 1 for validation, 2 for tests."""

@@ -13,7 +13,7 @@ from rince.data.look import Look
 from rince.data.soundtrack import Soundtrack, decoded
 from rince.extras import require
 
-ROUNDING = 1e-3  # seconds; Matroska keeps whole milliseconds, so a frame may be stamped that much late
+ROUNDING = 1.5e-3  # seconds; Matroska keeps whole milliseconds, so a frame may be stamped a little late
 APART = 10.0  # seconds between two wanted frames from which on a seek beats reading on
 # Decoders that leave out frames which no other frame needs when they are told to.
 SKIPPING = {"h264", "hevc", "mpeg4", "mpeg2video"}
@@ -98,7 +98,7 @@ class VideoFile:
 
     def _open(self) -> None:
         av = require("av", "video")
-        self.container = av.open(self.path)
+        self.container = av.open(self.path, metadata_errors="replace")
         try:
             streams = [s for s in self.container.streams.video if not _is_cover(s)]
             if not streams or streams[0].codec_context is None:
@@ -135,6 +135,11 @@ class VideoFile:
             return (self.container.duration + (self.container.start_time or 0)) / 1e6 - self.origin
         with told(self.path):
             return _Packets(self, 0.0, float("inf")).end
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the container numbers frames in the order of decoding and does not say when they are shown."""
+        return self.container.format.name == "avi"
 
     def rewind(self) -> None:
         """Go to the first packet. Some containers seek by the time of decoding, which is before that of showing, and
@@ -247,9 +252,7 @@ class VideoFile:
 
     def _forwards(self, packets: "_Packets", times: Any, run: Any, looks: Any, found: Any) -> None:
         """Decode everything and take the last frame before each of the times: for files with unreliable stamps."""
-        clock, before, waiting = _Clock(self), None, list(run.tolist())
-        if clock.counts:
-            _ = self.delay  # found by reading the first frames, so before these are decoded
+        clock, before, waiting = _Clock(self, packets.list[0]), None, list(run.tolist())
         for frame in packets.decode(None):
             now = clock(frame)
             while waiting and before is not None and times[waiting[0]] < now - ROUNDING:
@@ -313,8 +316,10 @@ class _Packets:
 
     def shown(self, times: NDArray[np.float64]) -> NDArray[np.int64] | None:
         """The stamps of the frames shown at the times, where the file's stamps can be relied on."""
-        if self.file.container.format.name == "avi" or any(p.pts is None for p in self.list):
-            return None  # AVI has no presentation times
+        if any(p.pts is None for p in self.list):
+            return None
+        if self.file.numbered and any(p.pts != p.dts for p in self.list):
+            return None
         stamps = np.unique([p.pts for p in self.list if not p.is_discard])
         if not len(stamps):
             return None
@@ -362,16 +367,23 @@ class _Packets:
 class _Clock:
     """When a frame is shown. AVI numbers frames in the order of decoding: they come out a fixed number later."""
 
-    def __init__(self, file: VideoFile):
-        self.file, self.now = file, -float("inf")
-        self.counts = file.container.format.name == "avi"
+    def __init__(self, file: VideoFile, first: Any):
+        self.file, self.tick, self.now = file, float(file.stream.time_base), -float("inf")
+        self.first, self.delay = first, 0
+        if file.numbered and first.dts != (file.stream.start_time or 0):
+            self.first, self.delay = None, file.delay
 
     def __call__(self, frame: Any) -> float:
-        stamp = frame.dts - self.file.delay if self.counts and frame.dts is not None else frame.pts
-        if stamp is None or (self.counts and frame.dts is None):
-            self.now += 1 / self.file.fps
+        if not self.file.numbered:
+            stamp = frame.pts
         else:
-            self.now = float(stamp * self.file.stream.time_base) - self.file.origin
+            if self.first is not None and frame.dts is not None:  # the file's first frame: what file.delay would find
+                self.first, self.delay = None, max(0, frame.dts - self.first.dts)
+            stamp = None if frame.dts is None else frame.dts - self.delay
+        if stamp is None:
+            self.now = max(0.0, self.now + 1 / self.file.fps)
+        else:
+            self.now = stamp * self.tick - self.file.origin
         return self.now
 
 

@@ -19,7 +19,7 @@ class VideoList(NamedTuple):
     starts: NDArray[np.float64]
 
     def take(self, places: ArrayLike) -> "VideoList":
-        chosen = np.asarray(places)
+        chosen = np.asarray(places, dtype=np.int64)
         return VideoList([self.paths[i] for i in chosen], self.labels[chosen], self.starts[chosen])
 
 

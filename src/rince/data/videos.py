@@ -180,11 +180,12 @@ class Videos(LightningDataModule):
         return self.evaluation_loader("test", self.test_clips, sound=False)
 
     def evaluation_loader(
-        self, part: str, clips: int = 1, sound: bool = False, rank: int = 0, processes: int = 1
+        self, part: str, clips: int = 1, sound: bool = False, noisy: bool = False, rank: int = 0, processes: int = 1
     ) -> "ClipLoader":
         """Clips of the videos of a part, in order; of every ``processes``-th one with several processes."""
         videos = self.videos(part)
-        reader = EvaluationClips(videos, self.form._replace(sound=sound), clips)
+        noise = self.noisy if noisy and part == "train" else None
+        reader = EvaluationClips(videos, self.form._replace(sound=sound), clips, noise)
         items = range(rank, len(videos.paths), processes)
         share = max(1, self.batch_size // clips)
         batches = [list(items[i : i + share]) for i in range(0, len(items), share)]
@@ -206,10 +207,9 @@ class Videos(LightningDataModule):
         clips, labels, _, _ = zip(*self.evaluation_loader(part), strict=True)
         return torch.cat(clips), torch.cat(labels)
 
-    def pairs(self, part: str) -> PairBatch:
-        """The middle clip of every video of a part with its right sound, as one batch; it must fit into memory."""
-        a, b, labels, ids, _ = zip(*self.evaluation_loader(part, sound=True), strict=True)
-        return PairBatch(torch.cat(a), torch.cat(b), torch.cat(labels), torch.cat(ids), False)
+    def pair_batches(self, part: str, noisy: bool = False) -> "ClipLoader":
+        """The middle clip of every video of a part with its sound: the right one or, ``noisy``, that of training."""
+        return self.evaluation_loader(part, sound=True, noisy=noisy)
 
     def teardown(self, stage: str | None = None) -> None:
         if self._skipped is not None:

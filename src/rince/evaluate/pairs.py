@@ -93,7 +93,7 @@ def evaluate_pairs(method: Any, data: Any, space: Space = "encoder", part: str =
 
 def _probes(train: PairFeatures, held_out: PairFeatures, space: Space) -> dict[str, float]:
     """Accuracy of a linear classifier on each side, with right labels; of items whose class is known."""
-    result = {}
+    result: dict[str, float] = {}
     known, asked = train.labels >= 0, held_out.labels >= 0
     if len(train.labels[known].unique()) < 2 or not asked.any():
         return result

@@ -23,7 +23,8 @@ class NoisySounds(NamedTuple):
         return hashlib.sha256(b"".join(array.tobytes() for array in self)).hexdigest()
 
     def record(self) -> dict[str, Any]:
-        return {**self._asdict(), "sha256": np.array(self.digest())}
+        names = ("partner", "shift", "silent", "partner_hit")
+        return {**dict(zip(names, self, strict=True)), "sha256": np.array(self.digest())}
 
 
 class SoundNoise:

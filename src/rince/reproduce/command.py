@@ -24,6 +24,10 @@ EXPERIMENTS = {  # name: (module, one line for the list)
         "rince.reproduce.graph_wrong_pairs",
         "graphs paired with a view of a stranger: what is still learnt, and whether the wrong pairs are found",
     ),
+    "spoken-digits": (
+        "rince.reproduce.spoken_digits",
+        "images of digits and people saying them, some pairs wrong: who finds whom, and are the wrong pairs found",
+    ),
 }
 
 

@@ -73,11 +73,15 @@ class RunFolder:
         """Keep a second command out of the folder. The system takes the lock back even from a killed process."""
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / ".lock", "w") as file:
+            os.register_at_fork(after_in_child=file.close)  # a loader's worker may outlive a killed run for seconds
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise FileExistsError(f"{self.path} is being written by another rince command") from None
-            yield
+            try:
+                yield
+            finally:
+                fcntl.flock(file, fcntl.LOCK_UN)
 
     def start(self, config: str, noise: dict[str, Any]) -> None:
         if noise and not self.noise.exists():

@@ -1,4 +1,4 @@
-"""A view of every sound of a batch: its log power spectrogram, a little louder or softer."""
+"""A view of every sound of a batch: its log power spectrogram, a little louder or softer, sooner or later."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -25,6 +25,7 @@ class SoundRecipe(nn.Module):
 
     mean: Tensor | None
     std: Tensor | None
+    taper: Tensor
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class SoundRecipe(nn.Module):
         mean: float | Sequence[float] | None = None,
         std: float | Sequence[float] | None = None,
         normalise: Literal["bin", "sound"] = "bin",
+        shift: float = 0.0,
     ):
         """
         Args:
@@ -47,10 +49,13 @@ class SoundRecipe(nn.Module):
             mean: Mean of every bin in decibels.
             std: Standard deviation of every bin in decibels.
             normalise: Without mean and std: each bin by its own mean and deviation over time, or the sound as a whole.
+            shift: Largest shift in time in seconds, either way; silence fills the gap.
         """
         super().__init__()
         if not 0 <= volume < 1:
             raise ValueError(f"volume must be a share in [0, 1), got {volume}")
+        if shift < 0:
+            raise ValueError(f"shift must not be negative, got {shift}")
         if sample_rate < 1 or window < 2 or floor <= 0:
             raise ValueError(
                 f"sample_rate must be at least 1, window at least 2 and floor positive, "
@@ -64,15 +69,17 @@ class SoundRecipe(nn.Module):
         if (mean is None) != (std is None):
             raise ValueError("mean and std of the bins go together: give both or none")
         self.volume, self.sample_rate, self.window, self.floor = volume, sample_rate, window, floor
-        self.normalise = normalise
+        self.normalise, self.shift = normalise, shift
         self.register_buffer("mean", _bins(mean, window, "mean"), persistent=False)
         self.register_buffer("std", _bins(std, window, "std"), persistent=False)
         self.register_buffer("taper", torch.hann_window(window, dtype=torch.float64), persistent=False)
 
     @torch.no_grad()
     def forward(self, sounds: Tensor, draw: Draws, cropped: bool = False) -> Tensor:
-        factor = draw.uniform(1 - self.volume, 1 + self.volume).to(sounds.device)
-        return self.plain(sounds * factor[:, None].to(sounds.dtype))
+        factor, shift = draw.uniform(1 - self.volume, 1 + self.volume), draw.uniform(-self.shift, self.shift)
+        if self.shift:
+            sounds = shifted(sounds, (shift * self.sample_rate).round().long().to(sounds.device))
+        return self.plain(sounds * factor[:, None].to(sounds))
 
     @torch.no_grad()
     def plain(self, sounds: Tensor) -> Tensor:
@@ -99,9 +106,17 @@ class SoundRecipe(nn.Module):
         taper = self.taper.to(exact.dtype)
         padded = nn.functional.pad(exact, (before, self.window - self.hop - before), mode="reflect")
         spectrum = torch.stft(padded, self.window, self.hop, window=taper, center=False, return_complex=True)
-        power = torch.view_as_real(spectrum).square_().sum(-1) / taper.sum().square()
+        power = (spectrum.real.square() + spectrum.imag.square()) / taper.sum().square()
         x = power.clamp_min_(QUIETEST).log10_().mul_(10).transpose(1, 2).to(sounds.dtype)
         return torch.maximum(x, x.amax((1, 2), keepdim=True) - self.floor)
+
+
+def shifted(sounds: Tensor, by: Tensor) -> Tensor:
+    """Sounds (n, samples), each later by its number of samples (n,), sooner where it is negative; silence comes in."""
+    samples = sounds.shape[1]
+    source = torch.arange(samples, device=sounds.device) - by[:, None]
+    inside = (source >= 0) & (source < samples)
+    return sounds.gather(1, source.clamp(0, samples - 1)) * inside
 
 
 @torch.no_grad()
