@@ -14,6 +14,19 @@ def number(*key: int) -> int:
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
 
 
+def seed_globally(value: int, device: torch.device) -> None:
+    """Seed torch's own generators of the CPU and of ``device``.
+
+    ``torch.manual_seed`` would also leave a note with a stack trace for every kind of device that is not there, in a
+    list that nobody empties: called in every step, it leaks.
+    """
+    torch.default_generator.manual_seed(value)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(value)
+    elif device.type == "mps":
+        torch.mps.manual_seed(value)
+
+
 class Draws:
     """Random numbers for the items of this process, cut out of those for the whole batch.
 

@@ -51,6 +51,7 @@ def test_a_small_experiment_runs_resumes_and_tabulates(tmp_path, monkeypatch, ca
     assert cifar10_label_noise.main(options) == 0
     table = capsys.readouterr().out
     assert "several: rince-0.5 t 0.5" in table and "one: infonce t 0.5, no noise" in table
+    assert "several, projection: InfoNCE on the validation part t 0.5" in table
     finished = {p: p.stat().st_mtime_ns for p in (out / "runs").rglob("result.json")}
     assert len(finished) == 6
     assert cifar10_label_noise.main(options) == 0

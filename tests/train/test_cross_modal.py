@@ -17,7 +17,7 @@ from tones import write_digits
 CONFIG = """
 method:
   class_path: rince.methods.cross_modal.CrossModal
-  init_args: {hidden: 16, width: 8, layers: 2, q_schedule: linear}
+  init_args: {hidden: 16, width: 8, layers: 2, head_norm: false, q_schedule: linear}
 encoder:
   class_path: rince.encoders.towers.Towers
   init_args:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rince import schedules
 from rince.optimisers import warmup_cosine
-from rince.seeds import Draws, generator, number
+from rince.seeds import Draws, generator, number, seed_globally
 
 OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 
@@ -99,7 +99,7 @@ class Method(LightningModule):
         return Draws(source, items, self.global_rank, self.trainer.world_size)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        torch.manual_seed(number(self.seed, self.batches_seen(), self.global_rank, 4))
+        seed_globally(number(self.seed, self.batches_seen(), self.global_rank, 4), self.device)
         if self.q_of is not None:
             self.loss.q = self.q_of(self.progress)  # type: ignore[assignment]
         loss = self.batch_loss(batch)

@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from rince.files import write_text
@@ -48,21 +49,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
 
 def train_and_evaluate(settings: dict[str, Any], out: str, name: str) -> dict[str, Any]:
     """One run in ``out/NAME``, continued if it was interrupted, and its accuracies in percent."""
-<<<<<<< HEAD
-    from rince.train.command import run
-    from rince.train.load import load_run
-    from rince.train.parser import parse_settings, train_parser
-
-    folder = Path(out) / name
-    if not (folder / "result.json").exists():
-        trainer = settings["trainer"] | {"enable_progress_bar": False, "enable_model_summary": False}
-        parser = train_parser()
-        run(parser, parse_settings(parser, {**settings, "trainer": trainer, "out": out, "name": name}))
-    method, data, _ = load_run(folder)
-    return evaluate(method, data)
-=======
     return evaluate(*trained(settings, out, name))
->>>>>>> video
 
 
 def evaluate(method: Any, data: Any) -> dict[str, Any]:
@@ -96,15 +83,31 @@ def carry_out(
     """Do all runs, write results.csv and table.md, and return the table."""
     folder = Path(options.out)
     results = run_grid(runs, work, folder / "results", name, options.workers)
-    columns = [f"{space}_{kind}_test" for space in SPACES for kind in ("linear", "knn")] + ["encoder_linear_validation"]
+    columns = [f"{space}_{kind}_test" for space in SPACES for kind in ("linear", "knn")]
     rows = []
     for row in dict.fromkeys(label(r) for r in runs):
         mine = [r for r, run in zip(results, runs, strict=True) if label(run) == row]
         rows.append([row, *(plus_minus([r[c] for r in mine]) for c in columns)])
-    header = ["", "encoder: linear", "kNN", "projection: linear", "kNN", "(validation: linear)"]
-    table = f"{title}\n\n{aligned(header, rows)}"
+    header = ["", "encoder: linear", "kNN", "projection: linear", "kNN"]
+    table = f"{title}\n\n{aligned(header, rows)}\n{chosen_temperatures(runs, results)}"
     write_text(folder / "table.md", table)
     keys = sorted({key for run in runs for key in run})
+    columns += [f"{space}_linear_validation" for space in SPACES]
     lines = [[r["settings"].get(k, "") for k in keys] + [r[c] for c in columns] for r in results]
     write_text(folder / "results.csv", as_csv([*keys, *columns], lines))
     return table
+
+
+def chosen_temperatures(runs: Sequence[Run], results: Sequence[dict[str, Any]]) -> str:
+    """Which of InfoNCE's temperatures the linear probe of the validation part prefers, in each space."""
+    lines = []
+    for form in dict.fromkeys(run.get("positives", "") for run in runs):
+        for space in SPACES:
+            found: dict[float, list[float]] = {}
+            for run, result in zip(runs, results, strict=True):
+                if run["loss"] == "infonce" and run["rate"] and run.get("positives", "") == form:
+                    found.setdefault(run["temperature"], []).append(result[f"{space}_linear_validation"])
+            best = max(found, key=lambda t: fmean(found[t]), default=None)
+            means = ", ".join(f"t {t:g} {fmean(values):.1f}" for t, values in sorted(found.items()))
+            lines.append(f"- {form + ', ' if form else ''}{space}: InfoNCE on the validation part {means}: t {best:g}.")
+    return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""CIFAR-10 with views that go too far, in the small: InfoNCE at two temperatures against RINCE."""
+"""CIFAR-10 with views that go too far, in the small: InfoNCE at three temperatures against RINCE."""
 
 import functools
 from pathlib import Path
@@ -8,7 +8,14 @@ from rince.reproduce.cifar10 import Run, carry_out, options, parsed, train_and_e
 from rince.reproduce.cifar10_label_noise import loss_of
 from rince.reproduce.training import part
 
-LOSSES = [("infonce", 0.5), ("rince-0.1", 0.5), ("rince-0.5", 0.5), ("rince-1.0", 0.5), ("infonce", 0.2)]
+LOSSES = [
+    ("infonce", 0.5),
+    ("rince-0.1", 0.5),
+    ("rince-0.5", 0.5),
+    ("rince-1.0", 0.5),
+    ("infonce", 0.2),
+    ("infonce", 0.1),
+]
 EPOCHS = 12
 
 

@@ -1,4 +1,4 @@
-"""CIFAR-10 with wrong labels, in the small: InfoNCE at two temperatures and RINCE, one and several positives."""
+"""CIFAR-10 with wrong labels, in the small: InfoNCE at three temperatures and RINCE, one and several positives."""
 
 import functools
 from pathlib import Path
@@ -13,8 +13,9 @@ LOSSES = [
     ("rince-0.5", 0.5),
     ("rince-1.0", 0.5),
     ("infonce", 0.2),
+    ("infonce", 0.1),
 ]
-EPOCHS = 25
+EPOCHS = 40
 
 
 def main(arguments: list[str]) -> int:
@@ -26,7 +27,7 @@ def main(arguments: list[str]) -> int:
             runs += [{"loss": loss, "temperature": t, "rate": found.rate, **common} for loss, t in LOSSES]
             runs.append({"loss": "infonce", "temperature": 0.5, "rate": 0.0, **common})
     work = functools.partial(one_run, root=found.root, out=found.out)
-    title = f"CIFAR-10, {100 * found.rate:g} % of five classes mislabelled, 5,000 images, {found.seeds} seeds"
+    title = f"CIFAR-10, {100 * found.rate:g} % of five classes mislabelled, 10,000 images, {found.seeds} seeds"
     print(carry_out(runs, work, name, label, found, title))
     return 0
 
@@ -52,13 +53,13 @@ def settings(run: Run, root: str, cache: str) -> dict[str, Any]:
     noise = part("rince.noise.labels.LabelFlips", rate=run["rate"])
     return {
         "seed": run["seed"],
-        "method": part("rince.methods.supcon.SupCon", positives=run["positives"], hidden=0, width=64),
-        "encoder": part("rince.encoders.patch_stem.MLP", widths=[512, 256], dropout=0.3, relu_last=True),
+        "method": part("rince.methods.supcon.SupCon", positives=run["positives"], hidden=0, width=128),
+        "encoder": part("rince.encoders.patch_stem.MLP", widths=[512, 512], dropout=0.3, relu_last=True),
         "loss": loss_of(run),
         "views": part("rince.data.stem_images.MirrorViews"),
         "optimiser": part("torch.optim.AdamW", lr=0.002),
         "data": part(
-            "rince.data.stem_images.StemFeatures", source=source, cache=cache, train=5000, batch_size=256, noise=noise
+            "rince.data.stem_images.StemFeatures", source=source, cache=cache, train=10_000, batch_size=256, noise=noise
         ),
         "probe": False,
         "checkpoint_every": 500,

@@ -12,12 +12,12 @@ def trained(settings: dict[str, Any], out: str, name: str) -> tuple[Any, Any]:
     """Method and data of the run in ``out/NAME``, which is done, or gone on with, if it is not finished."""
     from rince.train.command import run
     from rince.train.load import load_run
-    from rince.train.parser import train_parser
+    from rince.train.parser import parse_settings, train_parser
 
     folder = Path(out) / name
     if not (folder / "result.json").exists():
         trainer = settings["trainer"] | {"enable_progress_bar": False, "enable_model_summary": False}
         parser = train_parser()
-        run(parser, parser.parse_object({**settings, "trainer": trainer, "out": out, "name": name}))
+        run(parser, parse_settings(parser, {**settings, "trainer": trainer, "out": out, "name": name}))
     method, data, _ = load_run(folder)
     return method, data
