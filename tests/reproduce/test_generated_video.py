@@ -28,8 +28,8 @@ def test_the_experiment_and_the_configurations_say_the_same():
 def test_a_small_experiment_runs_resumes_and_tabulates(tmp_path, monkeypatch, capsys):
     real = generated_video.videos
 
-    def fewer(root, **options):
-        data = real(root, **options)
+    def fewer(root, batch_size, **options):
+        data = real(root, batch_size, **options)
         data["init_args"] |= {"train": 16, "test": 8, "batch_size": 8, "workers": 0}
         if "test_clips" in data["init_args"]:
             data["init_args"]["test_clips"] = 2

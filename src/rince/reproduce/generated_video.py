@@ -13,7 +13,7 @@ from rince.reproduce.tables import aligned, as_csv, plus_minus, seeds_note
 from rince.reproduce.training import part
 
 NAMES = {"infonce": "InfoNCE", "rince": "RINCE q 0.01 to 0.4", "scratch": "from scratch"}
-EPOCHS, TUNING_EPOCHS, PER_CLASS = 16, 21, 8
+EPOCHS, TUNING_EPOCHS, PER_CLASS = 16, 32, 8
 COLUMNS = {"tuned": "fine-tuned", "frozen": "frozen features"}
 DESCRIPTION = (
     "Trains on clips and sounds of generated videos without labels, a share of the sounds being a stranger's, then "
@@ -139,8 +139,8 @@ def training(run: Run, root: str) -> dict[str, Any]:
             a=clip_recipe(),
             b=part("rince.views.sound.SoundRecipe", sample_rate=12000, window=256, hop=0.02, normalise="sound"),
         ),
-        "optimiser": part("torch.optim.Adam", lr=0.004),
-        "data": videos(root, sample_rate=12000, **noise),
+        "optimiser": part("torch.optim.Adam", lr=0.003),
+        "data": videos(root, 16, sample_rate=12000, **noise),
         "probe": False,
         "trainer": trainer(run.get("epochs", EPOCHS)) | {"log_every_n_steps": 10},
     }
@@ -149,7 +149,7 @@ def training(run: Run, root: str) -> dict[str, Any]:
 def tuning(run: Run, root: str) -> dict[str, Any]:
     """What configs/generated_video/finetune.yaml says, with the labels and seed of the run."""
     epochs = run["tuning_epochs"]
-    moments = [round(epochs * moment / TUNING_EPOCHS) for moment in (5, 11, 15, 19)]
+    moments = [round(epochs * moment / TUNING_EPOCHS) for moment in (8, 17, 23, 29)]
     return {
         "seed": run["seed"],
         "method": part(
@@ -159,8 +159,8 @@ def tuning(run: Run, root: str) -> dict[str, Any]:
         "loss": part("torch.nn.CrossEntropyLoss"),
         "views": clip_recipe(),
         "optimiser": part("torch.optim.Adam", lr=0.001),
-        "data": videos(root, per_class=run["per_class"], sound=False, test_clips=10),
-        "trainer": trainer(epochs) | {"log_every_n_steps": 4},
+        "data": videos(root, 8, per_class=run["per_class"], sound=False, test_clips=10),
+        "trainer": trainer(epochs) | {"log_every_n_steps": 8},
     }  # fmt: skip
 
 
@@ -168,8 +168,8 @@ def clip_recipe() -> dict[str, Any]:
     return part("rince.views.clip.ClipRecipe", size=32, crop=[0.8, 1.0], jitter=[0, 0, 0, 0])
 
 
-def videos(root: str, **options: Any) -> dict[str, Any]:
-    shape = {"train": 480, "test": 160, "size": 32, "crop": [0.8, 1.0], "batch_size": 16}
+def videos(root: str, batch_size: int, **options: Any) -> dict[str, Any]:
+    shape = {"train": 480, "test": 160, "size": 32, "crop": [0.8, 1.0], "batch_size": batch_size}
     return part("rince.data.generated_video.GeneratedVideo", root=root, **shape, **options)
 
 
