@@ -78,9 +78,7 @@ def finetune(pretrained, tmp_path, monkeypatch):
         monkeypatch.setattr(Halt, "at", crash_at)
         callback = "--trainer.callbacks+=rince_tests_finetune.Halt"
         try:
-            return cli.main(
-                ["finetune", str(run), *SHORT, callback, "--out", str(tmp_path), "--name", name, *options]
-            )
+            return cli.main(["finetune", str(run), *SHORT, callback, "--out", str(tmp_path), "--name", name, *options])
         except RuntimeError as error:
             assert str(error) == "crash"
             return None
@@ -202,6 +200,14 @@ def test_an_exported_file_is_fine_tuned_with_the_views_and_data_that_are_given(f
     assert cli.main(["finetune", str(file), str(config), *SHORT, "--out", str(tmp_path), "--name", "a"]) == 0
     assert finetune("b") == 0
     assert (tmp_path / "a" / "encoder.safetensors").read_bytes() == (tmp_path / "b/encoder.safetensors").read_bytes()
+
+
+def test_a_file_does_not_choose_what_is_run(finetune, tmp_path, capsys):
+    file = tmp_path / "evil.safetensors"
+    recipe = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": {"class_path": "os.system"}, "b": None}}
+    save_encoder(file, torch.nn.Linear(2, 2), recipe, {})
+    assert finetune("a", "--views", "rince.views.image.Recipe", "--data", "x.Y", run=file) == 2
+    assert "holds os.system, which is not rince's: name it yourself with --encoder" in capsys.readouterr().err
 
 
 def test_data_that_are_given_take_nothing_from_the_data_of_the_run(finetune, tmp_path):

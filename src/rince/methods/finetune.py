@@ -61,6 +61,7 @@ class FineTune(Method):
         self.votes: Votes | None = None  # of the last test
         self.look_accuracy = 0.0  # of the last test, of single looks
         self._tested: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._rests = False  # whether the encoder is left as it is in the step under way
 
     @property
     def resting(self) -> bool:
@@ -95,7 +96,9 @@ class FineTune(Method):
 
     def items(self, batch: Any) -> Tensor:
         """What is to be classified: the tower's field of the batch if it has one, its first field otherwise."""
-        return getattr(batch, self.tower) if self.tower in getattr(batch, "_fields", ()) else batch[0]
+        if self.tower is not None and self.tower in getattr(batch, "_fields", ()):
+            return getattr(batch, self.tower)
+        return batch[0]
 
     def embed(self, batch: Any) -> Tensor:
         return self.encoder(self.plain(self.items(batch)))

@@ -109,7 +109,7 @@ def _without_defaults(parser: Any, names: set[str]) -> Iterator[None]:
     batch size of one data set that of another, the width of a small network that of a large one.
     """
     kept = {name: parser.get_default(name) for name in names if name in DEFAULTS}
-    parser.set_defaults({name: None for name in kept})
+    parser.set_defaults(dict.fromkeys(kept))
     try:
         yield
     finally:
