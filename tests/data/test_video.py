@@ -24,6 +24,10 @@ KINDS = {
     "mpeg4-still.avi": {"video": "mpeg4", "audio": "pcm_s16le", "bframes": 0},
     "h264.ts": {},
     "mpeg4.mov": {"video": "mpeg4", "audio": "pcm_s16le", "rate": 24000},
+    "open-groups.mp4": {"options": {"x264-params": "open-gop=1:bframes=3:keyint=12"}},
+    "hidden-frames.webm": VP9 | {"options": {"cpu-used": "4", "auto-alt-ref": "1", "lag-in-frames": "16"}},
+    "mpeg2.mpg": {"video": "mpeg2video", "audio": "mp2"},
+    "flv1.flv": {"video": "flv", "audio": "aac", "bframes": 0},
     "variable.mp4": {"times": VARIABLE},
     "variable.mkv": {"times": VARIABLE, "audio": "libopus", "rate": 48000},
     "variable.webm": {"times": VARIABLE, **VP9},
@@ -230,6 +234,22 @@ def test_files_that_are_no_videos_are_one_sentence(tmp_path, flashes):
         read_clip(flashes["h264.mp4"], float("nan"))
     with pytest.raises(ValueError, match="at least 1 frame"):
         read_clip(flashes["h264.mp4"], 0.0, num_frames=0)
+
+
+@pytest.mark.skipif(not hasattr(av.stream, "Disposition"), reason="PyAV before 15 does not know covers")
+def test_the_cover_of_a_song_is_no_video(tmp_path):
+    with av.open(str(tmp_path / "song.mp4"), "w") as container:
+        sound, cover = container.add_stream("aac", rate=24000, layout="mono"), container.add_stream("mjpeg", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 64, 48, "yuvj420p"
+        cover.disposition = av.stream.Disposition.attached_pic
+        container.mux(cover.encode(av.VideoFrame.from_ndarray(noise_picture(0, 0), format="rgb24")))
+        samples = av.AudioFrame.from_ndarray(np.zeros((1, 24000), np.float32), format="fltp", layout="mono")
+        samples.sample_rate = 24000
+        container.mux(sound.encode(samples))
+        for stream in (cover, sound):
+            container.mux(stream.encode(None))
+    with pytest.raises(BadVideo, match=r"song\.mp4 has no pictures"):
+        read_clip(tmp_path / "song.mp4", 0.0)
 
 
 def test_a_file_that_breaks_off_is_read_up_to_there(tmp_path):

@@ -107,7 +107,7 @@ class VideoFile:
             self.stream.codec_context.thread_count = self.threads
             self.stream.thread_type = "SLICE" if self.threads == 1 else "AUTO"
             self.origin = float((self.stream.start_time or 0) * self.stream.time_base)
-            sounds = [s for s in self.container.streams.audio if s.codec_context is not None]
+            sounds = [s for s in self.container.streams.audio if getattr(s.codec_context, "sample_rate", 0)]
             self.soundtrack = Soundtrack(self.container, sounds[0], self.origin) if sounds else None
         except BaseException:
             self.container.close()
@@ -393,7 +393,8 @@ def stamp_of(packet: Any) -> int | None:
 
 def _is_cover(stream: Any) -> bool:
     """Whether a stream is one still picture, such as the cover of an album."""
-    return "attached_pic" in str(getattr(stream, "disposition", "")).lower()
+    disposition = getattr(stream, "disposition", 0)  # a number or a flag, as the version of PyAV has it
+    return bool(getattr(disposition, "value", disposition) & 0x400)
 
 
 @contextmanager
