@@ -47,6 +47,8 @@ def test_the_experiment_writes_its_files_and_resumes(tmp_path, capsys, monkeypat
     assert all(0 <= float(row[column]) <= 100 for row in rows for column in COLUMNS)
     finished = sorted((tmp_path / "out" / "results").iterdir())
     finished[0].unlink()
+    assert main([*command, "--so-far"]) == 0
+    assert "0 to 1 seeds (the experiment is unfinished)" in capsys.readouterr().out
     assert main(command) == 0
     again = capsys.readouterr()
     assert "1 of 2 runs are finished already" in again.err and again.out == shown.out

@@ -4,6 +4,7 @@
 audit, which needs no training on images and sounds themselves.
 """
 
+import functools
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -61,7 +62,7 @@ class SpokenDigits(Pairs):
         self.source, self.parting, self.split_seed, self.seconds = source, parting, split_seed, seconds
 
     def read(self) -> dict[str, Part]:
-        sounds = read_recordings(self.source, self.seconds)
+        sounds = _read_once(self.source, self.seconds, _stamp(self.source))
         digits = require("sklearn.datasets", "train").load_digits()
         images = (torch.from_numpy(digits.images) * (255 / 16)).round().to(torch.uint8)[:, None]
         of_image = _image_parts(digits.target, self.split_seed)
@@ -81,6 +82,16 @@ class SpokenDigits(Pairs):
 
     def groups(self, train: Part) -> Tensor:
         return train.labels
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(source: str, seconds: float, stamp: int) -> Recordings:
+    """A process that does several runs reads 3,000 files once, unless they have changed."""
+    return read_recordings(source, seconds)
+
+
+def _stamp(source: str) -> int:
+    return Path(source).stat().st_mtime_ns if Path(source).exists() else 0
 
 
 def _sound_parts(sounds: Recordings, parting: Parting, seed: int) -> NDArray[np.int64]:

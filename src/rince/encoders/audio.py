@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from rince.encoders.convnet import norm_of
@@ -32,14 +33,15 @@ class AudioConvNet(nn.Module):
             layers += convolution(before, after, 3, 2 if block < 3 else 1, norm)
             layers += convolution(after, after, 3, 1, norm)
             before = after
-        self.layers = nn.Sequential(*layers)
+        # Channels last makes narrow networks a third faster on a CPU.
+        self.layers = nn.Sequential(*layers).to(memory_format=torch.channels_last)
         self.features = before
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, spectrograms: Tensor) -> Tensor:
-        return self.layers(spectrograms).amax((2, 3))
+        return self.layers(spectrograms.contiguous(memory_format=torch.channels_last)).amax((2, 3))
 
 
 def convolution(before: int, after: int, size: int, stride: int, norm: str) -> list[nn.Module]:

@@ -1,6 +1,6 @@
 """What two trained towers are worth: do the right things find each other, and do wrong pairs stand out?"""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from rince.evaluate.features import Space
-from rince.evaluate.linear import fit_linear
+from rince.evaluate.linear import DECAYS, fit_linear
 from rince.evaluate.retrieval import recall_at
 from rince.extras import require
 from rince.progress import track
@@ -70,11 +70,14 @@ def wrong_pairs_auc(a: Tensor, b: Tensor, wrong: Any) -> float | None:
     return 100 * float(require("sklearn.metrics", "train").roc_auc_score(~wrong.numpy(), score))
 
 
-def evaluate_pairs(method: Any, data: Any, space: Space = "encoder", part: str = "test") -> dict[str, float]:
+def evaluate_pairs(
+    method: Any, data: Any, space: Space = "encoder", part: str = "test", decay: float | Sequence[float] = DECAYS
+) -> dict[str, float]:
     """All numbers of a run, in percent: retrieval on a part, linear probes of each side, and the AUC of wrong pairs.
 
     ``data.pair_batches(part)`` gives right pairs; ``pair_batches("train", noisy=True)`` gives what was trained on,
-    of which ``data.noise_record()["partner_hit"]`` tells by number (``ids``) which are wrong.
+    of which ``data.noise_record()["partner_hit"]`` tells by number (``ids``) which are wrong. ``decay`` is that of the
+    linear probes, the best of several by default.
     """
     if not hasattr(data, "pair_batches"):
         raise ValueError(
@@ -82,7 +85,7 @@ def evaluate_pairs(method: Any, data: Any, space: Space = "encoder", part: str =
         )
     held_out = pair_features(method, data.pair_batches(part))
     result = retrieval(*held_out.embeddings, held_out.labels)
-    result |= _probes(pair_features(method, data.pair_batches("train")), held_out, space)
+    result |= _probes(pair_features(method, data.pair_batches("train")), held_out, space, decay)
     hit = data.noise_record().get("partner_hit")
     if hit is not None:
         trained_on = pair_features(method, data.pair_batches("train", noisy=True))
@@ -91,7 +94,9 @@ def evaluate_pairs(method: Any, data: Any, space: Space = "encoder", part: str =
     return result
 
 
-def _probes(train: PairFeatures, held_out: PairFeatures, space: Space) -> dict[str, float]:
+def _probes(
+    train: PairFeatures, held_out: PairFeatures, space: Space, decay: float | Sequence[float]
+) -> dict[str, float]:
     """Accuracy of a linear classifier on each side, with right labels; of items whose class is known."""
     result: dict[str, float] = {}
     known, asked = train.labels >= 0, held_out.labels >= 0
@@ -99,7 +104,7 @@ def _probes(train: PairFeatures, held_out: PairFeatures, space: Space) -> dict[s
         return result
     for i, side in enumerate("ab"):
         x, y = (p.features[i] if space == "encoder" else p.embeddings[i] for p in (train, held_out))
-        probe = fit_linear(x[known], train.labels[known])
+        probe = fit_linear(x[known], train.labels[known], decay)
         result[f"{side} linear"] = 100 * probe.accuracy(y[asked], held_out.labels[asked])
     return result
 

@@ -107,7 +107,7 @@ class SoundRecipe(nn.Module):
         padded = nn.functional.pad(exact, (before, self.window - self.hop - before), mode="reflect")
         spectrum = torch.stft(padded, self.window, self.hop, window=taper, center=False, return_complex=True)
         power = (spectrum.real.square() + spectrum.imag.square()) / taper.sum().square()
-        x = power.clamp_min_(QUIETEST).log10_().mul_(10).transpose(1, 2).to(sounds.dtype)
+        x = power.clamp_min_(QUIETEST).log10_().mul_(10).transpose(1, 2).to(sounds.dtype).contiguous()
         return torch.maximum(x, x.amax((1, 2), keepdim=True) - self.floor)
 
 
