@@ -270,23 +270,18 @@ def test_help_and_print_config(pretrained, capsys):
     assert "dropout: 0.25" in shown and "limit: 256" in shown and "CrossEntropyLoss" in shown
 
 
-class Pair(torch.nn.Module):
-    def __init__(self, a, b):
-        super().__init__()
-        self.a, self.b = a, b
-
-
 def test_one_tower_of_two_is_taken(pretrained, finetune, tmp_path, capsys):
     """The first tower is the encoder of the run, so that both must give the same."""
     from rince.encoders.convnet import ConvNet
+    from rince.encoders.towers import Towers
 
     one = yaml.safe_load((pretrained / "config.yaml").read_text())
     other = {"class_path": "rince.encoders.convnet.ConvNet", "init_args": {"channels": 1, "width": 8}}
-    recipe = {"class_path": "rince_tests_finetune.Pair", "init_args": {"a": one["encoder"], "b": other}}
+    recipe = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": one["encoder"], "b": other}}
     run = tmp_path / "pair"
     run.mkdir()
     (run / "config.yaml").write_text(yaml.safe_dump(one | {"encoder": recipe}))
-    encoder = Pair(rince.load_encoder(pretrained), ConvNet(1, 8))
+    encoder = Towers(rince.load_encoder(pretrained), ConvNet(1, 8))
     save_encoder(run / "encoder.safetensors", encoder, recipe, {})
     assert set(towers_of(recipe)) == {"a", "b"} and towers_of(one["encoder"]) == {}
     assert finetune("no", run=run) == 2
