@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rince.files import write_text
-from rince.reproduce.grid import Run, run_grid
+from rince.reproduce.grid import Run, finished_runs, run_grid
 from rince.reproduce.tables import aligned, as_csv, plus_minus, seeds_note
 from rince.reproduce.training import part
 
 NAMES = {"infonce": "InfoNCE", "rince": "RINCE q 0.01 to 0.4", "scratch": "from scratch"}
-EPOCHS, TUNING_EPOCHS, PER_CLASS = 16, 32, 8
+EPOCHS, TUNING_EPOCHS, PER_CLASS = 8, 32, 8
 COLUMNS = {"tuned": "fine-tuned", "frozen": "frozen features"}
 DESCRIPTION = (
     "Trains on clips and sounds of generated videos without labels, a share of the sounds being a stranger's, then "
@@ -33,8 +33,12 @@ def main(arguments: list[str]) -> int:
             for rate in options.rates
             for loss in options.losses
         ]
-    work = functools.partial(one_run, root=options.root, out=options.out)
-    results = run_grid(runs, work, Path(options.out) / "results", run_name, options.workers)
+    folder = Path(options.out) / "results"
+    if options.so_far:
+        results = finished_runs(runs, folder, run_name)
+    else:
+        work = functools.partial(one_run, root=options.root, out=options.out)
+        results = run_grid(runs, work, folder, run_name, options.workers)
     print(report(results, Path(options.out)), end="")
     return 0
 
@@ -56,6 +60,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--root", default="data/generated_video", help="folder that keeps the videos (%(default)s)")
     parser.add_argument("--out", default=f"runs/reproduce/{name}", help="folder for runs and results (%(default)s)")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time (1)")
+    parser.add_argument("--so-far", action="store_true", help="do no runs, only report on those that are finished")
     try:
         options, unknown = parser.parse_known_args(arguments)
     except argparse.ArgumentError as error:
