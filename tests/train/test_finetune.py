@@ -22,10 +22,11 @@ QUIET = [
     "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
 ]  # fmt: skip
 PRETRAIN = [
-    "--encoder.channels", "1", "--encoder.width", "4", "--method.hidden", "16", "--method.width", "8",
+    "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group", "--method.hidden", "16", "--method.width", "8",
     "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
     "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "1", *QUIET,
 ]  # fmt: skip
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 SHORT = ["--trainer.max_epochs", "3", "--trainer.log_every_n_steps", "1", "--method.head_epochs", "1", *QUIET]
 
 
@@ -124,7 +125,7 @@ def test_from_scratch_everything_is_trained_in_all_epochs(finetune, tmp_path):
     assert config["method"]["init_args"]["head_epochs"] == 0 and config["trainer"]["max_epochs"] == 3
 
 
-@pytest.mark.parametrize("at", [2, 4, 9])
+@pytest.mark.parametrize("at", [2, 9])
 def test_a_crashed_run_resumes_to_the_same_bits(finetune, tmp_path, at):
     assert finetune("whole", "--checkpoint_every", "2") == 0
     assert finetune("crashed", "--checkpoint_every", "2", crash_at=at) is None
@@ -136,12 +137,11 @@ def test_a_crashed_run_resumes_to_the_same_bits(finetune, tmp_path, at):
 
 
 def test_a_killed_run_resumes_to_the_same_bits(pretrained, tmp_path):
-    options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "40", "--checkpoint_every", "1"]
+    options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "20", "--checkpoint_every", "1"]
     options += ["--out", str(tmp_path)]
     assert cli.main([*options, "--name", "whole"]) == 0
     command = [sys.executable, "-m", "rince.cli", *options, "--name", "killed"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not (tmp_path / "killed" / "last.ckpt").exists() and process.poll() is None:
         time.sleep(0.01)
     time.sleep(0.1)
@@ -150,6 +150,21 @@ def test_a_killed_run_resumes_to_the_same_bits(pretrained, tmp_path):
     assert cli.main([*options, "--name", "killed"]) == 0
     for name in ("encoder.safetensors", "metrics.csv"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
+
+
+def test_two_processes_learn_what_one_does(pretrained, tmp_path):
+    """In double precision, so that what differs is the method and not the rounding; dropout has numbers of its own."""
+    options = [*SHORT, "--method.dropout", "0", "--trainer.precision", "64-true", "--out", str(tmp_path)]
+    assert cli.main(["finetune", str(pretrained), *options, "--name", "one"]) == 0
+    two = ["--name", "two", "--trainer.devices", "2", "--trainer.strategy", "ddp"]
+    command = [sys.executable, "-m", "rince.cli", "finetune", str(pretrained), *options, *two]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    one, both = (torch.load(tmp_path / name / "last.ckpt", weights_only=True)["state_dict"] for name in ("one", "two"))
+    for name, value in one.items():
+        torch.testing.assert_close(both[name], value, rtol=0, atol=1e-9)
+    assert result_of(tmp_path / "one")["accuracy"] == result_of(tmp_path / "two")["accuracy"]
+    assert result_of(tmp_path / "two")["test_items"] == 400
 
 
 SPLITS = ["--data", "rince_tests_finetune.SplitDigits"]
