@@ -22,7 +22,8 @@ QUIET = [
     "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
 ]  # fmt: skip
 PRETRAIN = [
-    "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group", "--method.hidden", "16", "--method.width", "8",
+    "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group",
+    "--method.hidden", "16", "--method.width", "8",
     "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
     "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "1", *QUIET,
 ]  # fmt: skip
