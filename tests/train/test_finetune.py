@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -306,3 +307,30 @@ def test_one_tower_of_two_is_taken(pretrained, finetune, tmp_path, capsys):
     assert finetune("plain") == 0
     files = [(tmp_path / name / "encoder.safetensors").read_bytes() for name in ("a", "plain", "b")]
     assert files[0] == files[1] and len(files[2]) > len(files[0])
+
+
+def test_either_tower_of_a_cross_modal_run_on_arrays(tmp_path):
+    random = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+    a, b = (np.eye(3)[labels] @ random.normal(size=(3, n)) + 0.1 * random.normal(size=(300, n)) for n in (6, 4))
+    np.savez(tmp_path / "pairs.npz", a=a, b=b, labels=labels)
+    side = {name: {"class_path": "rince.views.pair.Unchanged"} for name in "ab"}
+    tower = "rince.encoders.patch_stem.MLP"
+    towers = {name: {"class_path": tower, "init_args": {"widths": [n, 16]}} for name, n in (("a", 6), ("b", 4))}
+    config = {
+        "method": {"class_path": "rince.methods.cross_modal.CrossModal", "init_args": {"hidden": 8, "width": 8}},
+        "encoder": {"class_path": "rince.encoders.towers.Towers", "init_args": towers},
+        "views": {"class_path": "rince.views.pair.PairViews", "init_args": side},
+        "data": {
+            "class_path": "rince.data.paired_arrays.PairedArrays",
+            "init_args": {"path": str(tmp_path / "pairs.npz"), "batch_size": 30},
+        },
+    }
+    (tmp_path / "pairs.yaml").write_text(yaml.safe_dump(config))
+    run = tmp_path / "run"
+    options = ["--trainer.max_epochs", "2", *QUIET, "--out", str(tmp_path), "--name", "run"]
+    assert cli.main(["train", str(tmp_path / "pairs.yaml"), *options]) == 0
+    for name in "ab":
+        options = ["--tower", name, "--name", name, "--optimiser.lr", "0.03", "--trainer.max_epochs", "4", *QUIET]
+        assert cli.main(["finetune", str(run), *options, "--method.head_epochs", "2"]) == 0
+        assert result_of(run / name)["accuracy"] > 90

@@ -1,5 +1,6 @@
 """Fine-tuning: a linear classifier on top of an encoder, first alone, then with the encoder."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,7 +67,8 @@ class FineTune(Method):
     @property
     def resting(self) -> bool:
         """Whether the encoder is left as it is in this step."""
-        epoch = self.batches_seen() // max(1, int(self.trainer.num_training_batches))
+        batches = self.trainer.num_training_batches  # not the trainer's epoch, which lags behind after some resumes
+        epoch = self.batches_seen() // max(1, int(batches)) if math.isfinite(batches) else self.current_epoch
         return self.linear or epoch < self.head_epochs
 
     def batch_loss(self, batch: Any) -> Tensor:
