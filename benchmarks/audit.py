@@ -44,7 +44,7 @@ def data_sets(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, Pai
     for cut in options.cuts:
         yield f"digits {cut}", digit_pairs(cut)[:2]
     if options.cifar10:
-        yield "cifar-10 halves", cifar10_halves(options.cifar10, 6000 * seed)
+        yield "cifar-10 halves", cifar10_halves(options.cifar10, 6000 * seed % 44_000)
     if options.spoken:
         from rince.data.spoken_digits import spoken_digit_pairs
 

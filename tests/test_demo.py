@@ -14,8 +14,8 @@ def ran(tmp_path_factory):
     """The demo, shortened: one seed, few epochs, towers fitted in a hurry."""
     folder = tmp_path_factory.mktemp("runs") / "demo"
     patch = pytest.MonkeyPatch()
-    quick = demo.Recipe(members=1, folds=2, steps=60)
-    patch.setattr("rince.audit.towers.Recipe", lambda: quick)
+    quick = demo.Recipe(members=1, folds=3, steps=60)
+    patch.setattr("rince.audit.cross_fit.Recipe", lambda: quick)
     try:
         assert cli.main(["demo", "--seeds", "1", "--epochs", "6", "--out", str(folder)]) == 0
     finally:

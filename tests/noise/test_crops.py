@@ -17,6 +17,20 @@ def test_only_the_views_that_it_reports_are_changed_and_at_its_rate():
     assert abs(noisy.last_hit.float().mean() - 0.3) < 0.06
 
 
+def test_the_account_of_a_resumed_run_is_that_of_a_run_in_one_piece():
+    images = torch.zeros(50, 3, 8, 8, dtype=torch.uint8)
+    whole, before, after = (Recipe(size=8, noise=ExtraCrop(0.5), **STILL) for _ in range(3))
+    hit = 0
+    for step in range(4):
+        whole(images, Draws(generator(step, 1), 50))
+        hit += int(whole.last_hit.sum())
+        if step == 2:
+            after.load_state_dict(before.state_dict())
+        (before if step < 2 else after)(images, Draws(generator(step, 1), 50))
+    assert whole.hits.record() == after.hits.record() != before.hits.record()
+    assert whole.hits.record()["hit"] == hit and whole.hits.record()["views"] == 200
+
+
 def test_the_crop_has_the_given_area():
     numbers = ExtraCrop(1.0, area=0.2).numbers(Draws(generator(0), 500), 32)
     share = numbers["noise_height"] * numbers["noise_width"] / 32**2

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from rince.train.parser import instantiate, parse, parse_settings, train_parser
+from rince.train.parser import instantiate, named_classes, parse, parse_settings, train_parser
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -32,6 +32,26 @@ def test_a_class_of_the_user_has_its_own_defaults_not_those_of_the_default_class
         assert parse(parser, ["--encoder.depth", "2"]).encoder.init_args.width == 32
     settings = {"encoder": {"class_path": name}}
     assert parse_settings(parser, settings).encoder.init_args.width == 64
+
+
+def test_no_arguments_are_a_configuration_too(parser):
+    assert parse(parser, []).encoder.class_path == "rince.encoders.convnet.ConvNet"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], set()),
+        (["--encoder", "a.B", "--loss.q", "0.5"], {"encoder", "loss.q"}),
+        (["--encoder=a.B"], {"encoder"}),
+        (["--encoder.class_path", "a.B"], {"encoder"}),
+        (["--encoder.width", "8", "--probe"], {"encoder.width"}),
+        (["--config", str(CONFIGS / "digits/moco.yaml")],
+         {"config", "method", "encoder", "loss", "views", "optimiser", "data"}),
+    ],
+)  # fmt: skip
+def test_the_parts_whose_class_is_named_are_found(arguments, named):
+    assert named_classes(arguments) == named
 
 
 def test_options_on_the_command_line_win_over_the_file(parser):

@@ -3,9 +3,11 @@
 The p-value of a wrong pair is uniform on [0, 1]; that of a right pair tends to be small. So the density of the
 p-values is a flat floor, whose height is the noise rate, under a curve that falls to zero at 1. Storey's estimate takes
 the share of p-values above a threshold for the floor, and no other p-value counts. The estimate used here is Storey's
-idea with all p-values: the most likely mixture of a floor and of curves k (1 - p)^(k - 1) that fall to zero, of which
-the slowest (k = 4) stands for right pairs that outscore four strangers of five. It has no threshold to choose
-and a slightly smaller error (``benchmarks/audit.py`` prints both).
+idea with all p-values: the most likely mixture of a floor and of curves k (1 - p)^(k - 1) that fall to zero. How slowly
+they may fall is the one choice to make: if slow ones are allowed, they eat into the floor, if not, right pairs of low
+score count as wrong. The data make it: fits with slower and faster curves are averaged, weighted by their likelihood.
+So the better right pairs stand out, the sharper is the estimate. There is no threshold to choose, and the error is
+smaller than Storey's (``benchmarks/audit.py`` prints both).
 
 Whether there is noise at all is asked more strictly: it is found only if even curves as slow as a straight line (k = 2)
 cannot do without a floor.
@@ -17,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 EDGES = np.concatenate([[0.0], np.geomspace(1e-4, 0.05, 41), np.linspace(0.05, 1, 96)[1:]])
-SLOWEST, LAX, FASTEST, CURVES = 4.0, 2.0, 2e4, 24
+SLOWEST = (3.0, 8.0, 16.0, 32.0)
+LAX, FASTEST, CURVES = 2.0, 2e4, 24
 ROUNDS = 1500
 SMALLEST = 0.001  # a share of wrong pairs below this is not worth the name
 
@@ -64,8 +67,8 @@ def noise_rate(p: NDArray[np.float32], seed: int = 0, resamples: int = 200) -> R
     # Resampled pairs are resampled counts of bins: the cost does not depend on the number of pairs.
     again = np.random.default_rng(seed).multinomial(counts.sum(), counts / counts.sum(), size=resamples)
     samples = np.vstack([counts, again])
-    floors, densities = floor_and_density(samples, SLOWEST)
-    strict, _ = floor_and_density(samples, LAX)
+    floors, densities = mixtures(samples)
+    strict, _, _ = mixture(samples, LAX)
     low, high = np.quantile(floors[1:], [0.025, 0.975])
     if not np.quantile(strict[1:], 0.025) > SMALLEST:
         value, nothing = float(strict[0]), np.zeros(len(counts))
@@ -83,8 +86,24 @@ def histogram(p: NDArray[np.float32]) -> NDArray[np.int64]:
     return counts
 
 
-def floor_and_density(counts: NDArray[np.int64], slowest: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The most likely mixture for every row of counts: (height of the floor, density in the bins).
+def chances(p: NDArray[np.float32]) -> NDArray[np.float64]:
+    """For every bin of ``EDGES`` the probability of a pair with such a p-value to be wrong."""
+    floors, densities = mixtures(histogram(p)[None])
+    return np.minimum(floors[0] / densities[0], 1)
+
+
+def mixtures(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For every row of counts (height of the floor, density in the bins), averaged over ``SLOWEST`` by likelihood."""
+    floors, densities, likelihoods = (np.stack(x) for x in zip(*(mixture(counts, k) for k in SLOWEST), strict=True))
+    weights = np.exp(likelihoods - likelihoods.max(0))
+    weights /= weights.sum(0)
+    return (weights * floors).sum(0), (weights[..., None] * densities).sum(0)
+
+
+def mixture(
+    counts: NDArray[np.int64], slowest: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The most likely mixture for every row of counts: (height of the floor, density in the bins, log-likelihood).
 
     The weights of the mixture are found by expectation maximisation, for all rows at once.
     """
@@ -93,7 +112,9 @@ def floor_and_density(counts: NDArray[np.int64], slowest: float) -> tuple[NDArra
     weights = np.full((parts.shape[1], shares.shape[1]), 1 / parts.shape[1])
     for _ in range(ROUNDS):
         weights *= parts.T @ (shares / np.maximum(parts @ weights, 1e-300))
-    return weights[0], ((parts @ weights) / np.diff(EDGES)[:, None]).T
+    mass = parts @ weights
+    likelihood = (counts.T * np.log(np.maximum(mass, 1e-300))).sum(0)
+    return weights[0], (mass / np.diff(EDGES)[:, None]).T, likelihood
 
 
 def _parts(slowest: float) -> NDArray[np.float64]:

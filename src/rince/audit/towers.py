@@ -1,8 +1,6 @@
-"""Scores for any two columns of features: small towers, cross-fitted, so that nobody judges what it has seen.
+"""Two small towers over any two columns of features, trained with RINCE, and the scores they give.
 
-The pairs are split into folds. For every fold two multilayer perceptrons are trained with RINCE on the other folds,
-wrong pairs and all, and then score the pairs of this fold, and strangers made of them. RINCE and a short schedule keep
-the towers from learning wrong pairs by heart.
+RINCE and a short schedule keep the towers from learning wrong pairs by heart.
 """
 
 import math
@@ -14,12 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rince.audit.columns import Keys, Matrix, RowCheck, chunks, read, release, row_codes
-from rince.audit.null import STRANGERS, Scored, stranger_index
 from rince.contrast import CrossView
 from rince.losses import RINCE
-from rince.progress import track
 
-REFERENCES = 2048
 IN_MEMORY = 50_000_000  # numbers; a larger column is read from where it is, batch by batch
 
 
@@ -27,8 +22,10 @@ IN_MEMORY = 50_000_000  # numbers; a larger column is read from where it is, bat
 class Recipe:
     """How the towers are trained; the defaults are meant to be left alone.
 
-    ``steps`` is the number of steps for a fold: by default ten epochs, but at least 200 and at most 2000 steps.
-    ``members`` towers of different starts are trained for every fold and their scores averaged.
+    ``first_q`` is the q of the first round, which sees all pairs alike, and ``q`` that of the second, which knows whom
+    to mistrust. ``steps`` is the number of steps: by default ten epochs, but at least 150 in the first and 200 in the
+    second round, and at most 2000. ``members`` towers of different starts are trained for every fold in the second
+    round, and their scores averaged.
     """
 
     folds: int = 5
@@ -36,15 +33,16 @@ class Recipe:
     width: int = 256
     dim: int = 64
     dropout: float = 0.0
-    q: float = 0.5
+    first_q: float = 0.5
+    q: float = 0.1
     temperature: float = 0.1
     batch: int = 256
     learning_rate: float = 1e-3
     steps: int | None = None
 
     def __post_init__(self) -> None:
-        if self.folds < 2:
-            raise ValueError(f"folds must be at least 2, so that every pair can be held out once, got {self.folds}")
+        if self.folds < 3:
+            raise ValueError(f"folds must be at least 3, so that two of them can be held out, got {self.folds}")
         for name in ("members", "width", "dim", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -90,56 +88,6 @@ class Features:
         return x
 
 
-def fitted_scores(
-    a: Matrix, b: Matrix, keys: Keys, seed: int = 0, recipe: Recipe | None = None, progress: bool | None = None
-) -> Scored:
-    """Scores of all pairs and of strangers, each by towers that were trained without them.
-
-    A score is the logarithm of how many times likelier than chance the towers think the pair is: its cosine over the
-    temperature, less the average (log-mean-exp) over the strangers of either side.
-    """
-    recipe = Recipe() if recipe is None else recipe
-    left, right = Features(a, "a"), Features(b, "b")
-    n = len(a)
-    random = np.random.default_rng(seed)
-    fold = _folds(n, recipe.folds, keys, random)
-    everything = [np.arange(n), left.codes, right.codes, *keys]
-    scores, null = np.empty(n, dtype=np.float32), []
-    bar = iter(track(range(recipe.folds * recipe.members), "fitting towers", show=progress))
-    for number in range(recipe.folds):
-        seen, held_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        held_keys = [k[held_out] for k in everything]
-        strangers = stranger_index(held_keys, held_keys, STRANGERS // recipe.folds, random)
-        references = np.sort(random.permutation(len(held_out))[:REFERENCES])
-        of_pairs, of_strangers = np.zeros(len(held_out)), np.zeros(len(strangers[0]))
-        for member in range(recipe.members):
-            next(bar)
-            start = int(np.random.default_rng([seed, number, member]).integers(2**31))
-            z_a, z_b = _train_and_embed(left, right, seen, held_out, _identity(everything, seen), start, recipe)
-            pairs, others = relative_scores(z_a, z_b, held_keys, strangers, references, recipe.temperature)
-            of_pairs, of_strangers = of_pairs + pairs / recipe.members, of_strangers + others / recipe.members
-        scores[held_out] = of_pairs
-        null.append(of_strangers)
-    next(bar, None)  # lets the bar close
-    return Scored(scores, np.concatenate(null).astype(np.float32))
-
-
-def _folds(n: int, folds: int, keys: Keys, random: np.random.Generator) -> NDArray[np.int64]:
-    """Folds of equal size; pairs of one id stay together, unless ids are so few that this would hide whole classes."""
-    for key in keys:
-        known, inverse = np.unique(key, return_inverse=True)
-        if len(known) >= 20 * folds:
-            return (random.permutation(len(known)) % folds)[inverse]
-    return random.permutation(n) % folds
-
-
-def _identity(keys: Keys, rows: NDArray[np.int64]) -> Tensor | None:
-    """Ids for the loss, which takes one: what the user gave, or else equal rows of the side that has more of them."""
-    candidates = keys[3:] or keys[1:3]
-    best = min(candidates, key=lambda key: len(np.unique(key[rows])))
-    return torch.from_numpy(best[rows]) if len(np.unique(best[rows])) < len(rows) else None
-
-
 def tower(inputs: int, recipe: Recipe) -> nn.Sequential:
     layers: list[nn.Module] = []
     for width in (inputs, recipe.width):
@@ -147,41 +95,45 @@ def tower(inputs: int, recipe: Recipe) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Linear(recipe.width, recipe.dim))
 
 
-def _train_and_embed(
+def train_towers(
     left: Features,
     right: Features,
-    seen: NDArray[np.int64],
-    held_out: NDArray[np.int64],
+    rows: NDArray[np.int64],
     ids: Tensor | None,
     seed: int,
     recipe: Recipe,
-) -> tuple[Tensor, Tensor]:
-    """Unit embeddings of the held-out pairs by towers trained on the seen ones."""
-    batch = min(recipe.batch, len(seen))
-    steps = recipe.steps or min(max(200, math.ceil(10 * len(seen) / batch)), 2000)
+    q: float,
+    least_steps: int,
+    weights: Tensor | None = None,
+) -> tuple[nn.Module, nn.Module]:
+    """Towers trained on the pairs of ``rows``; ``ids`` and ``weights`` have a value for each of them."""
+    batch = min(recipe.batch, len(rows))
+    steps = recipe.steps or min(max(least_steps, math.ceil(10 * len(rows) / batch)), 2000)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         f, g = tower(left.width, recipe), tower(right.width, recipe)
-        loss = RINCE(recipe.q, "balanced", recipe.temperature, CrossView(), scale="unit")
+        loss = RINCE(q, "balanced", recipe.temperature, CrossView(), scale="unit")
         optimiser = torch.optim.Adam([*f.parameters(), *g.parameters()], lr=recipe.learning_rate, fused=True)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
         order = torch.empty(0, dtype=torch.int64)
         for _ in range(steps):
             if len(order) < batch:
-                order = torch.randperm(len(seen))
+                order = torch.randperm(len(rows))
             now, order = order[:batch], order[batch:]
-            rows = seen[now.numpy()]
-            value = loss(f(left[rows]), g(right[rows]), ids=None if ids is None else ids[now])
+            chosen = rows[now.numpy()]
+            known = None if ids is None else ids[now]
+            trust = None if weights is None else weights[now]
+            value = loss(f(left[chosen]), g(right[chosen]), ids=known, weights=trust)
             optimiser.zero_grad()
             value.backward()
             optimiser.step()
             schedule.step()
-    return _embed(f, left, held_out), _embed(g, right, held_out)
+    return f.eval(), g.eval()
 
 
 @torch.no_grad()
-def _embed(network: nn.Module, features: Features, rows: NDArray[np.int64]) -> Tensor:
-    network.eval()
+def embed(network: nn.Module, features: Features, rows: NDArray[np.int64]) -> Tensor:
+    """Unit embeddings of the rows."""
     parts = [network(features[rows[part]]) for part in chunks(len(rows), features.width)]
     return nn.functional.normalize(torch.cat(parts), dim=1)
 

@@ -146,7 +146,7 @@ def audit(
     check_columns(a, b)
     keys = [codes(value, name, len(a)) for name, value in (("ids", ids), ("groups", groups)) if value is not None]
     if fit:
-        from rince.audit.towers import fitted_scores
+        from rince.audit.cross_fit import fitted_scores
 
         scored = fitted_scores(a, b, keys, seed, recipe, progress)
     elif a.shape[1] != b.shape[1]:

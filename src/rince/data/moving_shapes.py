@@ -51,24 +51,22 @@ class Scene(NamedTuple):
 
 def draw_scene(label: int, random: np.random.Generator) -> Scene:
     motion, shape = CLASSES[label].split("-")
-    while True:  # the shape must stand out from what is behind it
-        colours = random.uniform(0, 1, (3, 3))
-        if min(np.abs(colours[0] - colours[i]).sum() for i in (1, 2)) > 0.9:
-            break
+    behind = random.uniform(0, 0.4) + random.uniform(-0.08, 0.08, (2, 3))  # dark, so that the shape stands out
+    colours = np.concatenate([random.uniform(0.5, 1, (1, 3)), behind.clip(0, 1)])
     angle = random.uniform(0, 2 * np.pi)
     return Scene(
         motion=motion,
         shape=shape,
         period=float(random.uniform(0.5, 0.8)),
         phase=float(random.uniform(0, 1)),
-        centre=(float(random.uniform(0.4, 0.6)), float(random.uniform(0.4, 0.6))),
-        radius=float(random.uniform(0.11, 0.17)),
-        reach=float(random.uniform(0.18, 0.26)),
+        centre=(float(random.uniform(0.44, 0.56)), float(random.uniform(0.44, 0.56))),
+        radius=float(random.uniform(0.13, 0.19)),
+        reach=float(random.uniform(0.22, 0.3)),
         turn=float(random.uniform(0, np.pi / 2)),
         colours=colours,
         slope=(float(np.cos(angle)), float(np.sin(angle))),
         stranger=(SHAPES[random.integers(2)], float(random.uniform(0.1, 0.9)), float(random.uniform(0.1, 0.9)), 0.12),
-        stranger_colour=random.uniform(0, 1, 3),
+        stranger_colour=(behind[0] + random.uniform(-0.2, 0.3, 3)).clip(0, 1),
         pitch=float(220 * 2 ** random.uniform(0, 1)),
         loudness=float(random.uniform(0.25, 0.8)),
         hiss=float(10 ** random.uniform(-2.5, -1.3)),

@@ -1,5 +1,6 @@
 """Fine-tuning: a linear classifier on top of an encoder, first alone, then with the encoder."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,11 +62,13 @@ class FineTune(Method):
         self.votes: Votes | None = None  # of the last test
         self.look_accuracy = 0.0  # of the last test, of single looks
         self._tested: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._rests = False  # whether the encoder is left as it is in the step under way
 
     @property
     def resting(self) -> bool:
         """Whether the encoder is left as it is in this step."""
-        epoch = self.batches_seen() // max(1, int(self.trainer.num_training_batches))
+        batches = self.trainer.num_training_batches  # not the trainer's epoch, which lags behind after some resumes
+        epoch = self.batches_seen() // max(1, int(batches)) if math.isfinite(batches) else self.current_epoch
         return self.linear or epoch < self.head_epochs
 
     def batch_loss(self, batch: Any) -> Tensor:
@@ -95,7 +98,9 @@ class FineTune(Method):
 
     def items(self, batch: Any) -> Tensor:
         """What is to be classified: the tower's field of the batch if it has one, its first field otherwise."""
-        return getattr(batch, self.tower) if self.tower in getattr(batch, "_fields", ()) else batch[0]
+        if self.tower is not None and self.tower in getattr(batch, "_fields", ()):
+            return getattr(batch, self.tower)
+        return batch[0]
 
     def embed(self, batch: Any) -> Tensor:
         return self.encoder(self.plain(self.items(batch)))

@@ -1,14 +1,44 @@
 """Views that go too far: a second crop so small that it may show nothing of the object."""
 
-from torch import Tensor
+import hashlib
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
 
 from rince.seeds import Draws
+
+
+class Hits(nn.Module):
+    """Which views the noise has hit so far: how many of how many, and a hash of all of them in their order.
+
+    It is part of a checkpoint, so the account of a resumed run is that of a run in one piece.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.views, self.hit, self.digest = 0, 0, ""
+
+    def see(self, hit: Tensor) -> None:
+        self.views, self.hit = self.views + len(hit), self.hit + int(hit.sum())
+        packed = np.packbits(hit.cpu().numpy()).tobytes()
+        self.digest = hashlib.sha256(self.digest.encode() + packed).hexdigest()
+
+    def record(self) -> dict[str, Any]:
+        return {"views": self.views, "hit": self.hit, "sha256": self.digest}
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return self.record()
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self.views, self.hit, self.digest = state["views"], state["hit"], state["sha256"]
 
 
 class ExtraCrop:
     """With probability ``rate`` a view is cropped once more, to ``area`` of its area, and enlarged again.
 
-    Every view of every step draws anew; the recipe that has it keeps in ``last_hit`` which images were hit last.
+    Every view of every step draws anew; the recipe that has it keeps in ``last_hit`` which images were hit last, and in
+    ``hits`` an account of all of them.
     """
 
     def __init__(self, rate: float, area: float = 0.2):

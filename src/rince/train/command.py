@@ -113,6 +113,8 @@ def _train(
         "seconds": time.time() - started,
     }
     result.setdefault("loss", float("nan"))
+    if (hits := getattr(getattr(method.views, "first", None), "hits", None)) is not None:
+        result["noise_in_views"] = hits.record()
     folder.finish(result)
     return result
 

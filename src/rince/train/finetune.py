@@ -18,10 +18,10 @@ from rince.train.parser import instantiate, named_classes, parse, train_parser
 from rince.views.batch import ImageBatch
 
 DESCRIPTION = (
-    "Fine-tune the encoder of RUN (its folder, or a file written by rince export) on labelled data and test it. Views and "
-    "data are those of the run unless the configuration says otherwise. First only the classifier learns "
-    "(--method.head_epochs), then everything; scores of several clips of one video are averaged. The same command again "
-    "resumes an unfinished run. Results go to RUN/NAME/."
+    "Fine-tune the encoder of RUN (its folder, or a file written by rince export) on labelled data and test it. Views "
+    "and data are those of the run unless the configuration says otherwise. First only the classifier learns "
+    "(--method.head_epochs), then everything; scores of several clips of one video are averaged. The same command "
+    "again resumes an unfinished run. Results go to RUN/NAME/."
 )
 DEFAULTS = {
     "method": {"class_path": "rince.methods.finetune.FineTune"},
@@ -48,8 +48,7 @@ def main(arguments: list[str]) -> int:
         raise ValueError("say what to fine-tune: rince finetune RUN [CONFIG.yaml] [options]")
     source = read_source(arguments[0])
     rest = ["--config", *arguments[1:]] if arguments[1:] and not arguments[1].startswith("-") else arguments[1:]
-    if missing := {"views", "data"} - source.parts.keys() - named_classes(rest):
-        raise ValueError(f"{source.path} is an encoder alone: give a configuration, or --{' and --'.join(sorted(missing))}")
+    check_file(source, named_classes(rest))
     parser = finetune_parser(source)
     config = parse(parser, arguments[1:])
     config.run = str(source.path)
@@ -88,6 +87,30 @@ def read_source(name: str) -> Source:
     if not isinstance(config, dict) or "encoder" not in config:
         raise ValueError(f"{folder.config} describes no encoder, so there is nothing to fine-tune")
     return Source(path, folder.encoder, {part: config[part] for part in ("encoder", "views", "data") if part in config})
+
+
+def check_file(source: Source, named: set[str]) -> None:
+    """An encoder's file says nothing of views and data, and is not to be trusted with the choice of what is run."""
+    if source.path.is_dir():
+        return
+    if missing := {"views", "data"} - named:
+        raise ValueError(
+            f"{source.path} is an encoder alone: give a configuration, or --{' and --'.join(sorted(missing))}"
+        )
+    strangers = [name for name in class_paths(source.parts["encoder"]) if not name.startswith("rince.")]
+    if strangers and "encoder" not in named:
+        raise ValueError(f"{source.path} holds {strangers[0]}, which is not rince's: name it yourself with --encoder")
+
+
+def class_paths(part: Any) -> Iterator[str]:
+    """The classes named anywhere in a part of a configuration."""
+    if isinstance(part, dict):
+        if "class_path" in part:
+            yield str(part["class_path"])
+        part = list(part.values())
+    if isinstance(part, list):
+        for inner in part:
+            yield from class_paths(inner)
 
 
 def fine_tune(parser: Any, config: Any, source: Source) -> Iterator[dict[str, Any]]:
@@ -137,7 +160,7 @@ def settle(config: Any, source: Source) -> None:
 def towers_of(encoder: Any) -> dict[str, Any]:
     """The two encoders, a and b, that a cross-modal one is made of; none for a plain one."""
     arguments = encoder.get("init_args") or {}
-    parts = {name: arguments.get(name) for name in ("a", "b")}
+    parts: dict[str, Any] = {name: arguments.get(name) for name in ("a", "b")}
     return parts if all(hasattr(part, "get") and part.get("class_path") for part in parts.values()) else {}
 
 
@@ -175,8 +198,8 @@ def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = 
 def _weights(source: Source) -> Path:
     if not source.weights.exists():
         raise FileNotFoundError(
-            f"{source.path} has no encoder.safetensors, for it is not finished: finish it with rince train, or write its "
-            "encoder so far to a file with rince export"
+            f"{source.path} has no encoder.safetensors, for it is not finished: finish it with rince train, or write "
+            "its encoder so far to a file with rince export"
         )
     return source.weights
 

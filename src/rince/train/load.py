@@ -55,7 +55,8 @@ def load_weights(method: Any, checkpoint: Path) -> None:
 
 def check_fit(method: Any, state: dict[str, Any], checkpoint: Path) -> None:
     """One sentence on the first weight that does not fit, before anything is loaded."""
-    own = method.state_dict()
+    own = {name: value for name, value in method.state_dict().items() if isinstance(value, torch.Tensor)}
+    state = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
     for name, value in own.items():
         if name not in state:
             raise ValueError(f"{checkpoint} is of another architecture: it has no {name}")

@@ -84,11 +84,12 @@ def named_classes(arguments: list[str]) -> set[str]:
     import yaml
 
     named = set()
-    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+    for place, word in enumerate(arguments):
+        after = arguments[place + 1] if place + 1 < len(arguments) else "--"
         name, given, _ = word.partition("=")
         if name.startswith("--") and (given or not after.startswith("-")):
             named.add(name[2:].removesuffix(".class_path"))
-        if name == "--config" and Path(file := word[len("--config=") :] if given else after).is_file():
+        if name == "--config" and Path(file := word.removeprefix("--config=") if given else after).is_file():
             try:
                 parts = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
             except (yaml.YAMLError, UnicodeDecodeError):
@@ -109,7 +110,7 @@ def _without_defaults(parser: Any, names: set[str]) -> Iterator[None]:
     batch size of one data set that of another, the width of a small network that of a large one.
     """
     kept = {name: parser.get_default(name) for name in names if name in DEFAULTS}
-    parser.set_defaults({name: None for name in kept})
+    parser.set_defaults(dict.fromkeys(kept))
     try:
         yield
     finally:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rince.noise.crops import ExtraCrop
+from rince.noise.crops import ExtraCrop, Hits
 from rince.seeds import Draws
 from rince.views import operations as op
 
@@ -75,6 +75,7 @@ class Recipe(nn.Module):
         self.blur_chance, self.blur_taps, self.blur_sigma = blur_chance, blur_taps, blur_sigma
         self.solarise_chance, self.noise = solarise_chance, noise
         self.last_hit: Tensor | None = None  # which images of the last call the noise hit
+        self.hits = None if noise is None else Hits()
         self.register_buffer("mean", torch.tensor(mean), persistent=False)
         self.register_buffer("std", torch.tensor(std), persistent=False)
 
@@ -84,6 +85,8 @@ class Recipe(nn.Module):
         self.check(channels)
         numbers = self._numbers(draw, n, height, width, cropped)
         self.last_hit = numbers.get("noise_hit")
+        if self.hits is not None and self.last_hit is not None:
+            self.hits.see(self.last_hit)
         numbers = {name: value.to(images.device) for name, value in numbers.items()}
         at_a_time = n if images.device.type != "cpu" else max(4, PIXELS_AT_A_TIME // self.size**2)
         views = images.new_empty((n, channels, self.size, self.size), dtype=self.mean.dtype)

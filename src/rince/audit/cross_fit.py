@@ -1,0 +1,134 @@
+"""Scores for any two columns of features, by towers fitted to the other pairs: nobody judges what it has seen.
+
+The pairs are split into folds, and there are two rounds.
+
+1. For every two folds, towers are trained on the other folds, wrong pairs and all. They say of the pairs in either of
+   the two how likely they are to be wrong.
+2. For every fold, towers are trained on the other folds, this time each pair weighted by its probability to be right,
+   and score the pairs of the fold and strangers made of them. These probabilities come from towers of the first round
+   that had not seen the fold either, so nothing of it has reached the towers that judge it: to them its wrong pairs
+   are strangers like any others.
+"""
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rince.audit.columns import Keys, Matrix
+from rince.audit.null import STRANGERS, Scored, stranger_index
+from rince.audit.probability import at_p_values
+from rince.audit.rate import chances, p_values
+from rince.audit.towers import Features, Recipe, embed, relative_scores, train_towers
+from rince.progress import track
+
+REFERENCES = 2048
+FEW = 20_000  # strangers of a fold that the first round is content with
+
+
+class Fold(NamedTuple):
+    """The pairs of a fold, what tells strangers among them apart, strangers made of them, and a sample of them."""
+
+    rows: NDArray[np.int64]
+    keys: Keys
+    strangers: tuple[NDArray[np.int64], NDArray[np.int64]]
+    references: NDArray[np.int64]
+
+
+def fitted_scores(
+    a: Matrix, b: Matrix, keys: Keys, seed: int = 0, recipe: Recipe | None = None, progress: bool | None = None
+) -> Scored:
+    """Scores of all pairs and of strangers, each by towers that were trained without them.
+
+    A score is the logarithm of how many times likelier than chance the towers think the pair is: its cosine over the
+    temperature, less the average (log-mean-exp) over the strangers of either side.
+    """
+    recipe = Recipe() if recipe is None else recipe
+    fit = CrossFit(Features(a, "a"), Features(b, "b"), keys, seed, recipe)
+    count = recipe.folds * (recipe.folds - 1) // 2 + recipe.folds * recipe.members
+    fit.bar = iter(track(range(count), "fitting towers", show=progress))
+    first = fit.first_round()
+    scored = [fit.second_round(number, first) for number in range(recipe.folds)]
+    next(fit.bar, None)  # lets the bar close
+    scores = np.empty(len(a), dtype=np.float32)
+    for fold, (pairs, _) in zip(fit.folds, scored, strict=True):
+        scores[fold.rows] = pairs
+    return Scored(scores, np.concatenate([strangers for _, strangers in scored]))
+
+
+class CrossFit:
+    """The folds of two columns and the towers of both rounds."""
+
+    bar = iter(range(0))
+
+    def __init__(self, left: Features, right: Features, keys: Keys, seed: int, recipe: Recipe):
+        self.left, self.right, self.seed, self.recipe = left, right, seed, recipe
+        n = len(left.codes)
+        random = np.random.default_rng(seed)
+        self.number = fold_numbers(n, recipe.folds, keys, random)
+        self.keys = [np.arange(n), left.codes, right.codes, *keys]
+        self.folds = [self._fold(np.flatnonzero(self.number == k), random) for k in range(recipe.folds)]
+
+    def _fold(self, rows: NDArray[np.int64], random: np.random.Generator) -> Fold:
+        keys = [key[rows] for key in self.keys]
+        strangers = stranger_index(keys, keys, STRANGERS // self.recipe.folds, random)
+        return Fold(rows, keys, strangers, np.sort(random.permutation(len(rows))[:REFERENCES]))
+
+    def first_round(self) -> dict[tuple[int, int], Scored]:
+        """(k, m): scores of fold m by towers that saw neither fold k nor fold m."""
+        found = {}
+        for i, j in combinations(range(self.recipe.folds), 2):
+            rows = np.flatnonzero((self.number != i) & (self.number != j))
+            towers = self._towers(rows, (i, j, 1), self.recipe.first_q, least_steps=150)
+            for k, m in ((i, j), (j, i)):
+                found[k, m] = self._scored(towers, self.folds[m], FEW)
+        return found
+
+    def second_round(self, number: int, first: dict[tuple[int, int], Scored]) -> Scored:
+        """Scores of a fold by towers trained on the others, whose wrong pairs they have been told to mistrust."""
+        rows = np.flatnonzero(self.number != number)
+        chance = np.empty(len(self.number), dtype=np.float32)
+        others = [m for m in range(self.recipe.folds) if m != number]
+        for m in others:
+            chance[self.folds[m].rows] = p_values(*first[number, m])
+        p = chance[rows]
+        trust = torch.from_numpy(1 - at_p_values(p, chances(p)))
+        scored = []
+        for member in range(self.recipe.members):
+            towers = self._towers(rows, (number, member), self.recipe.q, least_steps=200, weights=trust)
+            scored.append(self._scored(towers, self.folds[number]))
+        pairs, strangers = zip(*scored, strict=True)
+        return Scored(np.mean(pairs, axis=0), np.mean(strangers, axis=0))
+
+    def _towers(
+        self, rows: NDArray[np.int64], key: tuple[int, ...], q: float, least_steps: int, weights: Tensor | None = None
+    ) -> tuple[nn.Module, nn.Module]:
+        next(self.bar, None)
+        seed = int(np.random.default_rng([self.seed, *key]).integers(2**31))
+        ids = identity(self.keys, rows)
+        return train_towers(self.left, self.right, rows, ids, seed, self.recipe, q, least_steps, weights)
+
+    def _scored(self, towers: tuple[nn.Module, nn.Module], fold: Fold, few: int | None = None) -> Scored:
+        z_a, z_b = embed(towers[0], self.left, fold.rows), embed(towers[1], self.right, fold.rows)
+        i, j = fold.strangers
+        strangers = i[:few], j[:few]
+        return Scored(*relative_scores(z_a, z_b, fold.keys, strangers, fold.references, self.recipe.temperature))
+
+
+def fold_numbers(n: int, folds: int, keys: Keys, random: np.random.Generator) -> NDArray[np.int64]:
+    """Folds of equal size; pairs of one id stay together, unless ids are so few that this would hide whole classes."""
+    for key in keys:
+        known, inverse = np.unique(key, return_inverse=True)
+        if len(known) >= 20 * folds:
+            return (random.permutation(len(known)) % folds)[inverse]
+    return random.permutation(n) % folds
+
+
+def identity(keys: Keys, rows: NDArray[np.int64]) -> Tensor | None:
+    """Ids for the loss, which takes one: what the user gave, or else equal rows of the side that has more of them."""
+    candidates = keys[3:] or keys[1:3]
+    best = min(candidates, key=lambda key: len(np.unique(key[rows])))
+    return torch.from_numpy(best[rows]) if len(np.unique(best[rows])) < len(rows) else None
