@@ -3,7 +3,9 @@ import torch
 from safetensors.torch import save_file
 
 from rince import load_encoder
+from rince.encoders.audio import AudioConvNet
 from rince.encoders.convnet import ConvNet
+from rince.encoders.towers import Towers
 from rince.export import save_encoder
 
 RECIPE = {"class_path": "rince.encoders.convnet.ConvNet", "init_args": {"channels": 1, "width": 4}}
@@ -35,6 +37,26 @@ def test_a_name_that_is_no_network_is_refused(tmp_path):
     save_encoder(tmp_path / "e", torch.nn.Linear(2, 2), {"class_path": "rince.files.write_text"}, {})
     with pytest.raises(ValueError, match="is no network"):
         load_encoder(tmp_path / "e")
+
+
+def test_encoders_within_an_encoder_are_built_too(tmp_path):
+    towers = Towers(ConvNet(1, 4), AudioConvNet(2)).eval()
+    audio = {"class_path": "rince.encoders.audio.AudioConvNet", "init_args": {"width": 2}}
+    recipe = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": RECIPE, "b": audio}}
+    save_encoder(tmp_path / "e", towers, recipe, {})
+    again, sound = load_encoder(tmp_path / "e"), torch.rand(2, 1, 20, 17)
+    assert type(again.a) is ConvNet and torch.equal(again.b(sound), towers.b(sound))
+
+
+@pytest.mark.parametrize("inner", ["torch.nn.Linear", "os.system", "rince.files.write_text"])
+def test_a_class_from_elsewhere_within_an_encoder_is_not_built_either(inner, tmp_path):
+    towers = Towers(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    part = {"class_path": inner, "init_args": {}}
+    save_encoder(tmp_path / "e", towers, {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": part}}, {})
+    with pytest.raises(ValueError, match=r"not rince's|is no network"):
+        load_encoder(tmp_path / "e")
+    mine = Towers(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    assert torch.equal(load_encoder(tmp_path / "e", mine).a.weight, towers.a.weight)
 
 
 def test_another_architecture_a_foreign_file_and_a_cut_one_are_refused(tmp_path):

@@ -35,21 +35,27 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
     path = path / "encoder.safetensors" if path.is_dir() else path
     if not path.exists():
         raise FileNotFoundError(f"there is no encoder at {path}: train one, or make it with rince export RUN")
-    recipe, about, weights = _read(path)
-    name = recipe.get("class_path", "an encoder")
+    recipe, about, weights = read_encoder(path)
     if encoder is None:
         encoder = _build(path, recipe)
-    try:
-        encoder.load_state_dict(weights)
-    except RuntimeError as error:
-        raise ValueError(
-            f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
-        ) from error
+    fill(encoder, weights, path, recipe)
     encoder.about = about  # type: ignore[assignment]
     return encoder.eval()
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.Tensor]]:
+def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recipe: dict[str, Any]) -> None:
+    """Put weights that were read from ``path`` into an encoder, or say in one sentence what does not fit."""
+    try:
+        encoder.load_state_dict(weights)
+    except RuntimeError as error:
+        name = recipe.get("class_path", "an encoder")
+        raise ValueError(
+            f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
+        ) from error
+
+
+def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.Tensor]]:
+    """Recipe (class_path and init_args), what is told about it, and weights of an encoder's file; nothing is built."""
     safetensors = require("safetensors", "train")
     try:
         with safetensors.safe_open(path, "pt") as file:
@@ -73,7 +79,16 @@ def _build(path: Path, recipe: dict[str, Any]) -> nn.Module:
     found = getattr(importlib.import_module(module), kind, None)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise ValueError(f"{path} names {name} as its encoder, which is no network")
-    return found(**(recipe.get("init_args") or {}))
+    return found(**{key: _built(path, value) for key, value in (recipe.get("init_args") or {}).items()})
+
+
+def _built(path: Path, value: Any) -> Any:
+    """An argument of an encoder; one that is a recipe itself, such as a tower, is built under the same rules."""
+    if isinstance(value, dict):
+        if "class_path" in value:
+            return _build(path, value)
+        return {key: _built(path, inner) for key, inner in value.items()}
+    return [_built(path, inner) for inner in value] if isinstance(value, list) else value
 
 
 def _first_misfit(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:

@@ -1,30 +1,16 @@
-import wave
 import zipfile
 
 import numpy as np
 import pytest
 import torch
 
-from rince.data.spoken_digits import log_mel, mel_bands, spoken_digit_pairs, spoken_digits
-
-
-def write_tone(path, hertz, seconds=0.3, rate=8000):
-    time = np.arange(round(seconds * rate)) / rate
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes((np.sin(2 * np.pi * hertz * time) * 20000).astype("<i2").tobytes())
+from rince.data.spoken_digits import SpokenDigits, log_mel, mel_bands, spoken_digit_pairs, spoken_digits
+from tones import write_digits, write_tone
 
 
 @pytest.fixture
 def recordings(tmp_path):
-    folder = tmp_path / "recordings"
-    folder.mkdir()
-    for digit in range(10):
-        for take in range(2):
-            write_tone(folder / f"{digit}_anna_{take}.wav", 200 + 300 * digit)
-    return folder
+    return write_digits(tmp_path / "recordings")
 
 
 def test_a_tone_is_loudest_in_the_band_around_its_frequency():
@@ -73,3 +59,68 @@ def test_the_real_recordings_are_3000_of_six_speakers(real_data):
     digits = spoken_digits(real_data("fsdd.zip"))
     assert len(digits.digit) == 3000 and (np.bincount(digits.digit) == 300).all() and len(set(digits.speaker)) == 6
     assert digits.features.shape == (3000, 24 * 16) and np.isfinite(digits.features).all()
+
+
+def images_of(part):
+    return {tuple(image.flatten().tolist()) for image in part.a}
+
+
+@pytest.mark.parametrize("parting", ["takes", "speaker", "random"])
+def test_parts_share_neither_images_nor_recordings(parting, tmp_path):
+    source = write_digits(tmp_path / "recordings", takes=12, speakers=("anna", "bela", "cyd", "dora"))
+    data = SpokenDigits(str(source), parting)
+    parts = [data.split(name) for name in ("train", "validation", "test")]
+    sizes = {"takes": [80, 200, 200], "speaker": [240, 120, 120], "random": [384, 48, 48]}[parting]
+    assert [len(part.labels) for part in parts] == sizes
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert not images_of(parts[i]) & images_of(parts[j])
+        heard = [{sound.numpy().tobytes() for sound in parts[k].b} for k in (i, j)]
+        assert not heard[0] & heard[1]
+    for part in parts:
+        assert part.a.dtype == torch.uint8 and part.a.shape[1:] == (1, 8, 8) and part.b.shape[1:] == (4800,)
+
+
+def test_every_pair_shows_the_digit_that_is_said(recordings):
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    known = {
+        tuple(np.rint(i * 255 / 16).astype(int).flatten()): d for i, d in zip(digits.images, digits.target, strict=True)
+    }
+    part = SpokenDigits(str(write_digits(recordings / "more", takes=11))).split("train")
+    assert [known[tuple(image.flatten().tolist())] for image in part.a] == part.labels.tolist()
+    power = torch.fft.rfft(part.b[:, :2400], dim=1).abs()
+    heard = (power.argmax(1) * 8000 / 2400 - 200) / 300
+    assert torch.equal(heard.floor().long(), part.labels)
+
+
+def test_wrong_pairs_are_of_another_digit_and_the_seed_decides(tmp_path):
+    source = str(write_digits(tmp_path / "recordings", takes=30))
+    data = SpokenDigits(source, wrong_pairs=0.4, wrong_pairs_seed=1)
+    (right,), (noisy,) = data.pair_batches("train"), data.pair_batches("train", noisy=True)
+    wrong = data.noise_record()["partner_hit"]
+    assert wrong.sum() == 80 and torch.equal((noisy.b != right.b).any(1), torch.from_numpy(wrong))
+    said = torch.from_numpy(data.noise_record()["partner"])
+    assert (right.labels[said] != right.labels)[wrong].all()
+    same = SpokenDigits(source, wrong_pairs=0.4, wrong_pairs_seed=1)
+    other = SpokenDigits(source, wrong_pairs=0.4, split_seed=1, wrong_pairs_seed=1)
+    assert torch.equal(next(same.pair_batches("train", noisy=True)).b, noisy.b)
+    assert not torch.equal(next(other.pair_batches("train")).a, right.a)
+
+
+def test_too_few_recordings_and_bad_settings_are_named(recordings):
+    with pytest.raises(ValueError, match="in the train part by takes"):
+        SpokenDigits(str(recordings)).setup()
+    with pytest.raises(ValueError, match="parting must be takes, speaker or random, got 'x'"):
+        SpokenDigits(parting="x")
+    with pytest.raises(ValueError, match="seconds must be positive"):
+        SpokenDigits(seconds=0)
+
+
+def test_the_real_recordings_are_parted_as_their_authors_do(real_data):
+    data = SpokenDigits(str(real_data("fsdd.zip")), wrong_pairs=0.6)
+    parts = {name: data.split(name) for name in ("train", "validation", "test")}
+    assert {name: len(part.labels) for name, part in parts.items()} == {"train": 2400, "validation": 300, "test": 300}
+    assert all((part.labels.bincount() == len(part.labels) // 10).all() for part in parts.values())
+    assert len(images_of(parts["test"])) == 300 and not images_of(parts["test"]) & images_of(parts["train"])
+    assert data.noise_record()["partner_hit"].sum() == 1440 and data.classes == 10

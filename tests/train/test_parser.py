@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from rince.train.parser import instantiate, parse, train_parser
+from rince.train.parser import instantiate, named_classes, parse, parse_settings, train_parser
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -20,6 +20,38 @@ def test_every_configuration_describes_a_method_that_can_be_built(parser, path):
     parts = instantiate(parser, config)
     method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
     assert method.encoder is parts.encoder
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_a_class_of_the_user_has_its_own_defaults_not_those_of_the_default_class(parser, tmp_path, as_file):
+    name = "rince.encoders.r2plus1d.R2Plus1D"
+    (tmp_path / "own.yaml").write_text(f"encoder: {{class_path: {name}}}")
+    arguments = [str(tmp_path / "own.yaml")] if as_file else ["--encoder", name]
+    for _ in range(2):  # the parser is left as it was
+        assert parse(parser, arguments).encoder.init_args.width == 64
+        assert parse(parser, ["--encoder.depth", "2"]).encoder.init_args.width == 32
+    settings = {"encoder": {"class_path": name}}
+    assert parse_settings(parser, settings).encoder.init_args.width == 64
+
+
+def test_no_arguments_are_a_configuration_too(parser):
+    assert parse(parser, []).encoder.class_path == "rince.encoders.convnet.ConvNet"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], set()),
+        (["--encoder", "a.B", "--loss.q", "0.5"], {"encoder", "loss.q"}),
+        (["--encoder=a.B"], {"encoder"}),
+        (["--encoder.class_path", "a.B"], {"encoder"}),
+        (["--encoder.width", "8", "--probe"], {"encoder.width"}),
+        (["--config", str(CONFIGS / "digits/moco.yaml")],
+         {"config", "method", "encoder", "loss", "views", "optimiser", "data"}),
+    ],
+)  # fmt: skip
+def test_the_parts_whose_class_is_named_are_found(arguments, named):
+    assert named_classes(arguments) == named
 
 
 def test_options_on_the_command_line_win_over_the_file(parser):

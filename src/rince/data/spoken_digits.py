@@ -1,23 +1,132 @@
-"""The Free Spoken Digit Dataset: people saying digits, and pairs of such a sound with an image of the digit."""
+"""Spoken digits (the Free Spoken Digit Dataset) paired with images of the digit: sound and vision in the small.
 
-import io
-import re
-import wave
-import zipfile
-from collections.abc import Iterator
+``SpokenDigits`` is the data set that ``rince train`` learns from; ``spoken_digit_pairs`` gives flat features for the
+audit, which needs no training on images and sounds themselves.
+"""
+
+import functools
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-RATE = 8000
-NAME = re.compile(r"(\d)_([^_/]+)_(\d+)\.wav$")  # digit_speaker_take.wav
+from rince.data.pairs import Pairs, Part
+from rince.data.recordings import RATE, Recordings, read_recordings
+from rince.extras import require
+from rince.seeds import generator
+
+TEST_TAKES = range(5)  # the data set's own test part
+VALIDATION_TAKES = range(5, 10)
+Parting = Literal["takes", "speaker", "random"]
 
 
-class SpokenDigits(NamedTuple):
+class SpokenDigits(Pairs):
+    """``a`` are scikit-learn's images of digits, bytes (n, 1, 8, 8); ``b`` are sounds of the same digits, at 8 kHz.
+
+    Every recording has one image of its digit for good, drawn by ``split_seed``. Images are parted too, in three:
+    an image of the test part is in no training pair. There are fewer images than recordings, so the training part uses
+    an image about twice. A wrong pair is always one of two different digits.
+    """
+
+    class_names = tuple("0123456789")
+
+    def __init__(
+        self,
+        source: str = "data/fsdd.zip",
+        parting: Parting = "takes",
+        split_seed: int = 0,
+        seconds: float = 0.6,
+        batch_size: int = 128,
+        wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
+    ):
+        """
+        Args:
+            source: Folder or zip file of the recordings, named digit_speaker_take.wav.
+            parting: By takes as the data set's authors do (0 to 4 test, 5 to 9 validation), by speaker (the last two
+                by name are heard in no training pair), or a tenth each at random.
+            split_seed: Which image goes where and with which sound, and the random parting.
+            seconds: Length that sounds are cut or padded to.
+            batch_size: Pairs in a batch, counted over all processes.
+            wrong_pairs: Share of training pairs of an image and a sound of another digit.
+            wrong_pairs_seed: Which pairs that are, and which sounds they get.
+        """
+        super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
+        if seconds <= 0:
+            raise ValueError(f"seconds must be positive, got {seconds}")
+        if parting not in ("takes", "speaker", "random"):
+            raise ValueError(f"parting must be takes, speaker or random, got {parting!r}")
+        self.source, self.parting, self.split_seed, self.seconds = source, parting, split_seed, seconds
+
+    def read(self) -> dict[str, Part]:
+        sounds = _read_once(self.source, self.seconds, _stamp(self.source))
+        digits = require("sklearn.datasets", "train").load_digits()
+        images = (torch.from_numpy(digits.images) * (255 / 16)).round().to(torch.uint8)[:, None]
+        of_image = _image_parts(digits.target, self.split_seed)
+        of_sound = _sound_parts(sounds, self.parting, self.split_seed)
+        parts = {}
+        for i, name in enumerate(("train", "validation", "test")):
+            chosen = np.flatnonzero(of_sound == i)
+            if not len(chosen):
+                raise ValueError(
+                    f"no recording of {self.source} is in the {name} part by {self.parting}: choose another parting"
+                )
+            supply = np.flatnonzero(of_image == i)
+            image = supply[_partners(sounds.digit[chosen], digits.target[supply], self.split_seed + i)]
+            labels = torch.from_numpy(sounds.digit[chosen]).long()
+            parts[name] = Part(images[image], torch.from_numpy(sounds.samples[chosen]), labels)
+        return parts
+
+    def groups(self, train: Part) -> Tensor:
+        return train.labels
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(source: str, seconds: float, stamp: int) -> Recordings:
+    """A process that does several runs reads 3,000 files once, unless they have changed."""
+    return read_recordings(source, seconds)
+
+
+def _stamp(source: str) -> int:
+    return Path(source).stat().st_mtime_ns if Path(source).exists() else 0
+
+
+def _sound_parts(sounds: Recordings, parting: Parting, seed: int) -> NDArray[np.int64]:
+    """0 for training, 1 for validation, 2 for tests."""
+    if parting == "takes":
+        return np.where(np.isin(sounds.take, TEST_TAKES), 2, np.where(np.isin(sounds.take, VALIDATION_TAKES), 1, 0))
+    if parting == "speaker":
+        names, speaker = np.unique(sounds.speaker, return_inverse=True)
+        return np.clip(speaker - (len(names) - 3), 0, 2)
+    place = torch.randperm(len(sounds.digit), generator=generator(seed, 70)).argsort().numpy()
+    return np.where(place * 10 < len(place), 2, np.where(place * 10 < 2 * len(place), 1, 0))
+
+
+def _image_parts(digit: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """A fifth of the images of every digit for tests, a fifth for validation."""
+    part = np.zeros(len(digit), dtype=np.int64)
+    for value in range(10):
+        places = np.random.default_rng((seed, value)).permutation(np.flatnonzero(digit == value))
+        fifth = len(places) // 5
+        part[places[:fifth]], part[places[fifth : 2 * fifth]] = 2, 1
+    return part
+
+
+def _partners(wanted: NDArray[np.int64], supply: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """For every wanted digit the place of one in the supply, all of them once before any is used again."""
+    random = np.random.default_rng(seed)
+    partner = np.empty(len(wanted), dtype=np.int64)
+    for value in range(10):
+        places, there = np.flatnonzero(wanted == value), np.flatnonzero(supply == value)
+        rounds = [random.permutation(there) for _ in range(-(-len(places) // len(there)))]
+        partner[places] = np.concatenate([*rounds, there[:0]])[: len(places)]
+    return partner
+
+
+class SpokenFeatures(NamedTuple):
     """Log-mel features (N, mels * frames), the digit said and who says it."""
 
     features: NDArray[np.float32]
@@ -34,19 +143,11 @@ class SpokenPairs(NamedTuple):
     image: NDArray[np.int64]
 
 
-def spoken_digits(source: str | Path, mels: int = 24, frames: int = 16, seconds: float = 0.6) -> SpokenDigits:
-    """Read the recordings of a folder or zip file, ordered by name, as log-mel features."""
-    sounds, digits, speakers = [], [], []
-    for name, content in sorted(_recordings(Path(source))):
-        match = NAME.search(name)
-        if match:
-            sounds.append(_samples(content, name, round(seconds * RATE)))
-            digits.append(int(match[1]))
-            speakers.append(match[2])
-    if not sounds:
-        raise ValueError(f"{source} holds no recordings named digit_speaker_take.wav, such as 7_jackson_32.wav")
-    features = log_mel(torch.from_numpy(np.stack(sounds)), mels, frames)
-    return SpokenDigits(features.flatten(1).numpy(), np.array(digits), np.array(speakers))
+def spoken_digits(source: str | Path, mels: int = 24, frames: int = 16, seconds: float = 0.6) -> SpokenFeatures:
+    """The recordings of a folder or zip file, ordered by name, as log-mel features."""
+    sounds = read_recordings(source, seconds)
+    features = log_mel(torch.from_numpy(sounds.samples), mels, frames)
+    return SpokenFeatures(features.flatten(1).numpy(), sounds.digit, sounds.speaker)
 
 
 def spoken_digit_pairs(source: str | Path, seed: int = 0) -> SpokenPairs:
@@ -57,15 +158,10 @@ def spoken_digit_pairs(source: str | Path, seed: int = 0) -> SpokenPairs:
     """
     from rince.data.digits import digit_pairs
 
-    recordings = spoken_digits(source)
+    sounds = spoken_digits(source)
     even, odd, digit = digit_pairs()
-    random = np.random.default_rng(seed)
-    image = np.empty(len(recordings.digit), dtype=np.int64)
-    for value in range(10):
-        places, supply = np.flatnonzero(recordings.digit == value), np.flatnonzero(digit == value)
-        rounds = [random.permutation(supply) for _ in range(-(-len(places) // len(supply)))]
-        image[places] = np.concatenate([*rounds, supply[:0]])[: len(places)]
-    return SpokenPairs(recordings.features, np.hstack([even, odd])[image], recordings.digit, image)
+    image = _partners(sounds.digit, digit, seed)
+    return SpokenPairs(sounds.features, np.hstack([even, odd])[image], sounds.digit, image)
 
 
 def log_mel(sounds: Tensor, mels: int, frames: int) -> Tensor:
@@ -86,32 +182,3 @@ def mel_bands(mels: int, window: int) -> Tensor:
     frequency = torch.linspace(0, RATE / 2, window // 2 + 1)
     left, middle, right = centres[:-2, None], centres[1:-1, None], centres[2:, None]
     return torch.minimum((frequency - left) / (middle - left), (right - frequency) / (right - middle)).clamp_min(0)
-
-
-def _recordings(source: Path) -> Iterator[tuple[str, bytes]]:
-    if source.is_dir():
-        for path in source.rglob("*.wav"):
-            yield path.name, path.read_bytes()
-    elif source.is_file():
-        try:
-            with zipfile.ZipFile(source) as archive:
-                for name in archive.namelist():
-                    if name.endswith(".wav"):
-                        yield name.rsplit("/", 1)[-1], archive.read(name)
-        except zipfile.BadZipFile as error:
-            raise ValueError(f"{source} is neither a folder of recordings nor a readable zip file") from error
-    else:
-        raise FileNotFoundError(f"there are no spoken digits at {source}: give the folder or zip file of the data set")
-
-
-def _samples(content: bytes, name: str, length: int) -> NDArray[np.float32]:
-    """16-bit mono samples in [-1, 1], cut or padded to ``length``."""
-    try:
-        with wave.open(io.BytesIO(content)) as file:
-            if (file.getnchannels(), file.getsampwidth(), file.getframerate()) != (1, 2, RATE):
-                raise ValueError(f"{name} must be 16-bit mono at {RATE} Hz")
-            raw = file.readframes(length)
-    except (wave.Error, EOFError) as error:
-        raise ValueError(f"{name} is not a readable wav file: {error}") from error
-    samples = np.frombuffer(raw, dtype="<i2").astype(np.float32) / 32768
-    return np.pad(samples, (0, length - len(samples)))

@@ -30,7 +30,7 @@ class ConvNet(nn.Module):
                 stride = 2 if stage and not i else 1
                 layers += [
                     nn.Conv2d(before, after, 3, stride, padding=1, bias=norm == "none"),
-                    _norm(norm, after),
+                    norm_of(norm, after),
                     nn.ReLU(inplace=True),
                 ]
                 before = after
@@ -41,7 +41,7 @@ class ConvNet(nn.Module):
         return self.layers(images).mean((2, 3))
 
 
-def _norm(kind: str, channels: int) -> nn.Module:
+def norm_of(kind: str, channels: int) -> nn.Module:
     if kind == "batch":
         return nn.BatchNorm2d(channels)
     return nn.GroupNorm(min(8, channels), channels) if kind == "group" else nn.Identity()

@@ -55,9 +55,12 @@ def main(arguments: list[str]) -> int:
 def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
     """Accuracies of every kind of features, in percent: mean and standard deviation over the draws."""
     from rince.evaluate.features import features_of
+    from rince.methods.cross_modal import CrossModal
     from rince.train.load import load_run
 
     method, data, _ = load_run(found.run)
+    if isinstance(method, CrossModal):
+        return _pair_scores(method, data, found)
     if (graphs := getattr(data, "graphs", None)) is not None:
         return _graph_accuracies(method, graphs, found)
     parts = {part: data.split(part) for part in ("train", "test")}
@@ -83,6 +86,20 @@ def _graph_accuracies(method: Any, graphs: Any, found: argparse.Namespace) -> di
     if found.baselines:
         untrained, _, _ = load_run(found.run, trained=False)
         result["untrained"] = evaluate_graphs(untrained, graphs, found.space)
+    return result
+
+
+def _pair_scores(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:
+    """Two towers are compared with each other, and each is probed on its own."""
+    from rince.evaluate.pairs import evaluate_pairs
+    from rince.train.load import load_run
+
+    if found.labels_per_class or found.probe != "exact" or found.k:
+        raise ValueError("a run on pairs is probed with all labels: leave out --labels_per_class, --probe and --k")
+    result = {"trained": evaluate_pairs(method, data, found.space)}
+    if found.baselines:
+        untrained, _, _ = load_run(found.run, trained=False)
+        result["untrained"] = evaluate_pairs(untrained, data, found.space)
     return result
 
 
@@ -120,6 +137,10 @@ def few_labels(labels: Tensor, per_class: int | None, draw: int) -> Tensor:
 
 
 def table(result: dict[str, Any]) -> str:
+    if "a to b recall@1" in next(iter(result.values())):
+        from rince.evaluate.pairs import table as table_of_pairs
+
+        return table_of_pairs(result)
     known = ("svm", "linear", "knn", "recall@1", "recall@10")
     columns = [c for c in known if all(c in row for row in result.values())]
     width = max(map(len, result))

@@ -39,10 +39,12 @@ class OnlineProbe(Callback):
         features, labels = watched[0].float(), watched[1]
         pl_module.watched = None
         labels = labels.repeat(len(features) // len(labels))
+        known = labels >= 0  # -1 is nobody's class
         layer = self.layer or self._start(features)
         with torch.enable_grad():
             logits = layer(features)
-            loss = nn.functional.cross_entropy(logits, labels)
+            loss = nn.functional.cross_entropy(logits, labels, ignore_index=-1, reduction="sum")
+            loss = loss / known.sum().clamp_min(1)
         self.optimiser.zero_grad()
         loss.backward()
         if trainer.world_size > 1:
@@ -50,7 +52,8 @@ class OnlineProbe(Callback):
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= trainer.world_size
         self.optimiser.step()
-        pl_module.log("probe", (logits.argmax(1) == labels).float().mean(), prog_bar=True, sync_dist=True)
+        right = (logits.argmax(1) == labels).sum() / known.sum().clamp_min(1)
+        pl_module.log("probe", right, prog_bar=True, sync_dist=True)
 
     def state_dict(self) -> dict[str, Any]:
         if self.layer is None:

@@ -139,15 +139,15 @@ class Method(LightningModule):
     def configure_optimizers(self) -> Any:
         optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])
         total = int(self.trainer.estimated_stepping_batches)
-        warmup = round(self.warmup_epochs * total / max(1, self.trainer.max_epochs or 1))
-
-        def share(step: int) -> float:
-            if self.lr_schedule == "constant":
-                return min(1.0, (step + 1) / warmup) if warmup else 1.0
-            return warmup_cosine(step, total, warmup)
-
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, share)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: self.lr_share(step, total))
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def lr_share(self, step: int, total: int) -> float:
+        """The share of the learning rate at a step of ``total``."""
+        warmup = round(self.warmup_epochs * total / max(1, self.trainer.max_epochs or 1))
+        if self.lr_schedule == "constant":
+            return min(1.0, (step + 1) / warmup) if warmup else 1.0
+        return warmup_cosine(step, total, warmup)
 
     def _q_schedule(self, kind: str, start: float) -> Callable[[float], float] | None:
         if kind == "constant":

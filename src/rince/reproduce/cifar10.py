@@ -10,6 +10,7 @@ from typing import Any, Literal
 from rince.files import write_text
 from rince.reproduce.grid import run_grid
 from rince.reproduce.tables import aligned, as_csv, plus_minus
+from rince.reproduce.training import trained
 
 Run = Mapping[str, Any]
 DECAY = 0.1  # of the linear probe on standardised features: near the best for the stem alone, the same for all
@@ -46,23 +47,9 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
     return found
 
 
-def part(class_path: str, **init_args: Any) -> dict[str, Any]:
-    return {"class_path": class_path, "init_args": init_args}
-
-
 def train_and_evaluate(settings: dict[str, Any], out: str, name: str) -> dict[str, Any]:
     """One run in ``out/NAME``, continued if it was interrupted, and its accuracies in percent."""
-    from rince.train.command import run
-    from rince.train.load import load_run
-    from rince.train.parser import train_parser
-
-    folder = Path(out) / name
-    if not (folder / "result.json").exists():
-        trainer = settings["trainer"] | {"enable_progress_bar": False, "enable_model_summary": False}
-        parser = train_parser()
-        run(parser, parser.parse_object({**settings, "trainer": trainer, "out": out, "name": name}))
-    method, data, _ = load_run(folder)
-    return evaluate(method, data)
+    return evaluate(*trained(settings, out, name))
 
 
 def evaluate(method: Any, data: Any) -> dict[str, Any]:

@@ -4,8 +4,9 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from rince.reproduce.cifar10 import Run, carry_out, options, parsed, part, train_and_evaluate
+from rince.reproduce.cifar10 import Run, carry_out, options, parsed, train_and_evaluate
 from rince.reproduce.cifar10_label_noise import loss_of
+from rince.reproduce.training import part
 
 LOSSES = [
     ("infonce", 0.5),

@@ -12,6 +12,10 @@ EXPERIMENTS = {  # name: (module, one line for the list)
         "rince.reproduce.cifar10_augmentation_noise",
         "CIFAR-10 with views that go too far on a small machine",
     ),
+    "generated-video": (
+        "rince.reproduce.generated_video",
+        "clips and sounds of generated videos, then few labels: fine-tuned against from scratch and frozen features",
+    ),
     "tudataset": (
         "rince.reproduce.tudataset",
         "graph classification after GraphCL with InfoNCE and RINCE: the paper's table on four data sets",
@@ -23,6 +27,10 @@ EXPERIMENTS = {  # name: (module, one line for the list)
     "graph-wrong-pairs": (
         "rince.reproduce.graph_wrong_pairs",
         "graphs paired with a view of a stranger: what is still learnt, and whether the wrong pairs are found",
+    ),
+    "spoken-digits": (
+        "rince.reproduce.spoken_digits",
+        "images of digits and people saying them, some pairs wrong: who finds whom, and are the wrong pairs found",
     ),
 }
 

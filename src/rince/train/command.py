@@ -4,7 +4,7 @@ import contextlib
 import logging
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +23,37 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def run(parser: Any, config: Any) -> dict[str, Any] | None:
-    """Train, or go on training, what the configuration describes. Only the first process returns a result."""
+def run(
+    parser: Any,
+    config: Any,
+    path: Path | None = None,
+    begin: Callable[[Any], None] | None = None,
+    conclude: Callable[[Any, Any, Any], dict[str, Any]] | None = None,
+) -> dict[str, Any] | None:
+    """Train, or go on training, what the configuration describes. Only the first process returns a result.
+
+    ``path`` is the run's folder, by default the name in the folder of all runs. ``begin(method)`` is called before the
+    first step of a run that starts anew, ``conclude(trainer, method, data)`` after the last one, in all processes; what
+    it returns belongs to the result.
+    """
     from lightning.pytorch.utilities import rank_zero_only
 
-    name = config.name or run_name(config)
-    folder = RunFolder(Path(config.out) / name)
+    folder = RunFolder(path or Path(config.out) / (config.name or run_name(config)))
     text = parser.dump(config)
-    folder.check(_values(text))
+    folder.check(values_of(text))
     first = rank_zero_only.rank == 0
     with folder.locked() if first else contextlib.nullcontext(), _quiet():
-        return _train(parser, config, folder, text)
+        return _train(parser, config, folder, text, begin, conclude)
 
 
-def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, Any] | None:
+def _train(
+    parser: Any,
+    config: Any,
+    folder: RunFolder,
+    text: str,
+    begin: Callable[[Any], None] | None,
+    conclude: Callable[[Any, Any, Any], dict[str, Any]] | None,
+) -> dict[str, Any] | None:
     from lightning.pytorch import Trainer, seed_everything
 
     from rince.export import save_encoder
@@ -50,6 +67,8 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
     method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
     method.seed = config.seed
     data.pairing = method.pairing
+    if hasattr(data, "folder"):  # of data that leaves a note with the run, such as which files it skipped
+        data.folder = folder.path
     data.prepare_data()
     data.setup("fit")
 
@@ -70,6 +89,8 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
         use_distributed_sampler=False,
     )
     resume = folder.checkpoint if folder.checkpoint.exists() else None
+    if begin is not None and resume is None:
+        begin(method)
     if trainer.is_global_zero:
         folder.start(text, getattr(data, "noise_record", dict)())
         state = torch.load(resume, weights_only=True) if resume else {"global_step": 0}
@@ -77,6 +98,8 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
     trainer.fit(method, datamodule=data, ckpt_path=resume, weights_only=True)
     if trainer.interrupted:
         raise KeyboardInterrupt
+    logged = {name: float(value) for name, value in trainer.logged_metrics.items()}
+    concluded = {} if conclude is None else conclude(trainer, method, data)
     if not trainer.is_global_zero:
         return None
     save_encoder(folder.encoder, method.encoder, recipe_of(config.encoder), about(method, data, config))
@@ -85,7 +108,8 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
         "method": type(method).__name__,
         "steps": trainer.global_step,
         "epochs": trainer.current_epoch,
-        **{name: float(value) for name, value in trainer.logged_metrics.items()},
+        **logged,
+        **concluded,
         "seconds": time.time() - started,
     }
     result.setdefault("loss", float("nan"))
@@ -96,22 +120,43 @@ def _train(parser: Any, config: Any, folder: RunFolder, text: str) -> dict[str, 
 
 
 def recipe_of(part: Any) -> dict[str, Any]:
-    return {"class_path": part.class_path, "init_args": dict(part.get("init_args") or {})}
+    """How to build a part again, parts within it too, in plain values."""
+    return {"class_path": part.class_path, "init_args": _plain(part.get("init_args") or {})}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "as_dict"):  # a namespace of jsonargparse
+        value = value.as_dict()
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def about(method: Any, data: Any, config: Any) -> dict[str, Any]:
     """What somebody who gets the encoder alone wants to know."""
     from rince import __version__
 
-    first = getattr(method.views, "first", None)
-    normalise = {} if first is None else {"mean": first.mean.tolist(), "std": first.std.tolist(), "size": first.size}
     return {
         "rince": __version__,
         "method": type(method).__name__,
-        "loss": {"name": type(method.loss).__name__, **dict(config.loss.get("init_args") or {})},
+        "loss": {"name": type(method.loss).__name__, **_plain(config.loss.get("init_args") or {})},
         "data": type(data).__name__,
-        "normalise": normalise,
+        "normalise": _normalising(method.views),
     }
+
+
+def _normalising(views: Any) -> dict[str, Any]:
+    """How inputs were normalised: mean, std and size of an image, or of both sides of a pair."""
+    if hasattr(views, "a") and hasattr(views, "b"):
+        return {side: _normalising_of(getattr(views, side)) for side in "ab"}
+    return _normalising_of(getattr(views, "first", views))
+
+
+def _normalising_of(recipe: Any) -> dict[str, Any]:
+    names = ("mean", "std", "size", "sample_rate", "window", "hop", "floor", "normalise")
+    known = {name: getattr(recipe, name, None) for name in names}
+    known = {name: value.tolist() if isinstance(value, torch.Tensor) else value for name, value in known.items()}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _probe(config: Any, data: Any) -> list[Any]:
@@ -129,7 +174,7 @@ def run_name(config: Any) -> str:
     return f"{path.parent.name}-{path.stem}"
 
 
-def _values(text: str) -> dict[str, Any]:
+def values_of(text: str) -> dict[str, Any]:
     import yaml
 
     return yaml.safe_load(text)
@@ -154,6 +199,7 @@ def _quiet() -> Iterator[None]:
             ".*GPU available but not used.*",
             ".*treespec, LeafSpec.*",
             ".*Found .* module.* in eval mode.*",
+            ".*but have no `validation_step`.*",
         ):
             warnings.filterwarnings("ignore", note)
         yield

@@ -54,9 +54,10 @@ class RunFolder:
                     f"{self.path} holds {strangers[0]} but no config.yaml, so it is no run: choose another --name"
                 )
             return
-        self._check_same(config)
+        self.check_same(config)
 
-    def _check_same(self, config: dict[str, Any]) -> None:
+    def check_same(self, config: dict[str, Any]) -> None:
+        """Refuse settings that compute something else than what the folder was started with."""
         import yaml
 
         old, new = flat(yaml.safe_load(self.config.read_text()) or {}), flat(config)
@@ -72,11 +73,15 @@ class RunFolder:
         """Keep a second command out of the folder. The system takes the lock back even from a killed process."""
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / ".lock", "w") as file:
+            os.register_at_fork(after_in_child=file.close)  # a loader's worker may outlive a killed run for seconds
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise FileExistsError(f"{self.path} is being written by another rince train") from None
-            yield
+                raise FileExistsError(f"{self.path} is being written by another rince command") from None
+            try:
+                yield
+            finally:
+                fcntl.flock(file, fcntl.LOCK_UN)
 
     def start(self, config: str, noise: dict[str, Any]) -> None:
         if noise and not self.noise.exists():

@@ -17,7 +17,7 @@ def load_run(path: str | os.PathLike[str], trained: bool = True) -> tuple[Any, A
     folder = RunFolder(path)
     if not folder.config.exists():
         raise FileNotFoundError(f"there is no run at {Path(path)}: it would hold a config.yaml")
-    parser = train_parser()
+    parser = _parser_of(folder)
     config = parser.parse_path(folder.config)
     seed_everything(config.seed, verbose=False)
     parts = instantiate(parser, config)
@@ -26,6 +26,17 @@ def load_run(path: str | os.PathLike[str], trained: bool = True) -> tuple[Any, A
     if trained:
         load_weights(method, folder.checkpoint)
     return method.eval(), parts.data, config
+
+
+def _parser_of(folder: RunFolder) -> Any:
+    """A run of `rince finetune` has a few options more."""
+    import yaml
+
+    if "from_scratch" in (yaml.safe_load(folder.config.read_text(encoding="utf-8")) or {}):
+        from rince.train.finetune import finetune_parser
+
+        return finetune_parser()
+    return train_parser()
 
 
 def load_weights(method: Any, checkpoint: Path) -> None:

@@ -1,5 +1,6 @@
 """The configuration of a run, read from the constructors of what it is made of."""
 
+import contextlib
 import difflib
 import importlib
 import inspect
@@ -24,16 +25,16 @@ DEFAULTS = {
 }
 
 
-def train_parser() -> Any:
+def train_parser(command: str = "train", usage: str = "[CONFIG.yaml]", description: str | None = None) -> Any:
     """Options named after the parts of a run; each takes any class of its kind."""
     jsonargparse = require("jsonargparse", "train")
     lightning = require("lightning.pytorch", "train")
     from rince.methods.method import Method
 
     parser = jsonargparse.ArgumentParser(
-        prog="rince train",
-        usage="rince train [CONFIG.yaml] [--name NAME] [--loss.q 0.5] [--trainer.max_epochs 100] [any other option]",
-        description="Train an encoder. The same command again resumes an unfinished run.",
+        prog=f"rince {command}",
+        usage=f"rince {command} {usage} [--name NAME] [--trainer.max_epochs 100] [any other option]",
+        description=description or "Train an encoder. The same command again resumes an unfinished run.",
         exit_on_error=False,
     )
     parser.add_argument("--config", action="config", help="A YAML file with any of the options below.")
@@ -66,9 +67,54 @@ def parse(parser: Any, arguments: list[str]) -> Any:
             raise FileNotFoundError(f"there is no configuration {arguments[0]}")
         arguments = ["--config", *arguments]
     try:
-        return parser.parse_args(arguments)
+        with _without_defaults(parser, named_classes(arguments)):
+            return parser.parse_args(arguments)
     except ArgumentError as error:
         raise ValueError(one_sentence(parser, str(error))) from error
+
+
+def parse_settings(parser: Any, settings: dict[str, Any]) -> Any:
+    """The configuration that nested values describe, as a file would."""
+    with _without_defaults(parser, {name for name, part in settings.items() if _names_class(part)}):
+        return parser.parse_object(settings)
+
+
+def named_classes(arguments: list[str]) -> set[str]:
+    """The parts for which the user names a class, in a file or on the command line."""
+    import yaml
+
+    named = set()
+    for place, word in enumerate(arguments):
+        after = arguments[place + 1] if place + 1 < len(arguments) else "--"
+        name, given, _ = word.partition("=")
+        if name.startswith("--") and (given or not after.startswith("-")):
+            named.add(name[2:].removesuffix(".class_path"))
+        if name == "--config" and Path(file := word.removeprefix("--config=") if given else after).is_file():
+            try:
+                parts = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+            except (yaml.YAMLError, UnicodeDecodeError):
+                continue  # what is wrong with it is told when it is parsed
+            named |= {key for key, part in parts.items() if _names_class(part)} if isinstance(parts, dict) else set()
+    return named
+
+
+def _names_class(part: Any) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and "class_path" in part)
+
+
+@contextlib.contextmanager
+def _without_defaults(parser: Any, names: set[str]) -> Iterator[None]:
+    """Leave out the default classes of some parts.
+
+    Otherwise arguments of the default class would become those of the user's class where they have the same names: a
+    batch size of one data set that of another, the width of a small network that of a large one.
+    """
+    kept = {name: parser.get_default(name) for name in names if name in DEFAULTS}
+    parser.set_defaults(dict.fromkeys(kept))
+    try:
+        yield
+    finally:
+        parser.set_defaults({name: part.as_dict() if hasattr(part, "as_dict") else part for name, part in kept.items()})
 
 
 def instantiate(parser: Any, config: Any) -> Any:

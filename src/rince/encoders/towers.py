@@ -1,0 +1,19 @@
+"""Two encoders side by side, one for each kind of thing."""
+
+from torch import Tensor, nn
+
+
+class Towers(nn.Module):
+    """``towers(xa, xb)`` gives the features of both sides; ``towers.a`` and ``towers.b`` are encoders on their own."""
+
+    def __init__(self, a: nn.Module, b: nn.Module):
+        """
+        Args:
+            a: Encoder of the first side; its attribute ``features`` says how many it gives.
+            b: Encoder of the second side.
+        """
+        super().__init__()
+        self.a, self.b = a, b
+
+    def forward(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        return self.a(a), self.b(b)

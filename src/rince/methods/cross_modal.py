@@ -1,0 +1,86 @@
+"""Two kinds of things that belong together: clips and sounds, images and texts, two tables."""
+
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from rince.contrast import CrossView
+from rince.encoders.heads import mlp
+from rince.encoders.towers import Towers
+from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
+from rince.views.batch import PairBatch
+from rince.views.pair import PairViews
+
+Side = Literal["a", "b"]
+
+
+class CrossModal(Method):
+    """Each side through its own encoder and head; an item against its partner and the partners of the others.
+
+    N pairs are 2N anchors, those of each side with N - 1 negatives on the other one. The features that an online probe
+    watches are those of the first side, which the labels belong to.
+    """
+
+    encoder: Towers
+    views: PairViews
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        views: nn.Module,
+        optimiser: OptimiserFactory,
+        hidden: int = 512,
+        width: int = 128,
+        layers: int = 3,
+        head_norm: bool = False,
+        **schedules: Any,
+    ):
+        """
+        Args:
+            hidden: Width of the heads' hidden layers.
+            width: Width of the embeddings; 0 for no heads, and then both encoders must give equally many features.
+            layers: Linear layers in a head.
+            head_norm: Batch norm in the heads.
+        """
+        for what, part, kind in (("encoder", encoder, Towers), ("views", views, PairViews)):
+            if not all(isinstance(getattr(part, side, None), nn.Module) for side in "ab"):
+                raise ValueError(
+                    f"CrossModal needs {what} with two sides a and b, such as {kind.__module__}.{kind.__name__}, "
+                    f"got {type(part).__name__}"
+                )
+        super().__init__(encoder, with_contrast(loss, CrossView()), views, optimiser, **schedules)
+        if layers < 1:
+            raise ValueError(f"a head needs at least 1 layer, got {layers}")
+        features = [width_of(self.encoder.a), width_of(self.encoder.b)]
+        if not width and features[0] != features[1]:
+            raise ValueError(
+                f"without heads both encoders must give equally many features, got {features[0]} and {features[1]}"
+            )
+        for side, before in zip("ab", features, strict=True):
+            head = mlp([before, *[hidden] * (layers - 1), width], norm=head_norm) if width else nn.Identity()
+            self.add_module(f"head_{side}", head)
+
+    def batch_loss(self, batch: PairBatch) -> Tensor:
+        views = self.views(batch.a, batch.b, self.draw(len(batch.a)), batch.cropped)
+        features = self.encoder(*views)
+        a, b = self.project(features)
+        self.note(features[0], batch.labels)
+        self.note_similarity(a, b)
+        return self.loss(a, b)
+
+    def embed(self, batch: PairBatch) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """Features of both sides as evaluation sees them."""
+        return self.embed_side("a", batch.a), self.embed_side("b", batch.b)
+
+    def project(self, features: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """Both sides in the one space of the loss, where they can be compared."""
+        return self.project_side("a", features[0]), self.project_side("b", features[1])
+
+    def embed_side(self, side: Side, items: Tensor) -> Tensor:
+        """Features of items of one side, whoever their partners are."""
+        recipe: Any = self.views.get_submodule(side)
+        return self.encoder.get_submodule(side)(recipe.plain(items))
+
+    def project_side(self, side: Side, features: Tensor) -> Tensor:
+        return self.get_submodule(f"head_{side}")(features)

@@ -1,0 +1,149 @@
+"""Fine-tuning: a linear classifier on top of an encoder, first alone, then with the encoder."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from rince.evaluate.voting import Votes, vote
+from rince.methods.method import Method, OptimiserFactory, width_of
+
+
+class FineTune(Method):
+    """Learns labels. For ``head_epochs`` the encoder rests, batch norm and all; then everything is trained.
+
+    Works on any batch with ``labels`` whose first field is what is to be classified. In tests, the scores of what has
+    the same number in ``ids`` (several clips of a video) are averaged.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        views: nn.Module,
+        optimiser: OptimiserFactory,
+        classes: int = 0,
+        dropout: float = 0.5,
+        head_epochs: int = 5,
+        milestones: Sequence[int] = (11, 15, 19),
+        decay: float = 0.3,
+        linear: bool = False,
+        tower: str | None = None,
+    ):
+        """
+        Args:
+            classes: How many there are; 0 to have `rince finetune` ask the data.
+            dropout: Share of the features that are left out in each step.
+            head_epochs: Epochs at the start in which only the classifier learns.
+            milestones: Epochs, counted from the start, after which the learning rate falls.
+            decay: What it is multiplied by then.
+            linear: Only the classifier learns, in all epochs.
+            tower: Of a cross-modal run: which of the two encoders, "a" or "b", and which of the two views.
+        """
+        super().__init__(encoder, loss, one_recipe(views, tower), optimiser)
+        if classes < 0:
+            raise ValueError(f"classes must not be negative, got {classes}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+        if head_epochs < 0:
+            raise ValueError(f"head_epochs must not be negative, got {head_epochs}")
+        if not 0 < decay <= 1:
+            raise ValueError(f"decay must lie in (0, 1], got {decay}")
+        if list(milestones) != sorted(set(milestones)) or (milestones and milestones[0] < 0):
+            raise ValueError(f"milestones must be rising numbers of epochs, got {list(milestones)}")
+        self.head_epochs, self.milestones, self.decay = head_epochs, tuple(milestones), decay
+        self.linear, self.tower, self.classes = linear, tower, classes
+        self.dropout = nn.Dropout(dropout)
+        self.head: nn.Module = nn.Linear(width_of(encoder), classes) if classes else nn.Identity()
+        encoder.requires_grad_(not linear)
+        self.votes: Votes | None = None  # of the last test
+        self.look_accuracy = 0.0  # of the last test, of single looks
+        self._tested: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._rests = False  # whether the encoder is left as it is in the step under way
+
+    @property
+    def resting(self) -> bool:
+        """Whether the encoder is left as it is in this step."""
+        batches = self.trainer.num_training_batches  # not the trainer's epoch, which lags behind after some resumes
+        epoch = self.batches_seen() // max(1, int(batches)) if math.isfinite(batches) else self.current_epoch
+        return self.linear or epoch < self.head_epochs
+
+    def batch_loss(self, batch: Any) -> Tensor:
+        items, labels = self.items(batch), batch.labels
+        if labels.device.type == "cpu" and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
+            raise ValueError(
+                f"labels must lie between 0 and {self.classes - 1}, got {int(labels.min())} to {int(labels.max())}"
+            )
+        views = self.views(items, self.draw(len(items)), cropped=batch.cropped)
+        views = views[0] if isinstance(views, tuple) else views
+        resting = self.resting
+        self.encoder.train(not resting)
+        with torch.set_grad_enabled(not resting):
+            features = self.encoder(views)
+        logits = self.head(self.dropout(features))
+        if resting and not self.linear and self.trainer.world_size > 1:
+            # Processes wait for one another's gradients of all weights; these are zero and thrown away below.
+            logits = logits + 0 * sum(p.sum() for p in self.encoder.parameters() if p.requires_grad)
+        self._rests = resting
+        self.log("train_accuracy", (logits.argmax(1) == labels).float().mean(), prog_bar=True, sync_dist=True)
+        return self.loss(logits, labels)
+
+    def on_before_optimizer_step(self, optimizer: Any) -> None:
+        if self._rests:  # a gradient of zero would still move a weight by momentum or weight decay
+            for parameter in self.encoder.parameters():
+                parameter.grad = None
+
+    def items(self, batch: Any) -> Tensor:
+        """What is to be classified: the tower's field of the batch if it has one, its first field otherwise."""
+        if self.tower is not None and self.tower in getattr(batch, "_fields", ()):
+            return getattr(batch, self.tower)
+        return batch[0]
+
+    def embed(self, batch: Any) -> Tensor:
+        return self.encoder(self.plain(self.items(batch)))
+
+    def project(self, features: Tensor) -> Tensor:
+        """The logits of the classes."""
+        return self.head(features)
+
+    def lr_share(self, step: int, total: int) -> float:
+        epoch = step * max(1, self.trainer.max_epochs or 1) // max(1, total)
+        return self.decay ** sum(epoch >= milestone for milestone in self.milestones)
+
+    def on_test_start(self) -> None:
+        self._tested = []
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        if batch_idx % self.trainer.world_size != self.global_rank:  # the processes take turns
+            return
+        scores = self.project(self.embed(batch)).float().softmax(1)
+        self._tested.append((batch.ids.cpu(), scores.cpu(), batch.labels.cpu()))
+
+    def on_test_epoch_end(self) -> None:
+        parts = self._tested
+        if self.trainer.world_size > 1:
+            everyone: list[Any] = [None] * self.trainer.world_size
+            dist.all_gather_object(everyone, parts)
+            parts = [part for own in everyone for part in own]
+        self._tested = []
+        if not parts:
+            raise ValueError("there is nothing to test on: the test part is empty")
+        ids, scores, labels = (torch.cat(column) for column in zip(*parts, strict=True))
+        self.votes = vote(ids, scores, labels)
+        self.look_accuracy = float((scores.argmax(1) == labels).double().mean())
+
+
+def one_recipe(views: nn.Module, tower: str | None) -> nn.Module:
+    """The recipe of one view out of a pair's, such as a run's own; anything else as it is."""
+    for name in (tower, "first"):
+        if name and isinstance(found := getattr(views, name, None), nn.Module):
+            return found
+    if not hasattr(views, "plain"):
+        raise ValueError(
+            f"{type(views).__name__} makes no single view that can be classified: set views, such as "
+            "rince.views.image.Recipe"
+        )
+    return views

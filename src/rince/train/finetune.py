@@ -1,0 +1,256 @@
+"""``rince finetune RUN``: the encoder of a run learns labels, and is tested."""
+
+import hashlib
+import json
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.data import DataLoader
+
+from rince.export import fill, read_encoder
+from rince.files import write_text
+from rince.train.command import run, run_name, values_of
+from rince.train.folder import RunFolder
+from rince.train.parser import instantiate, named_classes, parse, train_parser
+from rince.views.batch import ImageBatch
+
+DESCRIPTION = (
+    "Fine-tune the encoder of RUN (its folder, or a file written by rince export) on labelled data and test it. Views "
+    "and data are those of the run unless the configuration says otherwise. First only the classifier learns "
+    "(--method.head_epochs), then everything; scores of several clips of one video are averaged. The same command "
+    "again resumes an unfinished run. Results go to RUN/NAME/."
+)
+DEFAULTS = {
+    "method": {"class_path": "rince.methods.finetune.FineTune"},
+    "loss": {"class_path": "torch.nn.CrossEntropyLoss"},
+    "probe": False,
+    "out": "",  # below the run
+    "trainer.max_epochs": 21,
+    "trainer.log_every_n_steps": 10,
+}
+
+
+class Source(NamedTuple):
+    """Where the encoder comes from: its file, the configuration that builds it, and what else the run was made of."""
+
+    path: Path
+    weights: Path
+    parts: dict[str, Any]
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0].startswith("-"):
+        if any(word in ("-h", "--help") for word in arguments):
+            finetune_parser().parse_args(["--help"])
+        raise ValueError("say what to fine-tune: rince finetune RUN [CONFIG.yaml] [options]")
+    source = read_source(arguments[0])
+    rest = ["--config", *arguments[1:]] if arguments[1:] and not arguments[1].startswith("-") else arguments[1:]
+    check_file(source, named_classes(rest))
+    parser = finetune_parser(source)
+    config = parse(parser, arguments[1:])
+    config.run = str(source.path)
+    for result in fine_tune(parser, config, source):
+        print(sentence(result))
+    return 0
+
+
+def finetune_parser(source: Source | None = None) -> Any:
+    """The options of `rince train` and a few more; the run gives the defaults of what the user does not give."""
+    parser = train_parser("finetune", "RUN [CONFIG.yaml]", DESCRIPTION)
+    parser.add_argument("--run", type=str | None, default=None, help="The run; given as the first argument.")
+    parser.add_argument("--tower", type=str | None, default=None, help="Of a cross-modal run: the encoder a or b.")
+    parser.add_argument("--linear", type=bool, default=False, help="Leave the encoder as it is in all epochs.")
+    parser.add_argument(
+        "--from_scratch", type=bool, default=False, help="The same from initial weights, trained whole in all epochs."
+    )
+    parser.add_argument(
+        "--splits", type=int, nargs="+", default=None, help="Splits of the data, such as 1 2 3: each, and the mean."
+    )
+    parser.set_defaults(DEFAULTS | ({} if source is None else source.parts))
+    return parser
+
+
+def read_source(name: str) -> Source:
+    """The encoder's file with its recipe and, from the folder of a run, the run's views and data."""
+    import yaml
+
+    path = Path(name)
+    if path.is_file():
+        return Source(path, path, {"encoder": read_encoder(path)[0]})
+    folder = RunFolder(path)
+    if not folder.config.exists():
+        raise FileNotFoundError(f"there is no run at {path}: it would hold a config.yaml")
+    config = yaml.safe_load(folder.config.read_text(encoding="utf-8")) or {}
+    if not isinstance(config, dict) or "encoder" not in config:
+        raise ValueError(f"{folder.config} describes no encoder, so there is nothing to fine-tune")
+    return Source(path, folder.encoder, {part: config[part] for part in ("encoder", "views", "data") if part in config})
+
+
+def check_file(source: Source, named: set[str]) -> None:
+    """An encoder's file says nothing of views and data, and is not to be trusted with the choice of what is run."""
+    if source.path.is_dir():
+        return
+    if missing := {"views", "data"} - named:
+        raise ValueError(
+            f"{source.path} is an encoder alone: give a configuration, or --{' and --'.join(sorted(missing))}"
+        )
+    strangers = [name for name in class_paths(source.parts["encoder"]) if not name.startswith("rince.")]
+    if strangers and "encoder" not in named:
+        raise ValueError(f"{source.path} holds {strangers[0]}, which is not rince's: name it yourself with --encoder")
+
+
+def class_paths(part: Any) -> Iterator[str]:
+    """The classes named anywhere in a part of a configuration."""
+    if isinstance(part, dict):
+        if "class_path" in part:
+            yield str(part["class_path"])
+        part = list(part.values())
+    if isinstance(part, list):
+        for inner in part:
+            yield from class_paths(inner)
+
+
+def fine_tune(parser: Any, config: Any, source: Source) -> Iterator[dict[str, Any]]:
+    """The result of every split and, where there are several, of all of them; only the first process has any."""
+    settle(config, source)
+    path = Path(config.out) / config.name
+    if config.splits is None:
+        result = one_run(parser, config, source, path)
+        yield from [] if result is None else [result]
+        return
+    if (path / "result.json").exists() or (path / "config.yaml").exists():
+        raise FileExistsError(f"{path} is a finished run or another one: choose another --name, or delete the folder")
+    results = []
+    for split in config.splits:
+        result = one_run(parser, of_split(config, split), source, path / f"split-{split}", again=True)
+        if result is not None:
+            results.append(result)
+            yield result
+    if results:
+        summary = summary_of(path, config.splits, results)
+        write_text(path / "result.json", json.dumps(summary, indent=2) + "\n")
+        yield summary
+
+
+def settle(config: Any, source: Source) -> None:
+    """Short options move to where they belong, the encoder becomes the one of the tower, and the folder gets a name."""
+    method = config.method.init_args
+    if config.tower:
+        method.tower = config.tower
+    if config.linear:
+        method.linear = True
+    if config.from_scratch and "head_epochs" in method:
+        method.head_epochs = 0  # nothing is gained by a classifier on random features
+    config.tower, config.linear = None, False
+    tower, towers = method.get("tower"), towers_of(config.encoder)
+    if towers and tower not in towers:
+        names = " or ".join(f"--tower {name}" for name in towers)
+        raise ValueError(f"{source.path} has two encoders: say which one is to be fine-tuned, {names}")
+    if towers:
+        config.encoder = towers[tower]
+    if not config.name:
+        config.name = run_name(config) if config.get("config") else "finetune"
+        config.name += "-from-scratch" * bool(config.from_scratch) + "-linear" * bool(method.get("linear"))
+    config.out = config.out or str(source.path if source.path.is_dir() else Path("runs") / source.path.stem)
+
+
+def towers_of(encoder: Any) -> dict[str, Any]:
+    """The two encoders, a and b, that a cross-modal one is made of; none for a plain one."""
+    arguments = encoder.get("init_args") or {}
+    parts: dict[str, Any] = {name: arguments.get(name) for name in ("a", "b")}
+    return parts if all(hasattr(part, "get") and part.get("class_path") for part in parts.values()) else {}
+
+
+def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = False) -> dict[str, Any] | None:
+    """Fine-tune and test in a folder. With ``again``, a finished run is no mistake: its result is returned."""
+    data = instantiate(parser, config).data
+    data.prepare_data()
+    if int(getattr(data, "classes", 0)) < 2:
+        raise ValueError(f"{type(data).__name__} has no labels of two classes or more, so there is nothing to learn")
+    if not config.method.init_args.get("classes"):
+        config.method.init_args.classes = int(data.classes)
+    folder = RunFolder(path)
+    if again and folder.result.exists():
+        from lightning.pytorch.utilities import rank_zero_only
+
+        folder.check_same(values_of(parser.dump(config)))
+        return json.loads(folder.result.read_text(encoding="utf-8")) if rank_zero_only.rank == 0 else None
+    told = {"source": str(source.path), "from_scratch": bool(config.from_scratch)}
+    if not config.from_scratch:
+        told["sha256"] = hashlib.sha256(_weights(source).read_bytes()).hexdigest()
+
+    def begin(method: Any) -> None:
+        if not config.from_scratch:
+            recipe, _, weights = read_encoder(_weights(source))
+            prefix = f"{method.tower}." if towers_of(recipe) else ""
+            own = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+            fill(method.encoder, own, source.weights, recipe)
+
+    def conclude(trainer: Any, method: Any, data: Any) -> dict[str, Any]:
+        return told | test(trainer, method, data)
+
+    return run(parser, config, path, begin, conclude)
+
+
+def _weights(source: Source) -> Path:
+    if not source.weights.exists():
+        raise FileNotFoundError(
+            f"{source.path} has no encoder.safetensors, for it is not finished: finish it with rince train, or write "
+            "its encoder so far to a file with rince export"
+        )
+    return source.weights
+
+
+def test(trainer: Any, method: Any, data: Any) -> dict[str, Any]:
+    """Accuracy on the test part in percent, of whole items and of single looks at them."""
+    from lightning.pytorch import LightningDataModule
+
+    if type(data).test_dataloader is not LightningDataModule.test_dataloader:
+        trainer.test(method, datamodule=data, verbose=False)
+    else:  # all in memory
+        pairs = hasattr(data, "pair_batches")
+        batches: Any = list(data.pair_batches("test") if pairs else image_batches(*data.split("test")))
+        trainer.test(method, dataloaders=DataLoader(batches, batch_size=None), verbose=False)
+    votes = method.votes
+    return {
+        "accuracy": 100 * votes.accuracy,
+        "accuracy_of_single_looks": 100 * method.look_accuracy,
+        "test_items": len(votes.ids),
+    }
+
+
+def image_batches(images: torch.Tensor, labels: torch.Tensor, size: int = 250) -> Iterator[ImageBatch]:
+    ids = torch.arange(len(images))
+    for part in ids.split(size):
+        yield ImageBatch(images[part], labels[part], part)
+
+
+def of_split(config: Any, split: int) -> Any:
+    config = config.clone()
+    config.splits = None
+    if "split" not in (config.data.get("init_args") or {}):
+        raise ValueError(f"{config.data.class_path} knows no splits: leave out --splits")
+    config.data.init_args.split = split
+    return config
+
+
+def summary_of(path: Path, splits: list[int], results: list[dict[str, Any]]) -> dict[str, Any]:
+    accuracies = [result["accuracy"] for result in results]
+    return {
+        "run": str(path),
+        "accuracy": statistics.fmean(accuracies),
+        "deviation": statistics.stdev(accuracies) if len(accuracies) > 1 else 0.0,
+        "splits": {str(split): accuracy for split, accuracy in zip(splits, accuracies, strict=True)},
+    }
+
+
+def sentence(result: dict[str, Any]) -> str:
+    if "splits" in result:
+        return f"{result['run']}: accuracy {result['accuracy']:.2f} %, the mean of {len(result['splits'])} splits"
+    return (
+        f"{result['run']}: accuracy {result['accuracy']:.2f} % on {result['test_items']} test items after "
+        f"{result['epochs']} epochs, {result['seconds']:.0f} s"
+    )

@@ -1,0 +1,143 @@
+"""A view of every sound of a batch: its log power spectrogram, a little louder or softer, sooner or later."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from rince.seeds import Draws
+
+QUIETEST = 1e-10  # in power, -100 dB: below it there is nothing to hear, and the logarithm of zero to avoid
+
+
+class SoundRecipe(nn.Module):
+    """Sounds (n, samples) to normalised log power spectrograms (n, 1, frames, window / 2 + 1).
+
+    2 s at 24 kHz give 200 x 257 numbers: there is one frame for every whole hop, centred on it. For that the sound is
+    mirrored at both ends by half of what a window is longer than a hop.
+
+    The power is in decibels; a sine of amplitude 1 has -6 dB. What is more than ``floor`` below the loudest point of a
+    sound is raised to that. Then every bin is normalised by ``mean`` and ``std`` (a number for all bins or one for
+    each; see :func:`bin_statistics`). Without them a sound is normalised by itself, bin by bin over its own time or as
+    a whole, and then the volume no longer matters.
+    """
+
+    mean: Tensor | None
+    std: Tensor | None
+    taper: Tensor
+
+    def __init__(
+        self,
+        volume: float = 0.1,
+        sample_rate: int = 24000,
+        window: int = 512,
+        hop: float = 0.01,
+        floor: float = 80.0,
+        mean: float | Sequence[float] | None = None,
+        std: float | Sequence[float] | None = None,
+        normalise: Literal["bin", "sound"] = "bin",
+        shift: float = 0.0,
+    ):
+        """
+        Args:
+            volume: Largest relative change of the volume, up or down.
+            sample_rate: Samples a second.
+            window: Samples under the Hann window of a frame.
+            hop: Seconds from frame to frame.
+            floor: Decibels below the loudest point of a sound that are kept.
+            mean: Mean of every bin in decibels.
+            std: Standard deviation of every bin in decibels.
+            normalise: Without mean and std: each bin by its own mean and deviation over time, or the sound as a whole.
+            shift: Largest shift in time in seconds, either way; silence fills the gap.
+        """
+        super().__init__()
+        if not 0 <= volume < 1:
+            raise ValueError(f"volume must be a share in [0, 1), got {volume}")
+        if shift < 0:
+            raise ValueError(f"shift must not be negative, got {shift}")
+        if sample_rate < 1 or window < 2 or floor <= 0:
+            raise ValueError(
+                f"sample_rate must be at least 1, window at least 2 and floor positive, "
+                f"got {sample_rate}, {window} and {floor}"
+            )
+        self.hop = round(hop * sample_rate)
+        if not 1 <= self.hop <= window:
+            raise ValueError(
+                f"a hop of {hop} s is {self.hop} samples, which must lie between 1 and the window of {window}"
+            )
+        if (mean is None) != (std is None):
+            raise ValueError("mean and std of the bins go together: give both or none")
+        self.volume, self.sample_rate, self.window, self.floor = volume, sample_rate, window, floor
+        self.normalise, self.shift = normalise, shift
+        self.register_buffer("mean", _bins(mean, window, "mean"), persistent=False)
+        self.register_buffer("std", _bins(std, window, "std"), persistent=False)
+        self.register_buffer("taper", torch.hann_window(window, dtype=torch.float64), persistent=False)
+
+    @torch.no_grad()
+    def forward(self, sounds: Tensor, draw: Draws, cropped: bool = False) -> Tensor:
+        factor, shift = draw.uniform(1 - self.volume, 1 + self.volume), draw.uniform(-self.shift, self.shift)
+        if self.shift:
+            sounds = shifted(sounds, (shift * self.sample_rate).round().long().to(sounds.device))
+        return self.plain(sounds * factor[:, None].to(sounds))
+
+    @torch.no_grad()
+    def plain(self, sounds: Tensor) -> Tensor:
+        """The sounds as evaluation hears them: as loud as they are."""
+        x = self.decibels(sounds)
+        if self.mean is not None and self.std is not None:
+            x = (x - self.mean) / self.std
+        else:
+            over = 1 if self.normalise == "bin" else (1, 2)
+            x = (x - x.mean(over, keepdim=True)) / (x.std(over, keepdim=True, correction=0) + 1e-5)
+        return x[:, None]
+
+    def decibels(self, sounds: Tensor) -> Tensor:
+        """(n, samples) -> (n, frames, bins): log power, not yet normalised."""
+        if sounds.dim() != 2 or not sounds.is_floating_point():
+            raise ValueError(
+                f"sounds must be floats (n, samples), got {sounds.dtype} of the shape {tuple(sounds.shape)}"
+            )
+        if sounds.shape[1] < self.window:
+            raise ValueError(f"a sound must be at least one window of {self.window} samples, got {sounds.shape[1]}")
+        before = (self.window - self.hop) // 2
+        # In single precision a bin 80 dB below its neighbours is off by some 0.002 dB.
+        exact = sounds.to(torch.float32 if sounds.device.type == "mps" else torch.float64)
+        taper = self.taper.to(exact.dtype)
+        padded = nn.functional.pad(exact, (before, self.window - self.hop - before), mode="reflect")
+        spectrum = torch.stft(padded, self.window, self.hop, window=taper, center=False, return_complex=True)
+        power = (spectrum.real.square() + spectrum.imag.square()) / taper.sum().square()
+        x = power.clamp_min_(QUIETEST).log10_().mul_(10).transpose(1, 2).to(sounds.dtype).contiguous()
+        return torch.maximum(x, x.amax((1, 2), keepdim=True) - self.floor)
+
+
+def shifted(sounds: Tensor, by: Tensor) -> Tensor:
+    """Sounds (n, samples), each later by its number of samples (n,), sooner where it is negative; silence comes in."""
+    samples = sounds.shape[1]
+    source = torch.arange(samples, device=sounds.device) - by[:, None]
+    inside = (source >= 0) & (source < samples)
+    return sounds.gather(1, source.clamp(0, samples - 1)) * inside
+
+
+@torch.no_grad()
+def bin_statistics(recipe: SoundRecipe, sounds: Tensor, batch_size: int = 256) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of every bin over all frames of all sounds (n, samples), for ``mean`` and ``std``."""
+    total = square = torch.zeros(1, dtype=torch.float64)
+    frames = 0
+    for part in sounds.split(batch_size):
+        x = recipe.decibels(part).double().flatten(0, 1)
+        total, square, frames = total + x.sum(0), square + x.square().sum(0), frames + len(x)
+    mean = total / max(1, frames)
+    std = (square / max(1, frames) - mean.square()).clamp_min(1e-6).sqrt()
+    return mean.tolist(), std.tolist()
+
+
+def _bins(values: float | Sequence[float] | None, window: int, name: str) -> Tensor | None:
+    if values is None:
+        return None
+    given = torch.atleast_1d(torch.tensor(values, dtype=torch.float32))
+    if given.dim() != 1 or len(given) not in (1, window // 2 + 1):
+        raise ValueError(f"{name} must be one number or one a bin, {window // 2 + 1}, got {len(given)}")
+    if name == "std" and not (given > 0).all():
+        raise ValueError(f"std must be positive, got {float(given.min())}")
+    return given

@@ -1,0 +1,58 @@
+import pytest
+import torch
+
+from rince.encoders.r2plus1d import R2Plus1D
+
+
+def by_hand(c):
+    """Weights and norms of stem and stages of widths c, 2c, 4c, 8c, added up layer by layer."""
+    total = 3 * c * 3 * 7 * 7 + 2 * c
+    before = c
+    for after in (c, 2 * c, 4 * c, 8 * c):
+        for source in (before, after):
+            total += source * after * 3 * 3 + after * after * 3  # space, time
+            total += after * after * 3 * 3 + after * after * 3
+            total += 4 * 2 * after
+            if source != after:
+                total += source * after + 2 * after  # the shortcut and its norm
+        before = after
+    return total
+
+
+@pytest.mark.parametrize("width", [8, 64])
+def test_the_parameters_are_as_many_as_counted_by_hand(width):
+    assert sum(p.numel() for p in R2Plus1D(width).parameters()) == by_hand(width)
+
+
+def test_the_full_size_has_the_documented_number_of_parameters_and_of_features():
+    assert by_hand(64) == 15_380_928 and "15,380,928" in str(R2Plus1D.__doc__)
+    assert R2Plus1D().features == 512
+
+
+@pytest.mark.parametrize("frames", [1, 8, 32])
+def test_short_and_long_clips_become_as_many_features_as_it_says(frames):
+    encoder = R2Plus1D(width=4, blocks=(1, 1, 1, 1)).eval()
+    assert encoder(torch.rand(2, 3, frames, 32, 32)).shape == (2, encoder.features) == (2, 32)
+
+
+def test_time_and_space_are_halved_by_the_stages_as_the_protocol_says():
+    encoder = R2Plus1D(width=4).eval()
+    x = encoder.stem(torch.rand(1, 3, 8, 112, 112))
+    shapes = [tuple(x.shape[1:])]
+    for stage in encoder.stages:
+        x = stage(x)
+        shapes.append(tuple(x.shape[1:]))
+    assert shapes == [(4, 8, 28, 28), (4, 8, 28, 28), (8, 4, 14, 14), (16, 2, 7, 7), (32, 1, 4, 4)]
+
+
+def test_frames_in_another_order_are_another_clip():
+    torch.manual_seed(0)
+    encoder, clip = R2Plus1D(width=4).eval(), torch.rand(1, 3, 8, 32, 32)
+    assert not torch.allclose(encoder(clip), encoder(clip.flip(2)), atol=1e-4)
+
+
+def test_a_network_without_width_or_blocks_is_refused():
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        R2Plus1D(width=0)
+    with pytest.raises(ValueError, match="at least 1"):
+        R2Plus1D(blocks=(2, 0))

@@ -1,0 +1,336 @@
+"""`rince finetune` from the outside: folders, splits, resuming, refusing, and what comes after."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from lightning.pytorch import Callback
+
+import rince
+from rince import cli
+from rince.data.digit_images import DigitImages
+from rince.export import save_encoder
+from rince.train.finetune import towers_of
+
+QUIET = [
+    "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
+]  # fmt: skip
+PRETRAIN = [
+    "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group",
+    "--method.hidden", "16", "--method.width", "8",
+    "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
+    "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "1", *QUIET,
+]  # fmt: skip
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+SHORT = ["--trainer.max_epochs", "3", "--trainer.log_every_n_steps", "1", "--method.head_epochs", "1", *QUIET]
+
+
+class Halt(Callback):
+    """Breaks training off at a step, as a crash would."""
+
+    at = -1
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx):
+        if trainer.global_step == Halt.at:
+            raise RuntimeError("crash")
+
+
+class SplitDigits(DigitImages):
+    """Digits with several official splits."""
+
+    def __init__(self, split: int = 1, batch_size: int = 64, limit: int = 256):
+        super().__init__(batch_size, limit=limit)
+        self.split_number = split
+
+    def read(self):
+        parts = super().read()
+        images, labels = parts["train"]
+        return parts | {"train": (images.roll(self.split_number, 0), labels.roll(self.split_number))}
+
+
+class NoLabels(DigitImages):
+    def read(self):
+        return {name: (images, 0 * labels) for name, (images, labels) in super().read().items()}
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs")
+    assert cli.main(["train", *PRETRAIN, "--out", str(out), "--name", "run"]) == 0
+    return out / "run"
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    """The classes of this file as a user's package would have them."""
+    monkeypatch.setitem(sys.modules, "rince_tests_finetune", sys.modules[Halt.__module__])
+    for kind in (Halt, SplitDigits, NoLabels):
+        monkeypatch.setattr(kind, "__module__", "rince_tests_finetune")
+
+
+@pytest.fixture
+def finetune(pretrained, tmp_path, monkeypatch):
+    def call(name, *options, crash_at=-1, run=pretrained):
+        monkeypatch.setattr(Halt, "at", crash_at)
+        callback = "--trainer.callbacks+=rince_tests_finetune.Halt"
+        try:
+            return cli.main(["finetune", str(run), *SHORT, callback, "--out", str(tmp_path), "--name", name, *options])
+        except RuntimeError as error:
+            assert str(error) == "crash"
+            return None
+
+    return call
+
+
+def result_of(folder):
+    return json.loads((folder / "result.json").read_text())
+
+
+def test_a_run_leaves_plain_files_below_the_run_and_is_not_done_twice(pretrained, capsys):
+    before = {p.name: p.read_bytes() for p in pretrained.iterdir() if p.is_file()}
+    assert cli.main(["finetune", str(pretrained), *SHORT]) == 0
+    folder = pretrained / "finetune"
+    assert f"{folder}: accuracy" in capsys.readouterr().out
+    visible = {p.name for p in folder.iterdir() if not p.name.startswith(".")}
+    assert visible == {"config.yaml", "metrics.csv", "last.ckpt", "encoder.safetensors", "result.json"}
+    result = result_of(folder)
+    assert result["steps"] == 12 and result["test_items"] == 400 and 0 <= result["accuracy"] <= 100
+    assert result["accuracy"] == result["accuracy_of_single_looks"] and not result["from_scratch"]
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    assert config["method"]["init_args"]["classes"] == 10 and config["encoder"]["init_args"]["width"] == 4
+    assert cli.main(["finetune", str(pretrained), *SHORT]) == 2
+    assert "finished run: choose another --name" in capsys.readouterr().err
+    assert before == {p.name: p.read_bytes() for p in pretrained.iterdir() if p.is_file()}
+
+
+def test_it_starts_from_the_weights_of_the_run_or_from_scratch(finetune, pretrained, tmp_path):
+    """A frozen encoder still has the weights it started from."""
+    assert finetune("linear", "--linear", "true") == 0
+    assert finetune("scratch", "--linear", "true", "--from_scratch", "true") == 0
+    start = rince.load_encoder(pretrained).state_dict()
+    kept, other = (rince.load_encoder(tmp_path / name).state_dict() for name in ("linear", "scratch"))
+    assert all(torch.equal(start[name], kept[name]) for name in start)
+    assert not torch.equal(start["layers.0.weight"], other["layers.0.weight"])
+    assert result_of(tmp_path / "scratch")["from_scratch"] and "sha256" not in result_of(tmp_path / "scratch")
+
+
+def test_from_scratch_everything_is_trained_in_all_epochs(finetune, tmp_path):
+    assert finetune("scratch", "--from_scratch", "true") == 0
+    config = yaml.safe_load((tmp_path / "scratch" / "config.yaml").read_text())
+    assert config["method"]["init_args"]["head_epochs"] == 0 and config["trainer"]["max_epochs"] == 3
+
+
+@pytest.mark.parametrize("at", [2, 9])
+def test_a_crashed_run_resumes_to_the_same_bits(finetune, tmp_path, at):
+    assert finetune("whole", "--checkpoint_every", "2") == 0
+    assert finetune("crashed", "--checkpoint_every", "2", crash_at=at) is None
+    assert not (tmp_path / "crashed" / "result.json").exists()
+    assert finetune("crashed", "--checkpoint_every", "2") == 0
+    for name in ("encoder.safetensors", "metrics.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
+    assert result_of(tmp_path / "whole")["accuracy"] == result_of(tmp_path / "crashed")["accuracy"]
+
+
+def test_a_killed_run_resumes_to_the_same_bits(pretrained, tmp_path):
+    options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "20", "--checkpoint_every", "1"]
+    options += ["--out", str(tmp_path)]
+    assert cli.main([*options, "--name", "whole"]) == 0
+    command = [sys.executable, "-m", "rince.cli", *options, "--name", "killed"]
+    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (tmp_path / "killed" / "last.ckpt").exists() and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert cli.main([*options, "--name", "killed"]) == 0
+    for name in ("encoder.safetensors", "metrics.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
+
+
+def test_two_processes_learn_what_one_does(pretrained, tmp_path):
+    """In double precision, so that what differs is the method and not the rounding; dropout has numbers of its own."""
+    options = [*SHORT, "--method.dropout", "0", "--trainer.precision", "64-true", "--out", str(tmp_path)]
+    assert cli.main(["finetune", str(pretrained), *options, "--name", "one"]) == 0
+    two = ["--name", "two", "--trainer.devices", "2", "--trainer.strategy", "ddp"]
+    command = [sys.executable, "-m", "rince.cli", "finetune", str(pretrained), *options, *two]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    one, both = (torch.load(tmp_path / name / "last.ckpt", weights_only=True)["state_dict"] for name in ("one", "two"))
+    for name, value in one.items():
+        torch.testing.assert_close(both[name], value, rtol=0, atol=1e-9)
+    assert result_of(tmp_path / "one")["accuracy"] == result_of(tmp_path / "two")["accuracy"]
+    assert result_of(tmp_path / "two")["test_items"] == 400
+
+
+SPLITS = ["--data", "rince_tests_finetune.SplitDigits"]
+
+
+def test_every_split_has_a_folder_and_the_mean_is_told(finetune, tmp_path, capsys):
+    assert finetune("splits", *SPLITS, "--splits", "1", "2", "--checkpoint_every", "2", crash_at=-1) == 0
+    out = capsys.readouterr().out
+    whole = result_of(tmp_path / "splits")
+    parts = [result_of(tmp_path / "splits" / f"split-{k}")["accuracy"] for k in (1, 2)]
+    assert whole["splits"] == {"1": parts[0], "2": parts[1]} and parts[0] != parts[1]
+    assert whole["accuracy"] == pytest.approx(sum(parts) / 2)
+    assert whole["deviation"] == pytest.approx(abs(parts[0] - parts[1]) / 2**0.5)
+    assert f"accuracy {whole['accuracy']:.2f} %, the mean of 2 splits" in out
+    assert finetune("splits", *SPLITS, "--splits", "1", "2") == 2
+    assert "choose another --name" in capsys.readouterr().err
+
+
+def test_finished_splits_are_not_done_again(finetune, tmp_path, capsys):
+    assert finetune("splits", *SPLITS, "--splits", "1", "2") == 0
+    first = result_of(tmp_path / "splits")
+    (tmp_path / "splits" / "result.json").unlink()  # as if it had been killed in the second split
+    (tmp_path / "splits" / "split-2" / "result.json").unlink()
+    stamp = (tmp_path / "splits" / "split-1" / "last.ckpt").stat().st_mtime_ns
+    assert finetune("splits", *SPLITS, "--splits", "1", "2", "--method.dropout", "0.1") == 2
+    assert "was started with method.dropout = 0.5, now it is 0.1" in capsys.readouterr().err
+    assert finetune("splits", *SPLITS, "--splits", "1", "2") == 0
+    assert result_of(tmp_path / "splits") == first
+    assert (tmp_path / "splits" / "split-1" / "last.ckpt").stat().st_mtime_ns == stamp
+
+
+def test_evaluation_export_and_another_fine_tuning_follow(finetune, tmp_path):
+    assert finetune("a") == 0
+    assert cli.main(["evaluate", str(tmp_path / "a")]) == 0
+    assert cli.main(["export", str(tmp_path / "a"), str(tmp_path / "mine.safetensors")]) == 0
+    assert rince.load_encoder(tmp_path / "mine.safetensors")(torch.rand(2, 1, 8, 8)).shape == (2, 16)
+    assert finetune("b", run=tmp_path / "a") == 0
+
+
+def test_an_exported_file_is_fine_tuned_with_the_views_and_data_that_are_given(finetune, pretrained, tmp_path, capsys):
+    file = tmp_path / "mine.safetensors"
+    assert cli.main(["export", str(pretrained), str(file)]) == 0
+    assert finetune("a", run=file) == 2
+    assert "is an encoder alone: give a configuration, or --data and --views" in capsys.readouterr().err
+    run = yaml.safe_load((pretrained / "config.yaml").read_text())
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({"data": run["data"], "views": run["views"]}))
+    assert cli.main(["finetune", str(file), str(config), *SHORT, "--out", str(tmp_path), "--name", "a"]) == 0
+    assert finetune("b") == 0
+    assert (tmp_path / "a" / "encoder.safetensors").read_bytes() == (tmp_path / "b/encoder.safetensors").read_bytes()
+
+
+def test_a_file_does_not_choose_what_is_run(finetune, tmp_path, capsys):
+    file = tmp_path / "evil.safetensors"
+    recipe = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": {"class_path": "os.system"}, "b": None}}
+    save_encoder(file, torch.nn.Linear(2, 2), recipe, {})
+    assert finetune("a", "--views", "rince.views.image.Recipe", "--data", "x.Y", run=file) == 2
+    assert "holds os.system, which is not rince's: name it yourself with --encoder" in capsys.readouterr().err
+
+
+def test_data_that_are_given_take_nothing_from_the_data_of_the_run(finetune, tmp_path):
+    assert finetune("a", *SPLITS, "--trainer.max_epochs", "1") == 0
+    data = yaml.safe_load((tmp_path / "a" / "config.yaml").read_text())["data"]
+    assert data["init_args"] == {"split": 1, "batch_size": 64, "limit": 256}
+
+
+def test_bad_input_is_one_line(finetune, pretrained, tmp_path, capsys):
+    unfinished = tmp_path / "unfinished"
+    unfinished.mkdir()
+    (unfinished / "config.yaml").write_text((pretrained / "config.yaml").read_text())
+    (tmp_path / "text.safetensors").write_text("x")
+    cases = [
+        (["nowhere"], [], "there is no run at nowhere"),
+        ([unfinished], [], "has no encoder.safetensors, for it is not finished: finish it with rince train"),
+        ([tmp_path / "text.safetensors"], [], "is no whole safetensors file"),
+        ([pretrained], ["--encoder.width", "8"], "layers.0.weight is (4, 1, 3, 3) in the file and (8, 1, 3, 3) in the"),
+        ([pretrained], ["--data", "rince_tests_finetune.NoLabels"], "NoLabels has no labels of two classes or more"),
+        ([pretrained], ["--splits", "1", "2"], "DigitImages knows no splits: leave out --splits"),
+        ([pretrained], ["--method.droput", "0"], "there is no option 'droput'; did you mean 'dropout'?"),
+        ([pretrained], ["--method.classes", "3"], "labels must lie between 0 and 2, got 0 to 9"),
+        ([pretrained], ["--views", "torch.nn.Identity"], "Identity makes no single view that can be classified"),
+    ]
+    for i, (run, options, sentence) in enumerate(cases):
+        assert finetune(f"bad-{i}", *options, run=run[0]) == 2, sentence
+        error = capsys.readouterr().err
+        assert sentence in error and error.count("\n") == 1
+    assert cli.main(["finetune"]) == 2
+    assert "rince finetune RUN" in capsys.readouterr().err
+    assert cli.main(["finetune", str(pretrained), "nowhere.yaml"]) == 2
+    assert "there is no configuration nowhere.yaml" in capsys.readouterr().err
+
+
+def test_a_missing_extra_names_the_pip_install(pretrained, monkeypatch, capsys):
+    import importlib
+
+    real = importlib.import_module
+
+    def without(name, *rest):
+        if name.startswith("jsonargparse"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr("rince.extras.importlib.import_module", without)
+    assert cli.main(["finetune", str(pretrained)]) == 2
+    assert "pip install 'rince[train]'" in capsys.readouterr().err
+
+
+def test_help_and_print_config(pretrained, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["finetune", "--help"])
+    assert stop.value.code == 0
+    shown = capsys.readouterr().out
+    assert "--from_scratch" in shown and "rince finetune RUN" in shown
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["finetune", str(pretrained), "--method.dropout", "0.25", "--print_config"])
+    assert stop.value.code == 0
+    shown = capsys.readouterr().out
+    assert "dropout: 0.25" in shown and "limit: 256" in shown and "CrossEntropyLoss" in shown
+
+
+def test_one_tower_of_two_is_taken(pretrained, finetune, tmp_path, capsys):
+    """The first tower is the encoder of the run, so that both must give the same."""
+    from rince.encoders.convnet import ConvNet
+    from rince.encoders.towers import Towers
+
+    one = yaml.safe_load((pretrained / "config.yaml").read_text())
+    other = {"class_path": "rince.encoders.convnet.ConvNet", "init_args": {"channels": 1, "width": 8}}
+    recipe = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": one["encoder"], "b": other}}
+    run = tmp_path / "pair"
+    run.mkdir()
+    (run / "config.yaml").write_text(yaml.safe_dump(one | {"encoder": recipe}))
+    encoder = Towers(rince.load_encoder(pretrained), ConvNet(1, 8))
+    save_encoder(run / "encoder.safetensors", encoder, recipe, {})
+    assert set(towers_of(recipe)) == {"a", "b"} and towers_of(one["encoder"]) == {}
+    assert finetune("no", run=run) == 2
+    assert "has two encoders: say which one is to be fine-tuned, --tower a or --tower b" in capsys.readouterr().err
+    assert finetune("a", "--tower", "a", run=run) == 0 and finetune("b", "--tower", "b", run=run) == 0
+    assert finetune("plain") == 0
+    files = [(tmp_path / name / "encoder.safetensors").read_bytes() for name in ("a", "plain", "b")]
+    assert files[0] == files[1] and len(files[2]) > len(files[0])
+
+
+def test_either_tower_of_a_cross_modal_run_on_arrays(tmp_path):
+    random = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+    a, b = (np.eye(3)[labels] @ random.normal(size=(3, n)) + 0.1 * random.normal(size=(300, n)) for n in (6, 4))
+    np.savez(tmp_path / "pairs.npz", a=a, b=b, labels=labels)
+    side = {name: {"class_path": "rince.views.pair.Unchanged"} for name in "ab"}
+    tower = "rince.encoders.patch_stem.MLP"
+    towers = {name: {"class_path": tower, "init_args": {"widths": [n, 16]}} for name, n in (("a", 6), ("b", 4))}
+    config = {
+        "method": {"class_path": "rince.methods.cross_modal.CrossModal", "init_args": {"hidden": 8, "width": 8}},
+        "encoder": {"class_path": "rince.encoders.towers.Towers", "init_args": towers},
+        "views": {"class_path": "rince.views.pair.PairViews", "init_args": side},
+        "data": {
+            "class_path": "rince.data.paired_arrays.PairedArrays",
+            "init_args": {"path": str(tmp_path / "pairs.npz"), "batch_size": 30},
+        },
+    }
+    (tmp_path / "pairs.yaml").write_text(yaml.safe_dump(config))
+    run = tmp_path / "run"
+    options = ["--trainer.max_epochs", "2", *QUIET, "--out", str(tmp_path), "--name", "run"]
+    assert cli.main(["train", str(tmp_path / "pairs.yaml"), *options]) == 0
+    for name in "ab":
+        options = ["--tower", name, "--name", name, "--optimiser.lr", "0.03", "--trainer.max_epochs", "4", *QUIET]
+        assert cli.main(["finetune", str(run), *options, "--method.head_epochs", "2"]) == 0
+        assert result_of(run / name)["accuracy"] > 90
