@@ -28,7 +28,7 @@ PRETRAIN = [
     "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
     "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "1", *QUIET,
 ]  # fmt: skip
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 SHORT = ["--trainer.max_epochs", "3", "--trainer.log_every_n_steps", "1", "--method.head_epochs", "1", *QUIET]
 
 
@@ -138,15 +138,35 @@ def test_a_crashed_run_resumes_to_the_same_bits(finetune, tmp_path, at):
     assert result_of(tmp_path / "whole")["accuracy"] == result_of(tmp_path / "crashed")["accuracy"]
 
 
+@pytest.mark.parametrize("at", [1, 4])
+def test_a_run_that_dies_right_after_a_checkpoint_loses_no_line_of_its_metrics(finetune, tmp_path, monkeypatch, at):
+    from rince.train.callbacks import WholeCheckpoint
+
+    save = WholeCheckpoint.save
+
+    def save_and_die(self, trainer):
+        save(self, trainer)
+        if trainer.global_step == at:
+            raise RuntimeError("crash")
+
+    assert finetune("whole", "--checkpoint_every", "1") == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(WholeCheckpoint, "save", save_and_die)
+        assert finetune("dead", "--checkpoint_every", "1") is None
+    assert finetune("dead", "--checkpoint_every", "1") == 0
+    for name in ("encoder.safetensors", "metrics.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "dead" / name).read_bytes()
+
+
 def test_a_killed_run_resumes_to_the_same_bits(pretrained, tmp_path):
-    options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "20", "--checkpoint_every", "1"]
+    options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "40", "--checkpoint_every", "3"]
     options += ["--out", str(tmp_path)]
     assert cli.main([*options, "--name", "whole"]) == 0
     command = [sys.executable, "-m", "rince.cli", *options, "--name", "killed"]
-    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # sums of several threads round otherwise
+    process = subprocess.Popen(command, env=ENVIRONMENT | threads, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not (tmp_path / "killed" / "last.ckpt").exists() and process.poll() is None:
         time.sleep(0.01)
-    time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert cli.main([*options, "--name", "killed"]) == 0
@@ -177,7 +197,9 @@ def test_every_split_has_a_folder_and_the_mean_is_told(finetune, tmp_path, capsy
     out = capsys.readouterr().out
     whole = result_of(tmp_path / "splits")
     parts = [result_of(tmp_path / "splits" / f"split-{k}")["accuracy"] for k in (1, 2)]
-    assert whole["splits"] == {"1": parts[0], "2": parts[1]} and parts[0] != parts[1]
+    assert whole["splits"] == {"1": parts[0], "2": parts[1]}
+    encoders = [(tmp_path / "splits" / f"split-{k}" / "encoder.safetensors").read_bytes() for k in (1, 2)]
+    assert encoders[0] != encoders[1]
     assert whole["accuracy"] == pytest.approx(sum(parts) / 2)
     assert whole["deviation"] == pytest.approx(abs(parts[0] - parts[1]) / 2**0.5)
     assert f"accuracy {whole['accuracy']:.2f} %, the mean of 2 splits" in out

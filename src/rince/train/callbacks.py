@@ -27,6 +27,8 @@ class WholeCheckpoint(Callback):
         # Between two accumulated batches the gradient so far would be lost, so only whole steps are saved.
         step = trainer.global_step
         if step != self.saved and step % self.every == 0 and not trainer.fit_loop._should_accumulate():
+            # Lightning logs a step only after this: killed in between, a resumed run would lack that line for good.
+            trainer._logger_connector.update_train_step_metrics()
             self.save(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
