@@ -76,6 +76,13 @@ def test_an_image_that_does_not_decode_is_replaced_and_told_or_stops_when_strict
         data(folder, strict=True).split("test")
 
 
+def test_the_image_that_stands_in_for_another_has_its_own_label(folder):
+    (folder / "val" / "cat" / "1.png").write_bytes(b"not an image")
+    with pytest.warns(UserWarning, match="cat/1.png does not decode"):
+        images, labels = data(folder).split("test")
+    assert torch.equal(images[1], images[2]) and labels.tolist() == [0, 1, 1, 1]
+
+
 def test_a_truncated_image_counts_as_one_that_does_not_decode(folder):
     path = folder / "val" / "cat" / "0.png"
     path.write_bytes(path.read_bytes()[:200])

@@ -95,7 +95,8 @@ class ImageFolder(LightningDataModule):
             raise ValueError(f"there is no part '{split}' in {self.root}")
         paths, labels = self._lists[split]
         loader = DataLoader(_Centres(paths, self.size, self.strict), batch_size=64, num_workers=self.workers)
-        return torch.cat(list(loader)), labels
+        images, shown = zip(*loader, strict=True)
+        return torch.cat(images), labels[torch.cat(shown)]
 
     def train_dataloader(self) -> DataLoader:
         trainer = self.trainer
@@ -181,10 +182,10 @@ class _Crops(Dataset):
         item, step, u = key
         other = item if self.partner is None else int(self.partner(torch.tensor([item]), _Fixed(u)))
         random = np.random.default_rng((self.seed, step, item))
-        first = _decode(self.paths, item, self.strict)
-        second = first if other == item else _decode(self.paths, other, self.strict)
+        first, shown = _decode(self.paths, item, self.strict)
+        second = first if other == item else _decode(self.paths, other, self.strict)[0]
         views = [self._crop(image, random) for image in (first, second)]
-        return views[0], views[1], int(self.labels[item]), item
+        return views[0], views[1], int(self.labels[shown]), shown
 
     def _crop(self, image: Any, random: np.random.Generator) -> Tensor:
         box = crop_box(random, image.width, image.height, self.crop, self.ratio)
@@ -215,22 +216,24 @@ class _Centres(Dataset):
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __getitem__(self, item: int) -> Tensor:
-        image = _decode(self.paths, item, self.strict)
+    def __getitem__(self, item: int) -> tuple[Tensor, int]:
+        image, shown = _decode(self.paths, item, self.strict)
         side = min(image.width, image.height) * 0.875  # the middle of what a short side of size / 0.875 would show
         left, top = (image.width - side) / 2, (image.height - side) / 2
-        return _pixels(image.resize((self.size, self.size), resample=2, box=(left, top, left + side, top + side)))
+        box = (left, top, left + side, top + side)
+        return _pixels(image.resize((self.size, self.size), resample=2, box=box)), shown
 
 
-def _decode(paths: list[Path], item: int, strict: bool) -> Any:
-    """The image, or the next one that decodes."""
+def _decode(paths: list[Path], item: int, strict: bool) -> tuple[Any, int]:
+    """The image, or the next one that decodes; and which one it is."""
     from PIL import Image, UnidentifiedImageError
 
     for offset in range(len(paths)):
-        path = paths[(item + offset) % len(paths)]
+        shown = (item + offset) % len(paths)
+        path = paths[shown]
         try:
             with Image.open(path) as image:
-                return image.convert("RGB")
+                return image.convert("RGB"), shown
         except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             if strict:
                 raise ValueError(f"{path} does not decode as an image ({error})") from error
