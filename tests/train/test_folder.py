@@ -44,3 +44,15 @@ def test_a_worker_that_outlives_its_run_does_not_keep_the_folder_locked(tmp_path
             os.kill(worker, 0)  # it is there
     finally:
         os.kill(worker, signal.SIGKILL)
+
+
+def test_settings_can_be_corrected_until_something_has_been_learnt(tmp_path):
+    folder = RunFolder(tmp_path / "a")
+    folder.path.mkdir()
+    folder.start("q: 1\n", {"hit": [True]})
+    folder.check({"q": 2})
+    folder.start("q: 2\n", {})
+    assert folder.config.read_text() == "q: 2\n" and not folder.noise.exists()
+    folder.checkpoint.touch()
+    with pytest.raises(ValueError, match="was started with q = 2, now it is 3"):
+        folder.check({"q": 3})

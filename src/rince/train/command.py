@@ -19,7 +19,8 @@ def main(arguments: list[str]) -> int:
     config = parse(parser, arguments)
     result = run(parser, config)
     if result is not None:
-        print(f"{result['run']}: {result['steps']} steps, loss {result['loss']:.4f}, {result['seconds']:.0f} s")
+        loss = "" if result["loss"] is None else f" loss {result['loss']:.4f},"
+        print(f"{result['run']}: {result['steps']} steps,{loss} {result['seconds']:.0f} s")
     return 0
 
 
@@ -112,7 +113,7 @@ def _train(
         **concluded,
         "seconds": time.time() - started,
     }
-    result.setdefault("loss", float("nan"))
+    result.setdefault("loss", None)  # a run resumed after its last step has none to tell
     if (hits := getattr(getattr(method.views, "first", None), "hits", None)) is not None:
         result["noise_in_views"] = hits.record()
     folder.finish(result)

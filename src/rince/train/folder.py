@@ -54,7 +54,8 @@ class RunFolder:
                     f"{self.path} holds {strangers[0]} but no config.yaml, so it is no run: choose another --name"
                 )
             return
-        self.check_same(config)
+        if self.checkpoint.exists():  # without one nothing has been learnt yet, and mistakes can be corrected
+            self.check_same(config)
 
     def check_same(self, config: dict[str, Any]) -> None:
         """Refuse settings that compute something else than what the folder was started with."""
@@ -84,11 +85,13 @@ class RunFolder:
                 fcntl.flock(file, fcntl.LOCK_UN)
 
     def start(self, config: str, noise: dict[str, Any]) -> None:
-        if noise and not self.noise.exists():
+        if self.checkpoint.exists():
+            return
+        self.noise.unlink(missing_ok=True)
+        if noise:
             with written_whole(self.noise) as path, open(path, "wb") as file:
                 np.savez_compressed(file, **noise)
-        if not self.config.exists():
-            write_text(self.config, config)
+        write_text(self.config, config)
 
     def finish(self, result: dict[str, Any]) -> None:
         write_text(self.result, json.dumps(result, indent=2) + "\n")
