@@ -9,7 +9,7 @@ demo: $(VENV)/.demo
 	$(BIN)/rince demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
