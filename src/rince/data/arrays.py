@@ -39,13 +39,7 @@ class Arrays(Images):
         self.path = Path(path)
 
     def read(self) -> dict[str, tuple[Tensor, Tensor]]:
-        if not self.path.exists():
-            raise FileNotFoundError(f"there is no {self.path}: set data.path")
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-            raise ValueError(f"{self.path} is no whole .npz file of plain arrays ({type(error).__name__})") from error
+        arrays = read_npz(self.path)
         train = self._part(arrays, "")
         if "test_images" in arrays:
             return {"train": train, "test": self._part(arrays, "test_")}
@@ -70,3 +64,14 @@ class Arrays(Images):
             )
         pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
         return pixels, torch.from_numpy(labels.astype(np.int64))
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a file, read without running anything in it."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no {path}: set data.path")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise ValueError(f"{path} is no whole .npz file of plain arrays ({type(error).__name__})") from error

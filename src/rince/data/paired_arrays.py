@@ -1,12 +1,12 @@
 """Your own pairs as two arrays in an .npz file: features of images and texts, two tables, pictures and sounds."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rince.data.arrays import read_npz
 from rince.data.pairs import Pairs, Part
 
 
@@ -29,13 +29,7 @@ class PairedArrays(Pairs):
         self.path = Path(path)
 
     def read(self) -> dict[str, Part]:
-        if not self.path.exists():
-            raise FileNotFoundError(f"there is no {self.path}: set data.path")
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-            raise ValueError(f"{self.path} is no whole .npz file of plain arrays ({type(error).__name__})") from error
+        arrays = read_npz(self.path)
         pairs = self._part(arrays, "")
         if "test_a" in arrays:
             return {"train": pairs, "test": self._part(arrays, "test_")}

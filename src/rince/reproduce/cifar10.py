@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from rince.files import write_text
 from rince.reproduce.grid import run_grid
+from rince.reproduce.options import checked
 from rince.reproduce.tables import aligned, as_csv, plus_minus
 from rince.reproduce.training import trained
 
@@ -33,15 +34,7 @@ def default_root() -> str:
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
-    try:
-        found, unknown = parser.parse_known_args(arguments)
-    except argparse.ArgumentError as error:
-        raise ValueError(str(error)) from error
-    if unknown:
-        raise ValueError(f"there is no option '{unknown[0]}' ({parser.prog} --help lists them)")
-    for name in ("seeds", "workers"):
-        if getattr(found, name) < 1:
-            raise ValueError(f"--{name} must be at least 1, got {getattr(found, name)}")
+    found = checked(parser, arguments, "seeds", "workers")
     if not 0 <= found.rate <= 1:
         raise ValueError(f"--rate must lie in [0, 1], got {found.rate}")
     return found

@@ -32,17 +32,25 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
     """What was asked for, checked before any work begins; whatever is wrong is one sentence."""
     from rince.reproduce.graph_training import graphs_of, make_loss
 
+    options = checked(parser, arguments, "seeds", "epochs", "workers")
+    for loss in options.losses:
+        make_loss(loss)
+    for dataset in [] if options.so_far else options.datasets:
+        graphs_of(dataset, options.root, options.download)
+    return options
+
+
+def checked(parser: argparse.ArgumentParser, arguments: list[str], *counts: str) -> argparse.Namespace:
+    """The options of any experiment; ``counts`` are at least 1, and ``rates``, where there are any, shares."""
     try:
         options, unknown = parser.parse_known_args(arguments)
     except argparse.ArgumentError as error:
         raise ValueError(str(error)) from error
     if unknown:
         raise ValueError(f"there is no option '{unknown[0]}' ({parser.prog} --help lists them)")
-    for name in ("seeds", "epochs", "workers"):
+    for name in counts:
         if getattr(options, name) < 1:
-            raise ValueError(f"--{name} must be at least 1, got {getattr(options, name)}")
-    for loss in options.losses:
-        make_loss(loss)
-    for dataset in [] if options.so_far else options.datasets:
-        graphs_of(dataset, options.root, options.download)
+            raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(options, name)}")
+    if wrong := [rate for rate in getattr(options, "rates", ()) if not 0 <= rate <= 1]:
+        raise ValueError(f"--rates must lie in [0, 1], got {wrong[0]}")
     return options

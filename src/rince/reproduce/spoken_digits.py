@@ -9,6 +9,7 @@ from typing import Any
 
 from rince.files import write_text
 from rince.reproduce.grid import Run, finished_runs, run_grid
+from rince.reproduce.options import checked
 from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_minus, seeds_note
 from rince.reproduce.training import part, trained
 
@@ -72,17 +73,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=int, default=1, help="runs at a time (1)")
     parser.add_argument("--so-far", action="store_true", help="do no runs, only report on those that are finished")
-    try:
-        options, unknown = parser.parse_known_args(arguments)
-    except argparse.ArgumentError as error:
-        raise ValueError(str(error)) from error
-    if unknown:
-        raise ValueError(f"there is no option '{unknown[0]}' ({parser.prog} --help lists them)")
-    for name in ("seeds", "epochs", "workers"):
-        if getattr(options, name) < 1:
-            raise ValueError(f"--{name} must be at least 1, got {getattr(options, name)}")
-    if wrong := [rate for rate in options.rates if not 0 <= rate <= 1]:
-        raise ValueError(f"--rates must lie in [0, 1], got {wrong[0]}")
+    options = checked(parser, arguments, "seeds", "epochs", "workers")
     if not options.so_far and not Path(options.source).exists():
         raise FileNotFoundError(f"there are no spoken digits at {options.source}: give --source, a folder or zip file")
     return options
