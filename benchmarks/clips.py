@@ -1,11 +1,13 @@
-"""Clips a CPU-second: ours, decoded, cropped, resized and with sound, against a bare decoder, in one process.
+"""Clips a CPU-second: ours against a bare decoder, in one process and one thread.
 
     python benchmarks/clips.py [--root FOLDER_OF_VIDEOS] [--clips 96] [--rounds 5] [--memory 2000]
 
-The decoder alone opens the same file, seeks before the same moment and decodes forward to the same last frame, then
-the same two seconds of sound; it keeps nothing. "to arrays" also turns the eight frames into RGB bytes, whole, and the
-sound into numbers. All use one thread. Without ``--root``, videos of 340 x 256 pixels and ten seconds are made first
-(H.264 with AAC). With ``--memory``, so many clips are read and the memory is watched.
+"whole" is ``read_clip``: eight frames as RGB arrays, as they are in the file. "training" is what a loader's worker
+does: a random crop of them, resized to 224 x 224, in batches. "decoder to arrays" opens the same file, seeks before the
+same moment, decodes forward to the same last frame and turns the same eight frames into RGB arrays, so it does what
+"whole" does; "decoder alone" keeps nothing. All four read the same two seconds of sound where there is sound. Without
+``--root``, videos of 340 x 256 pixels and ten seconds are made first (H.264 with AAC). With ``--memory``, so many clips
+are read and the memory is watched.
 """
 
 import argparse
@@ -22,8 +24,8 @@ import numpy as np
 import torch
 
 from rince.data.clip_reader import ClipFormat, TrainingClips, collate
-from rince.data.video import VideoFile
-from rince.data.video_list import VideoList, list_folder
+from rince.data.video import VideoFile, read_clip
+from rince.data.video_list import VideoList, list_folder, video_list
 
 
 def main() -> None:
@@ -58,15 +60,24 @@ def compare(name: str, videos: VideoList, sound: bool, clips: int, rounds: int) 
     keys = [(i % len(videos.paths), i) for i in range(clips)]
     moments = [(videos.paths[item], start_of(reader, item, step)) for item, step in keys]
 
-    def ours() -> None:
+    def training() -> None:
         for i in range(0, clips, 8):
             collate([reader[key] for key in keys[i : i + 8]], pairs=sound, cropped=True)
+
+    def whole() -> None:
+        for path, start in moments:
+            read_clip(path, start, audio=sound)
 
     def bare(arrays: bool) -> None:
         for path, start in moments:
             decode(path, start, reader.form, sound, arrays)
 
-    contestants = {"rince": ours, "decoder alone": partial(bare, False), "decoder to arrays": partial(bare, True)}
+    contestants = {
+        "whole": whole,
+        "training": training,
+        "decoder to arrays": partial(bare, True),
+        "decoder alone": partial(bare, False),
+    }
     speeds: dict[str, list[float]] = {who: [] for who in contestants}
     for turn in range(rounds + 1):  # in turn, so that a busy machine is busy for all
         for who, run in contestants.items():
@@ -74,11 +85,17 @@ def compare(name: str, videos: VideoList, sound: bool, clips: int, rounds: int) 
             run()
             if turn:  # the first one warms up
                 speeds[who].append(clips / (time.process_time() - begin))
-    print(f"{name} ({len(videos.paths)} files): clips of 8 frames a CPU-second, and rince against it")
+    print(f"{name} ({len(videos.paths)} files): clips of 8 frames a CPU-second, and ours against the decoder's")
+    print(f"  {'':<18} {'':7} {'whole':>23} {'training':>23}")
     for who, values in speeds.items():
-        ratios = np.array(speeds["rince"]) / np.array(values)
-        spread = "" if who == "rince" else f"{np.median(ratios):8.2f}  ({ratios.min():.2f} to {ratios.max():.2f})"
-        print(f"  {who:<18} {np.median(values):7.1f} {spread}", flush=True)
+        cells = [ratio(speeds[mine], values) if who.startswith("decoder") else "" for mine in ("whole", "training")]
+        print(f"  {who:<18} {np.median(values):7.1f} {cells[0]:>23} {cells[1]:>23}", flush=True)
+
+
+def ratio(mine: list[float], others: list[float]) -> str:
+    """Median, least and most over the rounds."""
+    ratios = np.array(mine) / np.array(others)
+    return f"{np.median(ratios):.2f} ({ratios.min():.2f} to {ratios.max():.2f})"
 
 
 def start_of(reader: TrainingClips, item: int, step: int) -> float:
@@ -116,12 +133,17 @@ def decode(path: str, start: float, form: ClipFormat, sound: bool, arrays: bool)
 
 
 def memory(videos: VideoList, clips: int) -> None:
-    reader = TrainingClips(videos, ClipFormat(sound=False), (0.08, 1.0), (3 / 4, 4 / 3), 1, seed=0)
-    print(f"memory over {clips} clips of {len(videos.paths)} files, in MB")
-    for done in range(8, clips + 8, 8):
-        collate([reader[(k % len(videos.paths), k)] for k in range(done - 8, done)], pairs=False, cropped=True)
-        if done % 600 == 200 or done >= clips:
-            print(f"  after {done:5d}  {resident():7.1f}", flush=True)
+    print(f"memory over {clips} clips of {len(videos.paths)} files, sound where there is some, in MB")
+    readers = []
+    for path in videos.paths:
+        with VideoFile(path) as file:
+            form = ClipFormat(sound=file.soundtrack is not None)
+        readers.append(TrainingClips(video_list([path]), form, (0.08, 1.0), (3 / 4, 4 / 3), 1, seed=0))
+    for k in range(clips):
+        reader = readers[k % len(readers)]
+        collate([reader[(0, k)]], pairs=reader.form.sound, cropped=True)
+        if (k + 1) % 300 == 200 or k + 1 == clips:
+            print(f"  after {k + 1:5d}  {resident():7.1f}", flush=True)
 
 
 def resident() -> float:

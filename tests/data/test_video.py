@@ -31,6 +31,14 @@ KINDS = {
     "variable.mp4": {"times": VARIABLE},
     "variable.mkv": {"times": VARIABLE, "audio": "libopus", "rate": 48000},
     "variable.webm": {"times": VARIABLE, **VP9},
+    "variable.avi": {"times": VARIABLE, "video": "mpeg4", "audio": "pcm_s16le"},
+    "variable-still.avi": {"times": VARIABLE, "video": "mpeg4", "audio": "pcm_s16le", "bframes": 0},
+    "mpeg4-mp3.avi": {"video": "mpeg4", "audio": "libmp3lame"},
+    "mpeg4-mp3-slow.avi": {"video": "mpeg4", "audio": "libmp3lame", "rate": 24000, "layout": "stereo"},
+    "mpeg4-mp2.avi": {"video": "mpeg4", "audio": "mp2"},
+    "mpeg4-ac3.avi": {"video": "mpeg4", "audio": "ac3"},
+    "h264-aac.avi": {},
+    "mpeg2.avi": {"video": "mpeg2video", "audio": "pcm_s16le"},
 }
 
 
@@ -57,8 +65,12 @@ def whole(path):
     with av.open(str(path)) as container:
         frames = list(container.decode(video=0))
         avi, rate = container.format.name == "avi", float(container.streams.video[0].average_rate)
-    times = [i / rate if avi else frame.time - frames[0].time for i, frame in enumerate(frames)]
-    return np.array(times), [frame.to_ndarray(format="rgb24") for frame in frames]
+    if avi:  # it numbers frames in the order of decoding
+        times = VARIABLE if "variable" in path.name else np.arange(len(frames)) / rate
+    else:
+        times = np.array([frame.time - frames[0].time for frame in frames])
+    assert len(times) == len(frames)
+    return times, [frame.to_ndarray(format="rgb24") for frame in frames]
 
 
 @pytest.mark.parametrize("start", [0.0, 0.61, 0.8, 0.95, 1.0, 1.11, 1.9])
@@ -142,12 +154,6 @@ def test_sound_is_resampled_mixed_and_silent_outside_of_the_file(tmp_path):
         inner = (t > 0.01) & (t < 1.49)
         assert np.abs(audio - expected)[inner].max() < 2e-3
         assert np.abs(audio[(t < -0.02) | (t > 1.52)]).max() < 1e-4
-
-
-def test_a_beep_in_an_avi_with_mp3_is_at_most_the_encoder_s_delay_late(tmp_path):
-    path = film(tmp_path / "a.avi", video="mpeg4", audio="libmp3lame")
-    heard = np.flatnonzero(np.abs(read_clip(path, 0.8).audio) > 0.1) / 24000 + 0.05
-    assert 0.99 < heard[0] < 1.03  # the container has no place to say that the first 25 ms are padding
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
@@ -236,7 +242,6 @@ def test_files_that_are_no_videos_are_one_sentence(tmp_path, flashes):
         read_clip(flashes["h264.mp4"], 0.0, num_frames=0)
 
 
-@pytest.mark.skipif(int(av.__version__.split(".")[0]) < 16, reason="older versions of PyAV cannot write covers")
 def test_the_cover_of_a_song_is_no_video(tmp_path):
     with av.open(str(tmp_path / "song.mp4"), "w") as container:
         sound, cover = container.add_stream("aac", rate=24000, layout="mono"), container.add_stream("mjpeg", rate=1)

@@ -115,7 +115,7 @@ class ClipReader(Dataset):
         return self.form.sound and self.noise is not None and bool(self.noise.hit[item])
 
     def noisy(
-        self, item: int, own: Sequence[float], others: Sequence[float], random: np.random.Generator, bad: Bad
+        self, item: int, own: Sequence[float], others: Sequence[float], key: tuple[int, ...], bad: Bad
     ) -> list[Any]:
         """The sounds that the noise gives to clips of an item at the shares ``own``; a partner's are at ``others``."""
         assert self.noise is not None
@@ -124,7 +124,7 @@ class ClipReader(Dataset):
         partner, shift = int(self.noise.partner[item]), float(self.noise.shift[item])
         if partner == item:
             return self._sounds(item, own, shift)
-        for other in chain((partner,), self.others(random)):
+        for other in chain((partner,), self.others(key)):
             if other != item:
                 try:
                     return self._sounds(other, others, shift)
@@ -139,9 +139,11 @@ class ClipReader(Dataset):
             middles = [start + form.length / 2 + shift for start in starts]
             return file.sounds(middles, form.audio_duration, form.sample_rate)
 
-    def others(self, random: np.random.Generator) -> Iterator[int]:
-        """Items to take where one is bad."""
-        return (int(random.integers(len(self))) for _ in range(TRIES))
+    def others(self, key: tuple[int, ...]) -> Iterator[int]:
+        """Items to take where one is bad, drawn when they are asked for."""
+        random = np.random.default_rng(key)
+        for _ in range(TRIES):
+            yield int(random.integers(len(self)))
 
 
 class TrainingClips(ClipReader):
@@ -162,7 +164,7 @@ class TrainingClips(ClipReader):
 
     def __getitem__(self, key: tuple[int, int]) -> Visit:
         item, step = key
-        others = self.others(np.random.default_rng((self.seed, step, item, 1)))
+        others = self.others((self.seed, step, item, 1))
         return self.visit(item, lambda candidate, bad: self._read(candidate, step, item, bad), others)
 
     def _read(self, item: int, step: int, place: int, bad: Bad) -> list[Clip]:
@@ -173,7 +175,7 @@ class TrainingClips(ClipReader):
         if not self.hit(item):
             return self.clips(item, own, looks, self.form.sound)
         clips = self.clips(item, own, looks, sound=False)
-        return with_sounds(clips, self.noisy(item, own, others, np.random.default_rng((*key, 4)), bad))
+        return with_sounds(clips, self.noisy(item, own, others, (*key, 4), bad))
 
     def _box(self, key: tuple[int, ...]) -> Callable[[int, int], Box]:
         return lambda width, height: crop_box(np.random.default_rng(key), width, height, self.crop, self.ratio)
@@ -196,7 +198,7 @@ class EvaluationClips(ClipReader):
         if not self.hit(item):
             return self.clips(item, shares, looks, self.form.sound)
         clips = self.clips(item, shares, looks, sound=False)
-        return with_sounds(clips, self.noisy(item, shares, shares, np.random.default_rng(item), bad))
+        return with_sounds(clips, self.noisy(item, shares, shares, (item,), bad))
 
 
 def with_sounds(clips: list[Clip], sounds: list[Any]) -> list[Clip]:

@@ -1,6 +1,6 @@
 """From a decoded frame to an array: the right way up, cropped and resized on the way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -14,53 +14,81 @@ Box = tuple[int, int, int, int]
 
 
 class Look:
-    """Called with a frame of PyAV; returns its RGB bytes (height, width, 3), upright.
+    """Called with a frame of PyAV; returns its RGB bytes (height, width, 3), upright: a view of FFmpeg's memory.
 
     ``box`` is called with width and height and says which part is seen; ``size`` is the height and width that it is
-    resized to. FFmpeg crops, resizes and converts in one pass, so nothing is done to pixels that nobody will see.
+    resized to. Nothing is done to pixels that nobody will see. Without a size, all frames get that of the first one.
     """
 
     def __init__(self, box: Callable[[int, int], Box] | None = None, size: int | None = None):
         if size is not None and size < 1:
             raise ValueError(f"the size of a clip must be at least 1 pixel, got {size}")
-        self.box, self.size = box, size
-        self._graph: Any = None
+        self.box = box
+        self._out = None if size is None else (size, size)
         self._made_for: tuple[Any, ...] = ()
+        self._graph: Any = None
         self._turned = 0, False
+        self._converter = require("av", "video").video.reformatter.VideoReformatter()
 
     def __call__(self, frame: Any) -> NDArray[np.uint8]:
         made_for = frame.width, frame.height, frame.format.name
         if made_for != self._made_for:  # some files change their size on the way
             self._turned = orientation(frame)
             self._graph, self._made_for = self._build(frame, *self._turned), made_for
-        self._graph.push(frame)
-        pixels = self._graph.pull().to_ndarray()
+        if self._graph is not None:
+            self._graph.push(frame)
+            frame = self._graph.pull()
+        pixels = rgb_of(self._converter.reformat(frame, format="rgb24", threads=1))
         turns, mirrored = self._turned
         pixels = np.rot90(pixels, turns) if turns else pixels
         return pixels[:, ::-1] if mirrored else pixels
 
     def _build(self, frame: Any, turns: int, mirrored: bool) -> Any:
-        """A filter graph that crops and resizes frames like this one as they are stored, before they are turned."""
-        av = require("av", "video")
+        """A filter graph that crops and resizes frames like this one as they are stored, before they are turned;
+        ``None`` if there is nothing to do."""
         shown = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
         box = (0, 0, *shown) if self.box is None else self.box(*shown)
         left, top, right, bottom = stored_box(box, frame.width, frame.height, turns, mirrored)
         width, height = max(2, right - left), max(2, bottom - top)
-        out = (width, height) if self.size is None else (self.size, self.size)
-        graph = av.filter.Graph()
-        if hasattr(graph, "threads"):  # from PyAV 18 on
-            graph.threads = 1
+        self._out = self._out or (width, height)
+        if (width, height) == self._out == (frame.width, frame.height):
+            return None
+        graph = require("av", "video").filter.Graph()
+        graph.threads = 1
         tick = frame.time_base or Fraction(1, 1000)
-        nodes = [
+        # First to resize, then to convert takes two thirds of doing both at once.
+        pixels = "yuv420p" if frame.format.name == "yuv420p" else "rgb24"
+        nodes = (
             graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=tick),
             graph.add("crop", f"{width}:{height}:{left}:{top}"),
-            graph.add("scale", f"{out[0]}:{out[1]}:flags=bilinear:threads=1"),
-        ]
-        if frame.format.name == "yuv420p":  # first to resize, then to convert takes two thirds of doing both at once
-            nodes += [graph.add("format", "yuv420p"), graph.add("scale", "threads=1")]
-        nodes += [graph.add("format", "rgb24"), graph.add("buffersink")]
+            graph.add("scale", f"{self._out[0]}:{self._out[1]}:flags=bilinear:threads=1"),
+            graph.add("format", pixels),
+            graph.add("buffersink"),
+        )
         graph.link_nodes(*nodes).configure()
         return graph
+
+
+def rgb_of(frame: Any) -> NDArray[np.uint8]:
+    """The bytes of an RGB frame where they are."""
+    plane = frame.planes[0]
+    rows = np.frombuffer(plane, np.uint8).reshape(frame.height, plane.line_size)
+    return rows[:, : 3 * frame.width].reshape(frame.height, frame.width, 3)
+
+
+class Reel:
+    """Clips that are filled frame by frame, in any order; place i is frame i % ``num_frames`` of its clip."""
+
+    def __init__(self, looks: Sequence[Look], num_frames: int):
+        self.looks, self.num_frames = looks, num_frames
+        self.clips: list[Any] = [None] * len(looks)
+
+    def put(self, place: int, frame: Any) -> None:
+        clip, at = divmod(place, self.num_frames)
+        pixels = self.looks[clip](frame)
+        if self.clips[clip] is None:
+            self.clips[clip] = np.empty((self.num_frames, *pixels.shape), np.uint8)
+        self.clips[clip][at] = pixels
 
 
 def orientation(frame: Any) -> tuple[int, bool]:

@@ -4,14 +4,15 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.data.look import Look
+from rince.data.look import Look, Reel
 from rince.data.packets import ROUNDING, Clock, Packets
-from rince.data.soundtrack import Soundtrack, decoded
+from rince.data.soundtrack import Soundtrack, decoded, demuxed
 from rince.extras import require
 
 APART = 10.0  # seconds between two wanted frames from which on a seek beats reading on
@@ -165,10 +166,11 @@ class VideoFile:
         self.rewind()
         context = self.stream.codec_context
         first: int | None = None
-        for packet in self.container.demux(self.stream):
-            first = packet.dts if first is None else first
-            for frame in decoded(context, packet):
-                return 0 if first is None or frame.dts is None else max(0, frame.dts - first)
+        with demuxed(self.container, self.stream) as packets:
+            for packet in chain(packets, (None,)):
+                first = packet.dts if first is None and packet is not None else first
+                for frame in decoded(context, packet):
+                    return 0 if first is None or frame.dts is None else max(0, frame.dts - first)
         return 0
 
     def clips(
@@ -188,12 +190,12 @@ class VideoFile:
         steps = np.arange(num_frames) / fps
         times = np.concatenate([start + steps for start in starts])
         looks = [Look() for _ in starts] if looks is None else looks
-        frames = self.frames(times, [look for look in looks for _ in steps], short)
+        frames = self._read_frames(times, Reel(looks, num_frames), short)
         sounds: list[NDArray[np.float32] | None] = [None] * len(starts)
         if audio and self.soundtrack is not None:
             middles = [start + num_frames / fps / 2 for start in starts]
             sounds = list(self.sounds(middles, audio_duration, sample_rate))
-        return [Clip(np.stack(frames[i * num_frames : (i + 1) * num_frames]), sound) for i, sound in enumerate(sounds)]
+        return [Clip(*both) for both in zip(frames, sounds, strict=True)]
 
     def sounds(self, middles: Sequence[float], duration: float, sample_rate: int) -> list[NDArray[np.float32]]:
         """The sound around each of the moments, ``duration`` seconds of it."""
@@ -202,14 +204,13 @@ class VideoFile:
         with told(self.path):
             return self.soundtrack.around(middles, duration, sample_rate)
 
-    def frames(self, times: Any, looks: Sequence[Look], short: Short = "refuse") -> list[NDArray[np.uint8]]:
-        """The frame shown at each of the times, through the look at the same place."""
-        times = np.asarray(times, dtype=float)
+    def _read_frames(self, times: NDArray[np.float64], reel: Reel, short: Short) -> list[NDArray[np.uint8]]:
+        """The frame shown at each of the times, put at its place of the reel."""
         if not np.isfinite(times).all() or times.min() < -ROUNDING:
             raise ValueError(f"a clip must start at 0 s or later, got {float(times.min())}")
         try:
             with told(self.path):
-                return self._frames(times, looks)
+                self._fill(times, reel)
         except TooShort as error:
             if short == "refuse":
                 raise
@@ -217,10 +218,10 @@ class VideoFile:
                 raise
             inside = times % error.end if short == "loop" else times
             with told(self.path):
-                return self._frames(np.minimum(inside, error.end - 2 * ROUNDING), looks)
+                self._fill(np.minimum(inside, error.end - 2 * ROUNDING), reel)
+        return reel.clips
 
-    def _frames(self, times: NDArray[np.float64], looks: Sequence[Look]) -> list[NDArray[np.uint8]]:
-        found: dict[int, NDArray[np.uint8]] = {}
+    def _fill(self, times: NDArray[np.float64], reel: Reel) -> None:
         order = np.argsort(times, kind="stable")
         breaks = np.flatnonzero(np.diff(times[order]) > APART) + 1
         for run in np.split(order, breaks):
@@ -234,37 +235,35 @@ class VideoFile:
                     packets.end,
                 )
             keep = packets.shown(times[run])
-            if keep is None or not self._exactly(packets, keep, run, looks, found):
-                self._forwards(packets, times, run, looks, found)
-        return [found[i] for i in range(len(times))]
+            if keep is None or not self._exactly(packets, keep, run, reel):
+                self._forwards(packets, times, run, reel)
 
-    def _exactly(self, packets: Packets, keep: NDArray[np.int64], run: Any, looks: Any, found: Any) -> bool:
+    def _exactly(self, packets: Packets, keep: NDArray[np.int64], run: NDArray[np.int64], reel: Reel) -> bool:
         """Decode the frames with the stamps ``keep`` and as little else as possible; tell whether all were there."""
-        wanted: dict[int, list[int]] = {}
+        wanted: dict[Any, list[int]] = {}
         for stamp, place in zip(keep.tolist(), run.tolist(), strict=True):
             wanted.setdefault(stamp, []).append(place)
-        for frame in packets.decode(set(wanted)):
-            for place in wanted.pop(frame.pts, ()):
-                found[place] = looks[place](frame)
+        for stamp, frame in packets.pick(set(wanted)):
+            for place in wanted.pop(stamp, ()):
+                reel.put(place, frame)
             if not wanted:
                 return True
         return False
 
-    def _forwards(self, packets: Packets, times: Any, run: Any, looks: Any, found: Any) -> None:
+    def _forwards(self, packets: Packets, times: NDArray[np.float64], run: NDArray[np.int64], reel: Reel) -> None:
         """Decode everything and take the last frame before each of the times: for files with unreliable stamps."""
-        clock, before, waiting = Clock(self, packets.list[0]), None, list(run.tolist())
-        for frame in packets.decode(None):
+        clock, before, waiting = Clock(self, packets.list[0]), None, run.tolist()
+        for frame in packets.decode():
             now = clock(frame)
             while waiting and before is not None and times[waiting[0]] < now - ROUNDING:
-                place = waiting.pop(0)
-                found[place] = looks[place](before)
+                reel.put(waiting.pop(0), before)
             before = frame
             if not waiting:
                 return
         if before is None or (waiting and times[waiting[-1]] > clock.now + max(3 / self.fps, 0.25)):
             raise BadVideo(f"{self.path} does not decode at {times[waiting[-1] if waiting else run[0]]:.3f} s")
         for place in waiting:
-            found[place] = looks[place](before)
+            reel.put(place, before)
 
 
 def _is_cover(stream: Any) -> bool:

@@ -199,7 +199,6 @@ class Videos(LightningDataModule):
             num_workers=self.workers,
             collate_fn=partial(collate, pairs=pairs, cropped=cropped),
             pin_memory=torch.cuda.is_available(),
-            persistent_workers=False,  # FFmpeg's bindings lose about a kilobyte a file, which new workers give back
         )
 
     def split(self, part: str) -> tuple[Tensor, Tensor]:
