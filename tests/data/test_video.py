@@ -1,6 +1,7 @@
 """Clips against a slow and obvious reference: decode the whole file, then pick."""
 
 import pickle
+from types import SimpleNamespace
 
 import av
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from films import TONE, film, turn
 from rince.data.look import Look
+from rince.data.soundtrack import demuxed
 from rince.data.video import BadVideo, TooShort, VideoFile, probe, read_clip
 
 VARIABLE = np.concatenate([np.arange(0, 1, 1 / 30), [1.0, 1.15], np.arange(1.2, 3, 0.1)])
@@ -190,6 +192,31 @@ def test_grey_and_unusual_pixels_become_rgb(tmp_path, pixels, codec):
     for i in range(4):
         assert np.abs(plain[i].astype(int) - noise_picture(i, 0)).mean() < 8
     assert small.shape == (4, 16, 16, 3)
+
+
+def test_frames_that_change_their_size_get_that_of_the_first_one():
+    look = Look()
+    first, second = (np.repeat(np.repeat(noise_picture(0, 0), k, 0), k, 1) for k in (1, 2))
+    shown = [look(av.VideoFrame.from_ndarray(picture, "rgb24")).copy() for picture in (first, second, first)]
+    assert np.array_equal(shown[0], first) and np.array_equal(shown[2], first)
+    assert shown[1].shape == first.shape and np.abs(shown[1].astype(int) - first).mean() < 12
+
+
+def test_an_iterator_of_packets_is_closed_when_it_is_left_early():
+    closed = []
+
+    class Container:
+        def demux(self, stream):
+            try:
+                yield from [SimpleNamespace(size=size) for size in (3, 0, 5)]
+            finally:
+                closed.append(stream)
+
+    with demuxed(Container(), "pictures") as packets:
+        assert next(packets).size == 3 and not closed
+    assert closed == ["pictures"]
+    with demuxed(Container(), "sound") as packets:
+        assert [packet.size for packet in packets] == [3, 5]
 
 
 def test_a_crop_resized_on_the_way_equals_one_made_afterwards(numbered):

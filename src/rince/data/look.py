@@ -56,15 +56,14 @@ class Look:
         graph = require("av", "video").filter.Graph()
         graph.threads = 1
         tick = frame.time_base or Fraction(1, 1000)
-        # First to resize, then to convert takes two thirds of doing both at once.
-        pixels = "yuv420p" if frame.format.name == "yuv420p" else "rgb24"
-        nodes = (
+        nodes = [
             graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=tick),
             graph.add("crop", f"{width}:{height}:{left}:{top}"),
             graph.add("scale", f"{self._out[0]}:{self._out[1]}:flags=bilinear:threads=1"),
-            graph.add("format", pixels),
-            graph.add("buffersink"),
-        )
+        ]
+        if frame.format.name != "yuv420p":  # there, to resize first and convert then takes two thirds of both at once
+            nodes.append(graph.add("format", "rgb24"))
+        nodes.append(graph.add("buffersink"))
         graph.link_nodes(*nodes).configure()
         return graph
 
