@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lightning.pytorch import Callback
 from safetensors.torch import load_file
 
 import rince
+from crashes import CRASHES, Crash
 from rince import cli
 
 SMALL = [
@@ -24,16 +24,6 @@ SMALL = [
 ]  # fmt: skip
 
 
-class Break(Callback):
-    """Breaks training off at a step, as a crash would."""
-
-    at = -1
-
-    def on_train_batch_start(self, trainer, module, batch, batch_idx):
-        if trainer.global_step == Break.at:
-            raise RuntimeError("crash")
-
-
 def rows_of(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
@@ -41,22 +31,10 @@ def rows_of(path):
 
 @pytest.fixture
 def train(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "rince_tests_break", sys.modules[Break.__module__])
-    monkeypatch.setattr(Break, "__module__", "rince_tests_break")
-
     def run(name, *options, crash_at=-1):
-        monkeypatch.setattr(Break, "at", crash_at)
-        arguments = [
-            "train",
-            *SMALL,
-            "--trainer.callbacks+=rince_tests_break.Break",
-            "--out",
-            str(tmp_path),
-            "--name",
-            name,
-        ]
+        monkeypatch.setattr(Crash, "at", crash_at)
         try:
-            return cli.main([*arguments, *options])
+            return cli.main(["train", *SMALL, CRASHES, "--out", str(tmp_path), "--name", name, *options])
         except RuntimeError as error:
             assert str(error) == "crash"
             return None

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 import torch
-from lightning.pytorch import Callback
 
 import rince
+from crashes import CRASHES, Crash
 from rince import cli
 from tones import write_digits
 
@@ -42,16 +42,6 @@ trainer:
 """
 
 
-class Break(Callback):
-    """Breaks training off at a step, as a crash would."""
-
-    at = -1
-
-    def on_train_batch_start(self, trainer, module, batch, batch_idx):
-        if trainer.global_step == Break.at:
-            raise RuntimeError("crash")
-
-
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cross_modal")
@@ -62,14 +52,10 @@ def config(tmp_path_factory):
 
 @pytest.fixture
 def train(config, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "rince_tests_break_pairs", sys.modules[Break.__module__])
-    monkeypatch.setattr(Break, "__module__", "rince_tests_break_pairs")
-
     def run(name, *options, crash_at=-1):
-        monkeypatch.setattr(Break, "at", crash_at)
-        callback = "--trainer.callbacks+=rince_tests_break_pairs.Break"
+        monkeypatch.setattr(Crash, "at", crash_at)
         try:
-            return cli.main(["train", str(config), callback, "--out", str(tmp_path), "--name", name, *options])
+            return cli.main(["train", str(config), CRASHES, "--out", str(tmp_path), "--name", name, *options])
         except RuntimeError as error:
             assert str(error) == "crash"
             return None

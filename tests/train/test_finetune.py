@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from lightning.pytorch import Callback
 
 import rince
+from crashes import CRASHES, Crash
 from rince import cli
 from rince.data.digit_images import DigitImages
 from rince.export import save_encoder
@@ -30,16 +30,6 @@ PRETRAIN = [
 ]  # fmt: skip
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 SHORT = ["--trainer.max_epochs", "3", "--trainer.log_every_n_steps", "1", "--method.head_epochs", "1", *QUIET]
-
-
-class Halt(Callback):
-    """Breaks training off at a step, as a crash would."""
-
-    at = -1
-
-    def on_train_batch_start(self, trainer, module, batch, batch_idx):
-        if trainer.global_step == Halt.at:
-            raise RuntimeError("crash")
 
 
 class SplitDigits(DigitImages):
@@ -70,18 +60,17 @@ def pretrained(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
     """The classes of this file as a user's package would have them."""
-    monkeypatch.setitem(sys.modules, "rince_tests_finetune", sys.modules[Halt.__module__])
-    for kind in (Halt, SplitDigits, NoLabels):
+    monkeypatch.setitem(sys.modules, "rince_tests_finetune", sys.modules[SplitDigits.__module__])
+    for kind in (SplitDigits, NoLabels):
         monkeypatch.setattr(kind, "__module__", "rince_tests_finetune")
 
 
 @pytest.fixture
 def finetune(pretrained, tmp_path, monkeypatch):
     def call(name, *options, crash_at=-1, run=pretrained):
-        monkeypatch.setattr(Halt, "at", crash_at)
-        callback = "--trainer.callbacks+=rince_tests_finetune.Halt"
+        monkeypatch.setattr(Crash, "at", crash_at)
         try:
-            return cli.main(["finetune", str(run), *SHORT, callback, "--out", str(tmp_path), "--name", name, *options])
+            return cli.main(["finetune", str(run), *SHORT, CRASHES, "--out", str(tmp_path), "--name", name, *options])
         except RuntimeError as error:
             assert str(error) == "crash"
             return None

@@ -1,12 +1,11 @@
 """Videos through `rince train`: resumed to the bit, with bad files listed and noise saved in the run's folder."""
 
 import csv
-import sys
 
 import numpy as np
 import pytest
-from lightning.pytorch import Callback
 
+from crashes import CRASHES, Crash
 from films import film
 from rince import cli
 
@@ -46,16 +45,6 @@ trainer:
 """
 
 
-class BreakVideos(Callback):
-    """Breaks training off at a step, as a crash would."""
-
-    at = -1
-
-    def on_train_batch_start(self, trainer, module, batch, batch_idx):
-        if trainer.global_step == BreakVideos.at:
-            raise RuntimeError("crash")
-
-
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     folder = tmp_path_factory.mktemp("videos")
@@ -72,14 +61,12 @@ def config(tmp_path_factory):
 
 @pytest.mark.filterwarnings("ignore:.*could not be used")
 def test_a_crashed_run_resumes_to_the_same_bits_and_lists(config, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "rince_tests_break_videos", sys.modules[BreakVideos.__module__])
-    monkeypatch.setattr(BreakVideos, "__module__", "rince_tests_break_videos")
-    common = ["train", str(config), "--out", str(tmp_path), "--trainer.callbacks+=rince_tests_break_videos.BreakVideos"]
+    common = ["train", str(config), "--out", str(tmp_path), CRASHES]
     assert cli.main([*common, "--name", "whole"]) == 0
-    monkeypatch.setattr(BreakVideos, "at", 3)
+    monkeypatch.setattr(Crash, "at", 3)
     with pytest.raises(RuntimeError, match="crash"):
         cli.main([*common, "--name", "crashed"])
-    monkeypatch.setattr(BreakVideos, "at", -1)
+    monkeypatch.setattr(Crash, "at", -1)
     assert cli.main([*common, "--name", "crashed"]) == 0
     for name in ("encoder.safetensors", "metrics.csv", "skipped.csv", "noise.npz"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes(), name

@@ -1,40 +1,18 @@
 """HMDB-51: 6,766 clips of 51 actions, with three official splits."""
 
-from typing import Any, Literal
-
-from rince.data.ucf101 import splits_folder
+from rince.data.split_videos import SplitVideos
 from rince.data.video_list import VideoList, video_list
-from rince.data.videos import Videos
 
-NAME = "testTrainMulti_7030_splits"
 PARTS = {"1": "train", "2": "test"}  # 0: in neither
 
 
-class HMDB51(Videos):
+class HMDB51(SplitVideos):
     """``root/CLASS/*.avi``, and the official lists (``CLASS_test_split1.txt`` and so on) in ``splits``."""
 
-    def __init__(
-        self,
-        root: str,
-        split: Literal[1, 2, 3] = 1,
-        splits: str | None = None,
-        sound: bool = False,
-        short: Literal["skip", "hold", "loop"] = "loop",
-        **options: Any,
-    ):
-        """
-        Args:
-            root: Folder of the class folders.
-            split: Which of the three splits.
-            splits: Folder of the lists; testTrainMulti_7030_splits in root or beside it by default.
-            sound: Pairs of clip and sound; the published files have no sound.
-            short: What happens to a video shorter than a clip: skipped, its last frame held, or played again.
-        """
-        super().__init__(root, sound=sound, short=short, **options)
-        self.number, self.splits = split, splits
+    lists = "testTrainMulti_7030_splits"
 
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
-        folder, ending = splits_folder(self.root, self.splits, NAME), f"_test_split{self.number}.txt"
+        folder, ending = self.lists_folder(), f"_test_split{self.number}.txt"
         lists = sorted(folder.glob(f"*{ending}"))
         if not lists:
             raise FileNotFoundError(f"{folder} holds no lists named CLASS{ending}")

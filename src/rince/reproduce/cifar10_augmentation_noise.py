@@ -5,17 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from rince.reproduce.cifar10 import Run, carry_out, options, parsed, train_and_evaluate
-from rince.reproduce.cifar10_label_noise import loss_of
+from rince.reproduce.cifar10_label_noise import LOSSES, loss_of
 from rince.reproduce.training import part
 
-LOSSES = [
-    ("infonce", 0.5),
-    ("rince-0.1", 0.5),
-    ("rince-0.5", 0.5),
-    ("rince-1.0", 0.5),
-    ("infonce", 0.2),
-    ("infonce", 0.1),
-]
 EPOCHS = 12
 
 

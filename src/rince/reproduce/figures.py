@@ -21,6 +21,17 @@ def canvas(width: float = 6.0, height: float = 4.0, columns: int = 1) -> tuple[A
     return figure, axes
 
 
+def panels(datasets: list[str], across: str, upwards: str) -> tuple[Any, dict[str, Any]]:
+    """A figure with a panel for every data set, and these by name."""
+    figure, axes = canvas(3.6 * len(datasets) + 0.6, 3.2, columns=len(datasets))
+    named = dict(zip(datasets, [axes] if len(datasets) == 1 else axes, strict=True))
+    for dataset, panel in named.items():
+        panel.set_title(dataset, fontsize=10)
+        panel.set_xlabel(across)
+    named[datasets[0]].set_ylabel(upwards)
+    return figure, named
+
+
 def save(figure: Any, path: Path) -> None:
     with written_whole(path) as temporary:
         figure.savefig(temporary, format="png")

@@ -83,10 +83,10 @@ def report(results: list[dict[str, Any]], out: Path, datasets: list[str], losses
 
 def draw(results: list[dict[str, Any]], path: Path, datasets: list[str], losses: list[str], rates: list[float]) -> None:
     """A line a loss, its band one standard deviation to either side; a panel a data set."""
-    from rince.reproduce.figures import canvas, save
+    from rince.reproduce.figures import panels, save
 
-    figure, axes = canvas(3.6 * len(datasets) + 0.6, 3.2, columns=len(datasets))
-    for panel, dataset in zip([axes] if len(datasets) == 1 else axes, datasets, strict=True):
+    figure, axes = panels(datasets, "perturbation rate, %", "accuracy, %")
+    for dataset, panel in axes.items():
         for loss in losses:
             values = [(100 * rate, accuracies(results, dataset, loss, rate)) for rate in rates]
             found = [(rate, *mean_and_deviation(several)) for rate, several in values if several]
@@ -94,9 +94,5 @@ def draw(results: list[dict[str, Any]], path: Path, datasets: list[str], losses:
             (line,) = panel.plot(percent, [m for _, m, _ in found], marker="o", markersize=3, label=LOSSES[loss][0])
             low, high = [m - d for _, m, d in found], [m + d for _, m, d in found]
             panel.fill_between(percent, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
-        panel.set_title(dataset, fontsize=10)
-        panel.set_xlabel("perturbation rate, %")
-    first = axes if len(datasets) == 1 else axes[0]
-    first.set_ylabel("accuracy, %")
-    first.legend(frameon=False, fontsize=8)
+    axes[datasets[0]].legend(frameon=False, fontsize=8)
     save(figure, path)

@@ -142,19 +142,15 @@ def report(results: list[dict[str, Any]], out: Path, datasets: list[str], losses
 
 def draw(results: list[dict[str, Any]], path: Path, datasets: list[str], losses: list[str], rates: list[float]) -> None:
     """Accuracy as lines and the AUC as dashes, a panel a data set."""
-    from rince.reproduce.figures import canvas, save
+    from rince.reproduce.figures import panels, save
 
-    figure, axes = canvas(3.6 * len(datasets) + 0.6, 3.2, columns=len(datasets))
-    for panel, dataset in zip([axes] if len(datasets) == 1 else axes, datasets, strict=True):
+    figure, axes = panels(datasets, "wrong pairs, %", "accuracy (lines), AUC (dashes), %")
+    for dataset, panel in axes.items():
         for i, loss in enumerate(losses):
             for key, style in (("accuracy", "-"), ("auc", "--")):
                 points = [(100 * rate, found) for rate in rates if (found := values(results, key, dataset, loss, rate))]
                 means = [sum(found) / len(found) for _, found in points]
                 label = LOSSES[loss][0] if key == "accuracy" else None
                 panel.plot([x for x, _ in points], means, style, color=f"C{i}", marker="o", markersize=3, label=label)
-        panel.set_title(dataset, fontsize=10)
-        panel.set_xlabel("wrong pairs, %")
-    first = axes if len(datasets) == 1 else axes[0]
-    first.set_ylabel("accuracy (lines), AUC (dashes), %")
-    first.legend(frameon=False, fontsize=8)
+    axes[datasets[0]].legend(frameon=False, fontsize=8)
     save(figure, path)
