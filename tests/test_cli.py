@@ -36,3 +36,8 @@ def test_a_user_error_is_one_line(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "tests_broken_command", module)
     assert cli.main(["broken"]) == 2
     assert capsys.readouterr().err == "rince broken: q must lie in [0, 1], got 2\n"
+
+
+def test_python_m_rince_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "rince", "dmeo"], capture_output=True, text=True)
+    assert done.returncode == 2 and "did you mean 'demo'" in done.stderr
