@@ -7,35 +7,42 @@ pytest.importorskip("av")
 
 from rince.cli import main
 from rince.reproduce import generated_video
-from rince.reproduce.generated_video import EPOCHS, PER_CLASS, TUNING_EPOCHS, training, tuning
+from rince.reproduce.generated_video import EPOCHS, LEARNING_RATES, PER_CLASS, TUNING_EPOCHS, training, tuning
 from rince.train.folder import flat
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "generated_video"
 RUN = {
-    "loss": "rince", "wrong": 0.0, "seed": 0, "epochs": EPOCHS, "per_class": PER_CLASS, "tuning_epochs": TUNING_EPOCHS
+    "loss": "rince", "wrong": 0.0, "seed": 0, "epochs": EPOCHS, "per_class": PER_CLASS, "tuning_epochs": TUNING_EPOCHS,
+    "videos_seed": 0,
 }  # fmt: skip
 
 
 def test_the_experiment_and_the_configurations_say_the_same():
     import yaml
 
-    for settings, name in ((training(RUN, "data"), "train.yaml"), (tuning(RUN, "data"), "finetune.yaml")):
-        file, here = flat(yaml.safe_load((CONFIGS / name).read_text())), flat(settings)
+    files = {name: flat(yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())) for name in ("train", "finetune")}
+    lr = files["finetune"]["optimiser.lr"]
+    assert lr in LEARNING_RATES
+    for settings, name in ((training(RUN, "data"), "train"), (tuning(RUN, "data", lr), "finetune")):
+        file, here = files[name], flat(settings)
         assert {key: here.get(key) for key in file} == file
-        assert here.keys() - file.keys() <= {"seed", "data.root", "probe", "trainer.enable_progress_bar", "loss"}
+        alone = {"seed", "data.root", "data.videos_seed", "probe", "trainer.enable_progress_bar", "loss"}
+        assert here.keys() - file.keys() <= alone
 
 
 def test_a_small_experiment_runs_resumes_and_tabulates(tmp_path, monkeypatch, capsys):
     real = generated_video.videos
 
-    def fewer(root, batch_size, **options):
-        data = real(root, batch_size, **options)
+    def fewer(run, root, batch_size, **options):
+        data = real(run, root, batch_size, **options)
         data["init_args"] |= {"train": 16, "test": 8, "batch_size": 8, "workers": 0}
         if "test_clips" in data["init_args"]:
             data["init_args"]["test_clips"] = 2
         return data
 
     monkeypatch.setattr(generated_video, "videos", fewer)
+    monkeypatch.setattr(generated_video, "LEARNING_RATES", (0.001, 0.01))
+    monkeypatch.delitem(generated_video.COLUMNS, "tuned 0.003")
     command = ["reproduce", "generated-video", "--seeds", "1", "--epochs", "1", "--tuning-epochs", "2"]
     command += ["--per-class", "1", "--rates", "0.5", "--losses", "infonce", "--root", str(tmp_path / "videos")]
     command += ["--out", str(tmp_path / "out")]
@@ -47,7 +54,7 @@ def test_a_small_experiment_runs_resumes_and_tabulates(tmp_path, monkeypatch, ca
         rows = list(csv.DictReader(file))
     assert [row["loss"] for row in rows] == ["scratch", "infonce"] and rows[0]["frozen"] == ""
     finished = {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "runs").rglob("result.json")}
-    assert len(finished) == 4
+    assert len(finished) == 6
     assert main(command) == 0
     assert capsys.readouterr().out == table
     assert finished == {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "runs").rglob("result.json")}

@@ -15,17 +15,23 @@ from rince.reproduce.training import part
 
 NAMES = {"infonce": "InfoNCE", "rince": "RINCE q 0.01 to 0.4", "scratch": "from scratch"}
 EPOCHS, TUNING_EPOCHS, PER_CLASS = 8, 32, 8
-COLUMNS = {"tuned": "fine-tuned", "frozen": "frozen features"}
+LEARNING_RATES = (0.001, 0.003, 0.01)  # of fine-tuning and of training from scratch: each gets all of them
+COLUMNS = {f"tuned {lr:g}": f"fine-tuned at {lr:g}" for lr in LEARNING_RATES} | {"frozen": "frozen features"}
+VIDEOS_SEED = 1  # settings were chosen on the videos of seed 0
 DESCRIPTION = (
     "Trains on clips and sounds of generated videos without labels, a share of the sounds being a stranger's, then "
     "fine-tunes on a few labelled videos of each class and tests on others; and the same from initial weights with the "
-    "same number of epochs. Writes results.csv and table.md."
+    "same number of epochs. Both at three learning rates. Writes results.csv and table.md."
 )
 
 
 def main(arguments: list[str]) -> int:
     options = parsed(arguments)
-    common = {"per_class": options.per_class, "tuning_epochs": options.tuning_epochs}
+    common = {
+        "per_class": options.per_class,
+        "tuning_epochs": options.tuning_epochs,
+        "videos_seed": options.videos_seed,
+    }
     runs: list[Run] = []
     for seed in range(options.seeds):
         runs.append({"loss": "scratch", "seed": seed, **common})
@@ -58,6 +64,13 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=EPOCHS, help=f"without labels ({EPOCHS})")
     parser.add_argument("--tuning-epochs", type=int, default=TUNING_EPOCHS, help=f"with labels ({TUNING_EPOCHS})")
     parser.add_argument("--per-class", type=int, default=PER_CLASS, help=f"labelled videos of each class ({PER_CLASS})")
+    parser.add_argument(
+        "--videos-seed",
+        type=int,
+        default=VIDEOS_SEED,
+        metavar="S",
+        help=f"of what the videos show ({VIDEOS_SEED}; settings were chosen on 0)",
+    )
     parser.add_argument("--root", default="data/generated_video", help="folder that keeps the videos (%(default)s)")
     parser.add_argument("--out", default=f"runs/reproduce/{name}", help="folder for runs and results (%(default)s)")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time (1)")
@@ -74,14 +87,14 @@ def one_run(run: Run, root: str, out: str) -> dict[str, Any]:
     """Accuracies in percent after fine-tuning and of frozen features; from scratch there is only the former."""
     before = os.times()
     folder = Path(out) / "runs" / run_name(run).replace(" ", "-")
-    if run["loss"] == "scratch":
-        found = {"tuned": accuracy(run, root, folder, "tuned", from_scratch=True)}
-    else:
+    scratch = run["loss"] == "scratch"
+    if not scratch:
         pretrain(run, root, folder)
-        found = {
-            "tuned": accuracy(run, root, folder, "tuned"),
-            "frozen": accuracy(run, root, folder, "frozen", linear=True),
-        }
+    found = {
+        f"tuned {lr:g}": accuracy(run, root, folder, f"tuned-{lr:g}", lr, from_scratch=scratch) for lr in LEARNING_RATES
+    }
+    if not scratch:
+        found["frozen"] = accuracy(run, root, folder, "frozen", LEARNING_RATES[-1], linear=True)
     spent = sum(os.times()[:4]) - sum(before[:4])  # of this process and those that decoded for it
     headline = ", ".join(f"{COLUMNS[key]} {value:.1f}" for key, value in found.items())
     return {**found, "cpu_seconds": spent, "headline": headline}
@@ -97,7 +110,7 @@ def pretrain(run: Run, root: str, folder: Path) -> None:
         train(parser, parse_settings(parser, settings))
 
 
-def accuracy(run: Run, root: str, folder: Path, name: str, **options: bool) -> float:
+def accuracy(run: Run, root: str, folder: Path, name: str, lr: float, **options: bool) -> float:
     """Of fine-tuning the run in ``folder``, done there unless it is finished."""
     import json
 
@@ -108,7 +121,7 @@ def accuracy(run: Run, root: str, folder: Path, name: str, **options: bool) -> f
     if not result.exists():
         source = Source(folder, folder / "encoder.safetensors", {"encoder": training(run, root)["encoder"]})
         parser = finetune_parser(source)
-        settings = tuning(run, root) | {"out": str(folder), "name": name, "run": str(folder), **options}
+        settings = tuning(run, root, lr) | {"out": str(folder), "name": name, "run": str(folder), **options}
         list(fine_tune(parser, parse_settings(parser, settings), source))
     return float(json.loads(result.read_text(encoding="utf-8"))["accuracy"])
 
@@ -135,14 +148,14 @@ def training(run: Run, root: str) -> dict[str, Any]:
             b=part("rince.views.sound.SoundRecipe", sample_rate=12000, window=256, hop=0.02, normalise="sound"),
         ),
         "optimiser": part("torch.optim.Adam", lr=0.003),
-        "data": videos(root, 16, sample_rate=12000, **noise),
+        "data": videos(run, root, 16, sample_rate=12000, **noise),
         "probe": False,
         "trainer": trainer(run.get("epochs", EPOCHS)) | {"log_every_n_steps": 10},
     }
 
 
-def tuning(run: Run, root: str) -> dict[str, Any]:
-    """What configs/generated_video/finetune.yaml says, with the labels and seed of the run."""
+def tuning(run: Run, root: str, lr: float) -> dict[str, Any]:
+    """What configs/generated_video/finetune.yaml says, with the labels and seed of the run, and this learning rate."""
     epochs = run["tuning_epochs"]
     moments = [round(epochs * moment / TUNING_EPOCHS) for moment in (8, 17, 23, 29)]
     return {
@@ -153,8 +166,8 @@ def tuning(run: Run, root: str) -> dict[str, Any]:
         ),
         "loss": part("torch.nn.CrossEntropyLoss"),
         "views": clip_recipe(),
-        "optimiser": part("torch.optim.Adam", lr=0.001),
-        "data": videos(root, 8, per_class=run["per_class"], sound=False, test_clips=10),
+        "optimiser": part("torch.optim.Adam", lr=lr),
+        "data": videos(run, root, 8, per_class=run["per_class"], sound=False, test_clips=10),
         "trainer": trainer(epochs) | {"log_every_n_steps": 8},
     }  # fmt: skip
 
@@ -163,9 +176,10 @@ def clip_recipe() -> dict[str, Any]:
     return part("rince.views.clip.ClipRecipe", size=32, crop=[0.8, 1.0], jitter=[0, 0, 0, 0])
 
 
-def videos(root: str, batch_size: int, **options: Any) -> dict[str, Any]:
+def videos(run: Run, root: str, batch_size: int, **options: Any) -> dict[str, Any]:
     shape = {"train": 480, "test": 160, "size": 32, "crop": [0.8, 1.0], "batch_size": batch_size}
-    return part("rince.data.generated_video.GeneratedVideo", root=root, **shape, **options)
+    kind = "rince.data.generated_video.GeneratedVideo"
+    return part(kind, root=root, videos_seed=run["videos_seed"], **shape, **options)
 
 
 def trainer(epochs: int) -> dict[str, Any]:
@@ -192,7 +206,7 @@ def report(results: Sequence[dict[str, Any]], folder: Path) -> str:
         f"{first['per_class']} labelled videos of each class; {spent / 60:.0f} CPU minutes in all.\n"
     )
     write_text(folder / "table.md", table)
-    keys = ["loss", "wrong", "seed", "epochs", "per_class", "tuning_epochs"]
+    keys = ["loss", "wrong", "seed", "epochs", "per_class", "tuning_epochs", "videos_seed"]
     lines = [
         [r["settings"].get(key, "") for key in keys] + [r.get(key, "") for key in (*COLUMNS, "cpu_seconds")]
         for r in results
