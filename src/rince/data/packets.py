@@ -13,6 +13,7 @@ ROUNDING = 1.5e-3  # seconds; Matroska keeps whole milliseconds, so a frame may 
 SKIPPING = {"h264", "hevc", "mpeg4", "mpeg2video"}
 # Decoders that hold back one frame at most, and give every frame with the packet in whose place it is shown.
 ONE_LATE = {"mpeg4", "mpeg2video"}
+PLACEHOLDER = 10  # bytes at most of a packet without a picture of its own
 
 
 class Packets:
@@ -31,9 +32,12 @@ class Packets:
             back = max(1.0, back * 4)  # the seek came down too late
 
     def _first_stamp(self) -> int:
-        """With which packet the file's first frame comes out: the second one."""
+        """With which packet the file's first frame comes out, counted from the first one: the second, unless that one
+        only holds a place, as in files that pack two frames into one packet."""
         index = self.file.stream.index_entries
-        return index[1].timestamp - index[0].timestamp if len(index) > 1 else 1
+        if len(index) < 2 or index[1].size < 2 * PLACEHOLDER:
+            return self.file.delay
+        return index[1].timestamp - index[0].timestamp
 
     def seconds(self, stamp: Any) -> Any:
         return (stamp - self.first) * self.tick - self.file.origin

@@ -26,8 +26,9 @@ class Soundtrack:
         stream.codec_context.thread_count = 1
         self.tick = float(stream.time_base)
         self.rate = int(stream.codec_context.sample_rate)
-        late = LATE.get(stream.codec_context.codec.canonical_name, 0) if container.format.name == "avi" else 0
-        self.origin = origin + late / self.rate
+        coding = stream.codec_context.codec.canonical_name
+        self.late = LATE.get(coding, 0) / self.rate if container.format.name == "avi" else 0.0
+        self.origin = origin + self.late
 
     def around(self, middles: Sequence[float], duration: float, sample_rate: int) -> list[NDArray[np.float32]]:
         """``duration`` seconds around each moment; silence where the file has no sound."""

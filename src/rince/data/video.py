@@ -1,5 +1,6 @@
 """Clips of a video file: the frames shown at given moments, and the sound around them."""
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -108,9 +109,19 @@ class VideoFile:
             self.origin = float((self.stream.start_time or 0) * self.stream.time_base)
             sounds = [s for s in self.container.streams.audio if getattr(s.codec_context, "sample_rate", 0)]
             self.soundtrack = Soundtrack(self.container, sounds[0], self.origin) if sounds else None
+            self.origin += self._held()
         except BaseException:
             self.container.close()
             raise
+
+    def _held(self) -> float:
+        """How much too late all frames but the first are: FFmpeg writes them into AVI files later, by whole frames, by
+        as much as coding puts before the sound. Where frames are reordered that is part of their delay."""
+        if not self.numbered or self.soundtrack is None or self.stream.codec_context.has_b_frames:
+            return 0.0
+        index, frames = self.stream.index_entries, math.ceil(self.soundtrack.late * self.fps - 1e-6)
+        held = len(index) > 1 and index[1].timestamp - index[0].timestamp == frames + 1
+        return frames / self.fps if held else 0.0
 
     def close(self) -> None:
         self.container.close()
