@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from films import TONE, film, turn
 from rince.data.look import Look
 from rince.data.soundtrack import demuxed
-from rince.data.video import BadVideo, TooShort, VideoFile, probe, read_clip
+from rince.data.video import BadVideo, TooShort, VideoFile, probe, read_clip, told
 
 VARIABLE = np.concatenate([np.arange(0, 1, 1 / 30), [1.0, 1.15], np.arange(1.2, 3, 0.1)])
 VP9 = {"video": "libvpx-vp9", "audio": "libopus", "rate": 48000, "options": {"cpu-used": "8", "deadline": "realtime"}}
@@ -222,6 +222,19 @@ def test_an_iterator_of_packets_is_closed_when_it_is_left_early():
         assert [packet.size for packet in packets] == [3, 5]
 
 
+@pytest.mark.parametrize("error", [IndexError("list index out of range"), av.error.InvalidDataError(1, "bad", "a.flv")])
+def test_packets_of_streams_that_are_not_there_end_a_file(error):
+    class Container:
+        def demux(self, stream):
+            yield SimpleNamespace(size=3)
+            raise error
+
+    with demuxed(Container(), "pictures") as packets:
+        assert [packet.size for packet in packets] == [3]
+    with pytest.raises(BadVideo, match=r"a\.flv does not decode as a video"), told("a.flv"):
+        raise error
+
+
 def test_a_crop_resized_on_the_way_equals_one_made_afterwards(numbered):
     from PIL import Image
 
@@ -268,6 +281,8 @@ def test_files_that_are_no_videos_are_one_sentence(tmp_path, flashes):
         read_clip(tmp_path / "nowhere.mp4", 0.0)
     with pytest.raises(ValueError, match="must start at 0 s or later"):
         read_clip(flashes["h264.mp4"], float("nan"))
+    with pytest.raises(ValueError, match="short must be one of refuse, hold, loop, got 'skip'"):
+        read_clip(flashes["h264.mp4"], 0.0, short="skip")
     with pytest.raises(ValueError, match="at least 1 frame"):
         read_clip(flashes["h264.mp4"], 0.0, num_frames=0)
 

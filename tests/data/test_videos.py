@@ -15,6 +15,9 @@ from rince.data.kinetics400 import Kinetics400
 from rince.data.ucf101 import UCF101
 from rince.data.videos import Videos
 from rince.noise.sounds import Overdub, Shift, Silence
+from rince.views.clip import ClipRecipe
+from rince.views.pair import PairViews
+from rince.views.sound import SoundRecipe
 
 COUNT = 12
 
@@ -217,13 +220,46 @@ def test_the_list_of_skipped_files_grows_over_runs_and_joins_processes(root, tmp
 
 def test_the_test_part_gives_clips_evenly_spaced_and_leaves_bad_videos_out(root):
     sorted((root / "val").rglob("*.mp4"))[0].write_bytes(b"")
-    data = videos(root, test_clips=5, batch_size=10)
+    data = videos(root, test_clips=5, batch_size=10, sound=False)
     with pytest.warns(UserWarning, match="1 videos could not be used"):
         batches = list(data.test_dataloader())
     assert [tuple(b.clips.shape) for b in batches] == [(10, 4, 16, 16, 3), (5, 4, 16, 16, 3)]
     assert batches[0].ids.tolist() == [0] * 5 + [1] * 5 and batches[1].labels.tolist() == [1] * 5
     moments = (batches[0].clips[:5].float().mean((1, 2, 3, 4)) - 40) / 50
     assert np.allclose(np.diff(moments), (2.5 - 0.25) / 4, atol=0.06) and not batches[0].cropped
+
+
+def test_a_test_hears_sounds_where_training_does(root):
+    data = videos(root, test_clips=2, batch_size=10)
+    (batch,) = data.test_dataloader()
+    assert batch.a.shape == (8, 4, 16, 16, 3) and batch.b.shape == (8, 48000) and batch.b.abs().amax(1).min() > 0
+
+
+def test_with_folders_for_both_val_is_for_validation_and_test_for_tests(root):
+    shutil.copytree(root / "val", root / "test")
+    sorted((root / "test").rglob("*.mp4"))[0].unlink()
+    data = videos(root)
+    assert {part: len(data.videos(part).paths) for part in ("validation", "test")} == {"validation": 4, "test": 3}
+    with pytest.raises(ValueError, match="has a validation part of its own"):
+        videos(root, validation=0.5).setup()
+
+
+def test_views_must_fit_the_data(root):
+    data = videos(root, size=16, sample_rate=8000)
+    good = PairViews(ClipRecipe(size=16), SoundRecipe(sample_rate=8000, window=128))
+    data.check_views(good)
+    with pytest.raises(ValueError, match=r"data\.size is 16, that of ClipRecipe is 32"):
+        data.check_views(PairViews(ClipRecipe(size=32), good.b))
+    with pytest.raises(ValueError, match=r"data\.sample_rate is 8000, that of SoundRecipe is 24000"):
+        data.check_views(PairViews(good.a, SoundRecipe()))
+
+
+def test_official_lists_take_no_tables(tmp_path):
+    for kind in (UCF101, HMDB51):
+        with pytest.raises(ValueError, match=f"{kind.__name__} has lists of its own: leave out table"):
+            kind(str(tmp_path), table="a.csv")
+    with pytest.raises(ValueError, match="leave out test_table"):
+        ACAV100M(str(tmp_path), "a.txt", test_table="b.csv")
 
 
 def test_evaluation_sees_the_middle_of_picture_and_video(films, tmp_path):
@@ -235,12 +271,13 @@ def test_evaluation_sees_the_middle_of_picture_and_video(films, tmp_path):
     (tmp_path / "train").mkdir()
     film(tmp_path / "train" / "a.mp4", seconds=2.5, picture=target)
     data = videos(tmp_path, num_frames=8, size=21)
-    clips, labels = data.split("train")
+    (middle,) = data.evaluation_loader("train")
+    clips, labels = middle.clips, middle.labels
     assert clips.shape == (1, 8, 21, 21, 3) and labels.tolist() == [-1] and clips[:, :, 1:-1, 1:-1].min() > 170
     (pairs,) = data.pair_batches("train")
     assert torch.equal(pairs.a, clips) and pairs.b.shape == (1, 48000)
     with pytest.raises(ValueError, match="there is no part 'test'"):
-        data.split("test")
+        data.test_dataloader()
 
 
 def test_short_videos_are_skipped_held_or_looped(root):
@@ -316,9 +353,19 @@ def test_a_table_names_paths_labels_and_starts(films, tmp_path):
     (tmp_path / "list.csv").write_text("file,label\na.mp4,b\n")
     with pytest.raises(ValueError, match=r"list\.csv has no column 'path'"):
         videos(films, **options).setup()
-    (tmp_path / "list.csv").write_text("path,start\na.mp4,soon\n")
-    with pytest.raises(ValueError, match="line 2: start must be seconds from 0 on, got 'soon'"):
-        videos(films, **options).setup()
+    for start in ("soon", "inf", "-1"):
+        (tmp_path / "list.csv").write_text(f"path,start\na.mp4,{start}\n")
+        with pytest.raises(ValueError, match=f"line 2: start must be seconds from 0 on, got '{start}'"):
+            videos(films, **options).setup()
+
+
+def test_a_label_of_minus_one_or_none_is_unknown_and_numbers_are_in_their_order(films, tmp_path):
+    labels = ["10", "2", "-1", "", " 2 "]
+    lines = [f"{path.name},{label}\n" for path, label in zip(sorted(films.iterdir()), labels, strict=False)]
+    (tmp_path / "list.csv").write_text("path,label\n" + "".join(lines))
+    data = videos(films, table=str(tmp_path / "list.csv"))
+    assert data.classes == 2 and data.class_names == ("2", "10")
+    assert data.videos("train").labels.tolist() == [1, 0, -1, -1, 0]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +373,8 @@ def test_a_table_names_paths_labels_and_starts(films, tmp_path):
     [
         ({"size": 0}, "size must be at least 1"),
         ({"fps": 0}, "fps must be above 0"),
-        ({"clips": 3}, "multiple of clips, 3, got 4"),
+        ({"clips": 3}, "multiple of clips, 3, and hold two videos or more, got 4"),
+        ({"clips": 4}, "multiple of clips, 4, and hold two videos or more, got 4"),
         ({"crop": (0.5, 0.2)}, "0 < least <= largest <= 1"),
         ({"validation": 1.0}, r"in \[0, 1\)"),
         ({"noise": Silence(0.5), "sound": False}, "needs sound: true"),
@@ -360,6 +408,9 @@ def test_ucf101_follows_the_official_lists(films, tmp_path):
         UCF101(str(tmp_path / "UCF-101")).setup()
     with pytest.raises(FileNotFoundError, match="with the official splits"):
         UCF101(str(tmp_path / "UCF-101" / "Archery")).setup()
+    (lists / "classInd.txt").write_text("1 ApplyEyeMakeup\nsomething else here\n")
+    with pytest.raises(ValueError, match=r"classInd\.txt must have a number and a name on every line, got 'something"):
+        UCF101(str(tmp_path / "UCF-101"), split=2).setup()
 
 
 def test_hmdb51_follows_the_official_lists(films, tmp_path):

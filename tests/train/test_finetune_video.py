@@ -9,6 +9,7 @@ import yaml
 
 pytest.importorskip("av")
 
+from films import film
 from rince import cli
 from rince.encoders.audio import AudioConvNet
 from rince.encoders.r2plus1d import R2Plus1D
@@ -105,3 +106,56 @@ def test_hmdb51_without_sound(run, real_data, tmp_path):
     assert finetune(run, "hmdb51/finetune.yaml", root, 8) == 0
     result = json.loads((run / "hmdb51-finetune" / "result.json").read_text())
     assert result["steps"] == 2 and result["test_items"] == 1 and result["accuracy"] in (0.0, 100.0)
+
+
+@pytest.fixture
+def sounds(tmp_path):
+    """Tables of six videos to train on and to test on; of two of the latter nobody knows the class."""
+    for i in range(6):
+        film(tmp_path / f"{i}.mp4", seconds=1.2, size=(32, 32), rate=24000)
+    labels = ("cat", "dog")
+    (tmp_path / "train.csv").write_text("path,label\n" + "".join(f"{i}.mp4,{labels[i % 2]}\n" for i in range(6)))
+    known = [labels[i % 2] if i < 4 else "" for i in range(6)]
+    (tmp_path / "test.csv").write_text("path,label\n" + "".join(f"{i}.mp4,{label}\n" for i, label in enumerate(known)))
+    return tmp_path
+
+
+def hear(run, sounds, *options):
+    data = {
+        "data": {
+            "class_path": "rince.data.videos.Videos",
+            "init_args": {
+                "root": str(sounds), "table": str(sounds / "train.csv"), "num_frames": 2, "size": 16, "batch_size": 3,
+                "audio_duration": 0.5, "sample_rate": 8000, "workers": 0, "test_clips": 2,
+            },
+        },
+        "views": {
+            "class_path": "rince.views.sound.SoundRecipe",
+            "init_args": {"sample_rate": 8000, "window": 128, "hop": 0.016},
+        },
+    }  # fmt: skip
+    (sounds / "hear.yaml").write_text(yaml.safe_dump(data))
+    quiet = ["--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]
+    return cli.main(
+        ["finetune", str(run), str(sounds / "hear.yaml"), "--tower", "b", "--name", "heard", *quiet,
+         "--trainer.max_epochs", "1", "--trainer.accelerator", "cpu", *options]
+    )  # fmt: skip
+
+
+def test_the_tower_of_sounds_is_fine_tuned_tested_and_evaluated(run, sounds, capsys):
+    assert hear(run, sounds, "--data.test_table", str(sounds / "test.csv")) == 0
+    assert "on 4 test items (2 more have no label)" in capsys.readouterr().out
+    result = json.loads((run / "heard" / "result.json").read_text())
+    assert result["test_items"] == 4 and result["test_items_without_label"] == 2
+    assert cli.main(["evaluate", str(run / "heard"), "--k", "3"]) == 0
+    assert "linear" in capsys.readouterr().out
+
+
+def test_a_missing_test_part_or_sounds_of_another_rate_are_told_before_training(run, sounds, capsys):
+    assert hear(run, sounds) == 2
+    assert "there is no part 'test'" in capsys.readouterr().err
+    assert not (run / "heard" / "last.ckpt").exists()
+    table = ["--data.test_table", str(sounds / "test.csv")]
+    assert hear(run, sounds, *table, "--data.sample_rate", "12000") == 2
+    assert "data.sample_rate is 12000, that of SoundRecipe is 8000" in capsys.readouterr().err
+    assert hear(run, sounds, *table) == 0

@@ -12,6 +12,8 @@ from rince.data.videos import Videos
 class ACAV100M(Videos):
     """The videos that ``table`` lists in the folder ``root``, or ``subset`` of them drawn by a seed; no labels."""
 
+    tables = ("table",)
+
     def __init__(self, root: str, table: str, subset: int | None = None, subset_seed: int = 0, **options: Any):
         """
         Args:

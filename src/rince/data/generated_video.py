@@ -18,6 +18,8 @@ class GeneratedVideo(Videos):
     belongs to the class and is in time with the motion. ``answers.csv`` beside the videos tells all of it.
     """
 
+    tables = ()
+
     def __init__(
         self,
         root: str = "data/generated_video",

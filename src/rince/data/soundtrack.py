@@ -102,15 +102,15 @@ class Soundtrack:
 
 @contextmanager
 def demuxed(container: Any, stream: Any) -> Iterator[Iterator[Any]]:
-    """The packets of a stream that hold something; a file that breaks off is at its end there. PyAV loses memory with
-    every iterator of packets that is not read to its end unless it is closed."""
-    error = require("av", "video").FFmpegError
+    """The packets of a stream that hold something; a file that breaks off, or speaks of streams that it does not have,
+    is at its end there. PyAV loses memory with every iterator that is not read to its end unless it is closed."""
+    broken = (require("av", "video").FFmpegError, IndexError)
     source = container.demux(stream)
 
     def whole() -> Iterator[Any]:
         try:
             yield from (packet for packet in source if packet.size)
-        except error:
+        except broken:
             return
 
     try:

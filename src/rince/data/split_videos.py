@@ -10,6 +10,7 @@ class SplitVideos(Videos):
     """What UCF-101 and HMDB-51 share: class folders of short videos, and three official splits."""
 
     lists = ""  # usual name of the folder of lists
+    tables = ()
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ class UCF101(SplitVideos):
 
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
         folder = self.lists_folder()
-        names = tuple(name for _, name in sorted((int(n), name) for n, name in _lines(folder / "classInd.txt")))
+        names = class_names(folder / "classInd.txt")
         parts = {}
         for part in ("train", "test"):
             source = folder / f"{part}list{self.number:02}.txt"
@@ -23,6 +23,15 @@ class UCF101(SplitVideos):
                 raise ValueError(f"{source} names {files[labels.index(-1)]}, whose class is not in classInd.txt")
             parts[part] = video_list([self.root / file for file in files], labels)
         return names, parts
+
+
+def class_names(path: Path) -> tuple[str, ...]:
+    """Names in the order of their numbers."""
+    lines = _lines(path)
+    for line in lines:
+        if len(line) != 2 or not line[0].isdecimal():
+            raise ValueError(f"{path} must have a number and a name on every line, got '{' '.join(line)}'")
+    return tuple(name for _, name in sorted((int(number), name) for number, name in lines))
 
 
 def _lines(path: Path) -> list[list[str]]:

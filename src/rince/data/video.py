@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,6 +200,8 @@ class VideoFile:
         """As :func:`read_clip`, for several starts; ``looks`` says how each clip is cropped and resized."""
         if num_frames < 1 or fps <= 0:
             raise ValueError(f"a clip needs at least 1 frame and more than 0 fps, got {num_frames} and {fps}")
+        if short not in get_args(Short):
+            raise ValueError(f"short must be one of {', '.join(get_args(Short))}, got {short!r}")
         steps = np.arange(num_frames) / fps
         times = np.concatenate([start + steps for start in starts])
         looks = [Look() for _ in starts] if looks is None else looks
@@ -293,6 +295,6 @@ def told(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no video {path}") from None
-    except av.FFmpegError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+    except (av.FFmpegError, IndexError, OverflowError) as error:
+        reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
         raise BadVideo(f"{path} does not decode as a video ({reason})") from error

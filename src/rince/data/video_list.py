@@ -54,7 +54,7 @@ def _videos(folder: Path, pattern: str) -> list[Path]:
 
 
 def list_table(table: Path, root: Path) -> tuple[list[str], VideoList]:
-    """The names of the labels ('' where there is none) and the files of a CSV file with the column ``path`` and, if
+    """The names of the labels ('' where it is empty or -1) and the files of a CSV file with the column ``path`` and, if
     you like, ``label`` and ``start``; paths are seen from ``root``. Labels are left at -1."""
     try:
         with open(table, newline="", encoding="utf-8-sig") as file:
@@ -68,7 +68,8 @@ def list_table(table: Path, root: Path) -> tuple[list[str], VideoList]:
         raise ValueError(f"{table} lists no videos")
     found = video_list([root / row["path"] for row in rows])
     starts = np.array([_start(row, table, line) for line, row in enumerate(rows, start=2)])
-    return [row.get("label") or "" for row in rows], found._replace(starts=starts)
+    labels = [(row.get("label") or "").strip() for row in rows]
+    return ["" if label == "-1" else label for label in labels], found._replace(starts=starts)
 
 
 def _start(row: dict[str, Any], table: Path, line: int) -> float:
@@ -77,7 +78,7 @@ def _start(row: dict[str, Any], table: Path, line: int) -> float:
         start = float(text)
     except ValueError:
         start = -1.0
-    if start < 0:
+    if start < 0 or np.isinf(start):
         raise ValueError(f"{table}, line {line}: start must be seconds from 0 on, got '{text}'")
     return start
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from lightning.pytorch import LightningDataModule
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 from rince.data.batches import SeededBatches
@@ -22,7 +21,7 @@ from rince.views.batch import ClipBatch, PairBatch
 
 
 class Videos(LightningDataModule):
-    """``root/train/CLASS/*.mp4`` and ``root/val/CLASS/*.mp4`` (or test), ``root/CLASS/*.mp4``, or CSV files.
+    """``root/train/CLASS/*.mp4`` and ``root/test/CLASS/*.mp4`` (or val), ``root/CLASS/*.mp4``, or CSV files.
 
     Workers decode, crop and resize; colours and spectrograms are made for whole batches on the model's device. A video
     that cannot be used is replaced by another one, counted, and listed in ``skipped.csv`` in the run's folder; in
@@ -32,6 +31,7 @@ class Videos(LightningDataModule):
     seed: int = 0
     pairing: Literal["self", "label"] = "self"
     folder: Path | None = None  # of the run, where skipped.csv goes
+    tables: tuple[str, ...] = ("table", "test_table")  # which of them a kind of videos reads
 
     def __init__(
         self,
@@ -56,7 +56,8 @@ class Videos(LightningDataModule):
     ):
         """
         Args:
-            root: Folder with the folders train and val (or test), or with class folders; where a table's paths start.
+            root: Folder with the folders train, test (or val) and, with test, val; or with class folders; where a
+                table's paths start.
             table: CSV file of the videos to train on, with the columns path, label (optional) and start (optional).
             test_table: CSV file of the videos to test on.
             num_frames: Frames of a clip.
@@ -71,7 +72,7 @@ class Videos(LightningDataModule):
             short: What happens to a video shorter than a clip: skipped, its last frame held, or played again.
             batch_size: Clips in a batch, counted over all processes.
             test_clips: Clips of a video in a test, evenly spaced in time.
-            validation: Share of the training videos kept aside for validation.
+            validation: Share of the training videos kept aside: the part "validation", for your own use.
             noise: Wrong sounds for training; evaluation always hears the right ones.
             workers: Processes that decode, for each training process.
         """
@@ -86,8 +87,13 @@ class Videos(LightningDataModule):
             raise ValueError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
         if not 0 <= validation < 1:
             raise ValueError(f"validation must be a share of the videos in [0, 1), got {validation}")
-        if batch_size % clips:
-            raise ValueError(f"batch_size must be a multiple of clips, {clips}, got {batch_size}")
+        if batch_size % clips or batch_size // clips < 2:
+            raise ValueError(
+                f"batch_size must be a multiple of clips, {clips}, and hold two videos or more, got {batch_size}"
+            )
+        for name, given in (("table", table), ("test_table", test_table)):
+            if given is not None and name not in self.tables:
+                raise ValueError(f"{type(self).__name__} has lists of its own: leave out {name}, got {given}")
         if noise is not None and not sound:
             raise ValueError("noise on sounds needs sound: true")
         self.root, self.table, self.test_table = Path(root), table, test_table
@@ -102,7 +108,8 @@ class Videos(LightningDataModule):
         self._skipped: Skipped | None = None
 
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
-        """The names of the classes, and the videos of the parts "train" and, where there is one, "test"."""
+        """The names of the classes, and the videos of the parts "train" and, where they are, "validation" and "test".
+        With a folder val and none called test, val is what is tested on."""
         if self.table is not None:
             tables = {"train": self.table, "test": self.test_table}
             return list_tables({part: Path(table) for part, table in tables.items() if table is not None}, self.root)
@@ -111,13 +118,12 @@ class Videos(LightningDataModule):
             return names, {"train": found}
         names, found = list_folder(self.root / "train")
         lists = {"train": found}
-        for name in ("val", "test"):
-            if (self.root / name).is_dir():
-                others, lists["test"] = list_folder(self.root / name)
-                if others != names:
-                    odd = sorted(set(others) ^ set(names))
-                    raise ValueError(f"{self.root / name} and train have other classes: {odd[0]} is in one only")
-                break
+        folders = [name for name in ("val", "test") if (self.root / name).is_dir()]
+        for name, part in zip(folders, ["test"] if len(folders) == 1 else ["validation", "test"], strict=False):
+            others, lists[part] = list_folder(self.root / name)
+            if others != names:
+                odd = sorted(set(others) ^ set(names))
+                raise ValueError(f"{self.root / name} and train have other classes: {odd[0]} is in one only")
         return names, lists
 
     def setup(self, stage: str | None = None) -> None:
@@ -125,6 +131,8 @@ class Videos(LightningDataModule):
             return
         require("av", "video")
         self.class_names, lists = self.read()
+        if self.validation and "validation" in lists:
+            raise ValueError(f"{self.root} has a validation part of its own: leave out validation, {self.validation}")
         if self.validation:
             count = len(lists["train"].paths)
             order = torch.randperm(count, generator=generator(0, 6)).numpy()
@@ -139,6 +147,16 @@ class Videos(LightningDataModule):
     def classes(self) -> int:
         self.setup()
         return len(self.class_names)
+
+    def check_views(self, views: torch.nn.Module) -> None:
+        """Refuse recipes for clips of another size, or sounds of another rate, than the data have."""
+        for recipe in views.modules():
+            for name, mine in (("size", self.form.size), ("sample_rate", self.form.sample_rate)):
+                if getattr(recipe, name, mine) != mine:
+                    raise ValueError(
+                        f"data and views must agree: data.{name} is {mine}, that of {type(recipe).__name__} is "
+                        f"{getattr(recipe, name)}"
+                    )
 
     def noise_record(self) -> dict[str, Any]:
         """What the noise hit, as arrays to be saved with the run."""
@@ -176,8 +194,8 @@ class Videos(LightningDataModule):
         return self.evaluation_loader("validation", 1, self.form.sound) if "validation" in self._lists else []
 
     def test_dataloader(self) -> "ClipLoader":
-        """``test_clips`` clips of every video, without sound."""
-        return self.evaluation_loader("test", self.test_clips, sound=False)
+        """``test_clips`` clips of every video, with sound if training has it."""
+        return self.evaluation_loader("test", self.test_clips, self.form.sound)
 
     def evaluation_loader(
         self, part: str, clips: int = 1, sound: bool = False, noisy: bool = False, rank: int = 0, processes: int = 1
@@ -200,11 +218,6 @@ class Videos(LightningDataModule):
             collate_fn=partial(collate, pairs=pairs, cropped=cropped),
             pin_memory=torch.cuda.is_available(),
         )
-
-    def split(self, part: str) -> tuple[Tensor, Tensor]:
-        """The middle clip of every video of a part and the right labels; they must fit into memory."""
-        clips, labels, _, _ = zip(*self.evaluation_loader(part), strict=True)
-        return torch.cat(clips), torch.cat(labels)
 
     def pair_batches(self, part: str, noisy: bool = False) -> "ClipLoader":
         """The middle clip of every video of a part with its sound: the right one or, ``noisy``, that of training."""

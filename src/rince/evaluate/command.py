@@ -63,6 +63,8 @@ def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
         return _pair_scores(method, data, found)
     if (graphs := getattr(data, "graphs", None)) is not None:
         return _graph_accuracies(method, graphs, found)
+    if hasattr(data, "pair_batches"):
+        return _one_side_accuracies(method, data, found)
     parts = {part: data.split(part) for part in ("train", "test")}
     if int(parts["train"][1].max()) < 1:
         raise ValueError("these data have no labels of two classes or more, so there is nothing to evaluate against")
@@ -73,6 +75,28 @@ def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
         kinds["raw inputs"] = {part: x.flatten(1).float() for part, (x, _) in parts.items()}
     labels = {part: y for part, (_, y) in parts.items()}
     return {name: accuracies(features, labels, found) for name, features in kinds.items()}
+
+
+def _one_side_accuracies(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:
+    """Videos, or one side of pairs, after fine-tuning: read batch by batch, since they need not fit into memory."""
+    from rince.evaluate.features import labelled_features
+    from rince.train.load import load_run
+
+    def batches(part: str) -> Any:
+        clips_alone = hasattr(data, "evaluation_loader") and getattr(method, "tower", None) != "b"
+        return data.evaluation_loader(part) if clips_alone else data.pair_batches(part)
+
+    methods = {"trained": method}
+    if found.baselines:
+        methods["untrained"] = load_run(found.run, trained=False)[0]
+    result = {}
+    for name, one in methods.items():
+        read = {part: labelled_features(one, batches(part), found.space) for part in ("train", "test")}
+        if len(read["train"][1].unique()) < 2 or not len(read["test"][1]):
+            raise ValueError("these data have no labels of two classes or more, so there is nothing to evaluate")
+        features, labels = ({part: both[i] for part, both in read.items()} for i in (0, 1))
+        result[name] = accuracies(features, labels, found)
+    return result
 
 
 def _graph_accuracies(method: Any, graphs: Any, found: argparse.Namespace) -> dict[str, Any]:

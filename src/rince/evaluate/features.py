@@ -1,5 +1,6 @@
 """Features of a whole data set from a method in evaluation mode."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
@@ -9,6 +10,25 @@ from rince.progress import track
 from rince.views.batch import ImageBatch
 
 Space = Literal["encoder", "projection"]
+
+
+@torch.no_grad()
+def labelled_features(method: Any, batches: Iterable[Any], space: Space = "encoder") -> tuple[Tensor, Tensor]:
+    """Features (n, width) and labels (n,) of what a loader gives; items without a label are left out."""
+    was_training = method.training
+    method.eval()
+    found = []
+    for batch in track(batches, "features"):
+        on_device = type(batch)(*(x.to(method.device) if isinstance(x, Tensor) else x for x in batch))
+        features = method.embed(on_device)
+        features = method.project(features) if space == "projection" else features
+        known = batch.labels.cpu() >= 0
+        found.append((features.float().cpu()[known], batch.labels.cpu()[known]))
+    method.train(was_training)
+    if not found:
+        raise ValueError("there is nothing to evaluate")
+    features, labels = zip(*found, strict=True)
+    return torch.cat(features), torch.cat(labels)
 
 
 @torch.no_grad()

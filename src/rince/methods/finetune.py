@@ -61,6 +61,7 @@ class FineTune(Method):
         encoder.requires_grad_(not linear)
         self.votes: Votes | None = None  # of the last test
         self.look_accuracy = 0.0  # of the last test, of single looks
+        self.unlabelled = 0  # items of the last test that nobody knows the label of
         self._tested: list[tuple[Tensor, Tensor, Tensor]] = []
         self._rests = False  # whether the encoder is left as it is in the step under way
 
@@ -132,6 +133,11 @@ class FineTune(Method):
         if not parts:
             raise ValueError("there is nothing to test on: the test part is empty")
         ids, scores, labels = (torch.cat(column) for column in zip(*parts, strict=True))
+        known = labels >= 0
+        self.unlabelled = len(ids[~known].unique())
+        if not known.any():
+            raise ValueError("there is nothing to test on: the test part has no labels")
+        ids, scores, labels = ids[known], scores[known], labels[known]
         self.votes = vote(ids, scores, labels)
         self.look_accuracy = float((scores.argmax(1) == labels).double().mean())
 

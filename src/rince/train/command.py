@@ -68,6 +68,8 @@ def _train(
     method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
     method.seed = config.seed
     data.pairing = method.pairing
+    if hasattr(data, "check_views"):
+        data.check_views(method.views)
     if hasattr(data, "folder"):  # of data that leaves a note with the run, such as which files it skipped
         data.folder = folder.path
     data.prepare_data()

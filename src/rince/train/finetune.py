@@ -170,6 +170,8 @@ def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = 
     data.prepare_data()
     if int(getattr(data, "classes", 0)) < 2:
         raise ValueError(f"{type(data).__name__} has no labels of two classes or more, so there is nothing to learn")
+    if tests_itself(data):
+        data.test_dataloader()  # complains now, not after the training, if there is nothing to test on
     if not config.method.init_args.get("classes"):
         config.method.init_args.classes = int(data.classes)
     folder = RunFolder(path)
@@ -206,20 +208,27 @@ def _weights(source: Source) -> Path:
 
 def test(trainer: Any, method: Any, data: Any) -> dict[str, Any]:
     """Accuracy on the test part in percent, of whole items and of single looks at them."""
-    from lightning.pytorch import LightningDataModule
-
-    if type(data).test_dataloader is not LightningDataModule.test_dataloader:
+    if tests_itself(data):
         trainer.test(method, datamodule=data, verbose=False)
     else:  # all in memory
         pairs = hasattr(data, "pair_batches")
         batches: Any = list(data.pair_batches("test") if pairs else image_batches(*data.split("test")))
         trainer.test(method, dataloaders=DataLoader(batches, batch_size=None), verbose=False)
     votes = method.votes
+    without = {"test_items_without_label": method.unlabelled} if method.unlabelled else {}
     return {
         "accuracy": 100 * votes.accuracy,
         "accuracy_of_single_looks": 100 * method.look_accuracy,
         "test_items": len(votes.ids),
+        **without,
     }
+
+
+def tests_itself(data: Any) -> bool:
+    """Whether data have a loader for tests of their own; others are all in memory."""
+    from lightning.pytorch import LightningDataModule
+
+    return type(data).test_dataloader is not LightningDataModule.test_dataloader
 
 
 def image_batches(images: torch.Tensor, labels: torch.Tensor, size: int = 250) -> Iterator[ImageBatch]:
@@ -250,7 +259,8 @@ def summary_of(path: Path, splits: list[int], results: list[dict[str, Any]]) -> 
 def sentence(result: dict[str, Any]) -> str:
     if "splits" in result:
         return f"{result['run']}: accuracy {result['accuracy']:.2f} %, the mean of {len(result['splits'])} splits"
+    without = f" ({left} more have no label)" if (left := result.get("test_items_without_label")) else ""
     return (
-        f"{result['run']}: accuracy {result['accuracy']:.2f} % on {result['test_items']} test items after "
+        f"{result['run']}: accuracy {result['accuracy']:.2f} % on {result['test_items']} test items{without} after "
         f"{result['epochs']} epochs, {result['seconds']:.0f} s"
     )

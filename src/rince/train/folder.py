@@ -13,16 +13,20 @@ import numpy as np
 from rince.files import write_text, written_whole
 
 # What may differ between the two halves of a resumed run: where it runs and what is shown, not what is computed.
-FREE: tuple[str, ...] = (
+FREE = (
     "config",
     "out",
     "name",
+    "checkpoint_every",
+    "data.workers",
     "trainer.devices",
     "trainer.num_nodes",
     "trainer.accelerator",
     "trainer.strategy",
+    "trainer.enable_progress_bar",
+    "trainer.enable_model_summary",
+    "trainer.profiler",
 )
-FREE += ("trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.profiler", "checkpoint_every")
 
 
 class RunFolder:
@@ -87,7 +91,8 @@ class RunFolder:
     def start(self, config: str, noise: dict[str, Any]) -> None:
         if self.checkpoint.exists():
             return
-        self.noise.unlink(missing_ok=True)
+        for stale in (self.noise, *self.path.glob("skipped.csv"), *self.path.glob(".skipped-*.csv")):
+            stale.unlink(missing_ok=True)
         if noise:
             with written_whole(self.noise) as path, open(path, "wb") as file:
                 np.savez_compressed(file, **noise)

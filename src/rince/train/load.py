@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rince.train.folder import RunFolder
-from rince.train.parser import instantiate, train_parser
+from rince.train.parser import instantiate, parse, train_parser
 
 
 def load_run(path: str | os.PathLike[str], trained: bool = True) -> tuple[Any, Any, Any]:
@@ -18,7 +18,7 @@ def load_run(path: str | os.PathLike[str], trained: bool = True) -> tuple[Any, A
     if not folder.config.exists():
         raise FileNotFoundError(f"there is no run at {Path(path)}: it would hold a config.yaml")
     parser = _parser_of(folder)
-    config = parser.parse_path(folder.config)
+    config = parse(parser, [str(folder.config)])
     seed_everything(config.seed, verbose=False)
     parts = instantiate(parser, config)
     method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
