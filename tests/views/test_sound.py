@@ -100,6 +100,7 @@ def test_silence_is_zero_and_not_nan():
 def test_statistics_of_the_bins_normalise_them():
     x = torch.randn(40, 4800, generator=generator(2)) * torch.logspace(-3, 0, 40)[:, None]
     mean, std = bin_statistics(SoundRecipe(), x, batch_size=7)
+    assert (mean, std) == bin_statistics(SoundRecipe(), iter(x.split(7)))
     views = SoundRecipe(mean=mean, std=std).plain(x)
     assert len(mean) == 257 and views.mean((0, 1, 2)).abs().max() < 1e-3
     torch.testing.assert_close(views.std((0, 1, 2), correction=0), torch.ones(257), atol=1e-3, rtol=0)

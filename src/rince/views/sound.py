@@ -1,6 +1,6 @@
 """A view of every sound of a batch: its log power spectrogram, a little louder or softer, sooner or later."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import torch
@@ -120,11 +120,14 @@ def shifted(sounds: Tensor, by: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def bin_statistics(recipe: SoundRecipe, sounds: Tensor, batch_size: int = 256) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of every bin over all frames of all sounds (n, samples), for ``mean`` and ``std``."""
+def bin_statistics(
+    recipe: SoundRecipe, sounds: Tensor | Iterable[Tensor], batch_size: int = 256
+) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of every bin over all frames of all sounds (n, samples), for ``mean`` and ``std``;
+    the sounds may come batch by batch."""
     total = square = torch.zeros(1, dtype=torch.float64)
     frames = 0
-    for part in sounds.split(batch_size):
+    for part in sounds.split(batch_size) if isinstance(sounds, Tensor) else sounds:
         x = recipe.decibels(part).double().flatten(0, 1)
         total, square, frames = total + x.sum(0), square + x.square().sum(0), frames + len(x)
     mean = total / max(1, frames)
