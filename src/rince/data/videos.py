@@ -217,6 +217,7 @@ class Videos(LightningDataModule):
             num_workers=self.workers,
             collate_fn=partial(collate, pairs=pairs, cropped=cropped),
             pin_memory=torch.cuda.is_available(),
+            persistent_workers=cropped and self.workers > 0,  # a few labelled videos make short epochs
         )
 
     def pair_batches(self, part: str, noisy: bool = False) -> "ClipLoader":

@@ -14,7 +14,7 @@ from rince.reproduce.tables import aligned, as_csv, plus_minus, seeds_note
 from rince.reproduce.training import part
 
 NAMES = {"infonce": "InfoNCE", "rince": "RINCE q 0.01 to 0.4", "scratch": "from scratch"}
-EPOCHS, TUNING_EPOCHS, PER_CLASS = 8, 32, 8
+EPOCHS, TUNING_EPOCHS, PER_CLASS = 24, 128, 2
 LEARNING_RATES = (0.001, 0.003, 0.01)  # of fine-tuning and of training from scratch: each gets all of them
 COLUMNS = {f"tuned {lr:g}": f"fine-tuned at {lr:g}" for lr in LEARNING_RATES} | {"frozen": "frozen features"}
 VIDEOS_SEED = 1  # settings were chosen on the videos of seed 0
@@ -157,7 +157,7 @@ def training(run: Run, root: str) -> dict[str, Any]:
 def tuning(run: Run, root: str, lr: float) -> dict[str, Any]:
     """What configs/generated_video/finetune.yaml says, with the labels and seed of the run, and this learning rate."""
     epochs = run["tuning_epochs"]
-    moments = [round(epochs * moment / TUNING_EPOCHS) for moment in (8, 17, 23, 29)]
+    moments = [round(epochs * moment / TUNING_EPOCHS) for moment in (32, 68, 92, 116)]
     return {
         "seed": run["seed"],
         "method": part(
@@ -168,7 +168,7 @@ def tuning(run: Run, root: str, lr: float) -> dict[str, Any]:
         "views": clip_recipe(),
         "optimiser": part("torch.optim.Adam", lr=lr),
         "data": videos(run, root, 8, per_class=run["per_class"], sound=False, test_clips=10),
-        "trainer": trainer(epochs) | {"log_every_n_steps": 8},
+        "trainer": trainer(epochs) | {"log_every_n_steps": 2},
     }  # fmt: skip
 
 
