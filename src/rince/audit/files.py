@@ -137,6 +137,8 @@ def _parquet(where: Source) -> tuple[list[str], Iterator[list[Sequence[Any]]]]:
 def _flat(column: Any, arrow: Any) -> Any:
     """A column of lists as an array (rows, length), any other as it is."""
     types = arrow.types
+    if types.is_integer(column.type) and column.null_count:
+        return np.array(column.to_pylist(), dtype=object)  # not as floats: 7 stays 7, and large ids stay exact
     if not (types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type)):
         return column.to_numpy(zero_copy_only=False)
     numbers = column.flatten().to_numpy(zero_copy_only=False)
