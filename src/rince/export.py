@@ -18,7 +18,8 @@ def save_encoder(
 ) -> None:
     """Write the weights of ``encoder`` with ``recipe`` (class_path and init_args) and whatever else is to be known."""
     safetensors = require("safetensors.torch", "train")
-    weights = {name: value.detach().cpu().contiguous() for name, value in encoder.state_dict().items()}
+    # Copies, because safetensors refuses tensors that share memory, as tied weights do.
+    weights = {name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
     # One entry only: safetensors writes several in random order, and equal encoders should be equal files.
     metadata = {"rince_encoder": json.dumps({"encoder": recipe, "about": about})}
     with written_whole(path) as temporary:
@@ -93,7 +94,7 @@ def _built(path: Path, value: Any) -> Any:
 
 def _first_misfit(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:
     own = encoder.state_dict()
-    for name in own.keys() | weights.keys():
+    for name in sorted(own.keys() | weights.keys()):
         if name not in weights:
             return f"{name} is missing in the file"
         if name not in own:
