@@ -110,8 +110,8 @@ class FineTune(Method):
         return self.head(features)
 
     def lr_share(self, step: int, total: int) -> float:
-        epoch = step * max(1, self.trainer.max_epochs or 1) // max(1, total)
-        return self.decay ** sum(epoch >= milestone for milestone in self.milestones)
+        epochs = step / self.steps_per_epoch(total)
+        return self.decay ** sum(epochs >= milestone for milestone in self.milestones)
 
     def on_test_start(self) -> None:
         self._tested = []
