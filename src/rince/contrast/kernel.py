@@ -65,8 +65,8 @@ def _dense(
 ) -> tuple[Tensor, Tensor]:
     """The same in plain operations, with the whole matrix: can be differentiated as often as one likes."""
     scores = rows @ (rows if columns is None else columns).T
-    if row_keys is not None:
-        others = row_keys if columns is None else column_keys
+    others = row_keys if columns is None else column_keys
+    if row_keys is not None and others is not None:
         scores = scores.masked_fill(row_keys[:, None] == others, -torch.inf)
     columns_too = both and columns is not None
     return logsumexp(scores, 1), logsumexp(scores, 0) if columns_too else rows.new_empty(0)

@@ -75,7 +75,8 @@ def fit_linear(
     mean, std = x.mean(0), x.std(0)
     std = torch.where(std > 1e-8, std, 1.0)
     x = (x - mean) / std
-    decays = [float(decay)] if isinstance(decay, numbers.Real) else sorted(map(float, decay), reverse=True)
+    several = [decay] if isinstance(decay, numbers.Real | float) else decay
+    decays = sorted(map(float, several), reverse=True)
     if not decays or decays[-1] < 0:
         raise ValueError(f"decay must be a number from 0 up, or several, got {decay!r}")
     decay = decays[0] if len(decays) == 1 else _best_decay(x, y, classes, decays, validation, seed)

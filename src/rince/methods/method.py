@@ -103,7 +103,7 @@ class Method(LightningModule):
         return int(epochs * batches + rest * accumulated)
 
     def steps_per_epoch(self, total: int) -> float:
-        """How many steps an epoch takes, out of ``total`` in all; an equal share of them if nobody knows its batches."""
+        """How many steps an epoch takes, out of ``total`` in all; an equal share where its batches are not known."""
         if self.trainer.train_dataloader is None:  # as Lightning itself does where it counts steps
             self.trainer.fit_loop.setup_data()
         batches = self.trainer.num_training_batches
