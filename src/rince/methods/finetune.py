@@ -57,7 +57,8 @@ class FineTune(Method):
         self.head_epochs, self.milestones, self.decay = head_epochs, tuple(milestones), decay
         self.linear, self.tower, self.classes = linear, tower, classes
         self.dropout = nn.Dropout(dropout)
-        self.head: nn.Module = nn.Linear(width_of(encoder), classes) if classes else nn.Identity()
+        if classes:
+            self.head = nn.Linear(width_of(encoder), classes)
         encoder.requires_grad_(not linear)
         self.votes: Votes | None = None  # of the last test
         self.look_accuracy = 0.0  # of the last test, of single looks
@@ -104,10 +105,6 @@ class FineTune(Method):
 
     def embed(self, batch: Any) -> Tensor:
         return self.encoder(self.plain(self.items(batch)))
-
-    def project(self, features: Tensor) -> Tensor:
-        """The logits of the classes."""
-        return self.head(features)
 
     def lr_share(self, step: int, total: int) -> float:
         epochs = step / self.steps_per_epoch(total)

@@ -17,7 +17,9 @@ OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 
 
 class Method(LightningModule):
-    """A training method. A subclass says how a batch becomes a loss (``batch_loss``) and features (``embed``).
+    """A training method. A subclass says how a batch becomes a loss (``batch_loss``).
+
+    It may have a ``head`` from features to the space of the loss, and its own way from a batch to features (``embed``).
 
     The first four arguments are the same for all methods, so that a configuration names them once: what encodes, what
     is minimised, how views are made, and who takes the steps.
@@ -55,6 +57,7 @@ class Method(LightningModule):
         if warmup_epochs < 0:
             raise ValueError(f"warmup_epochs must not be negative, got {warmup_epochs}")
         self.encoder, self.loss, self.views, self.optimiser = encoder, loss, views, optimiser
+        self.head: nn.Module = nn.Identity()
         self.warmup_epochs, self.lr_schedule = warmup_epochs, lr_schedule
         self.q_of = self._q_schedule(q_schedule, q_start)
         self.seen = 0  # a plain number: reading a tensor on a GPU would make it wait
@@ -66,12 +69,12 @@ class Method(LightningModule):
         raise NotImplementedError
 
     def embed(self, batch: Any) -> Tensor:
-        """Features of a batch as evaluation sees it."""
-        raise NotImplementedError
+        """Features of a batch as evaluation sees it, of images where a subclass says nothing else."""
+        return self.encoder(self.plain(batch.images))
 
     def project(self, features: Tensor) -> Tensor:
         """From features to the space of the loss; the features themselves where there is no head."""
-        return features
+        return self.head(features)
 
     def plain(self, items: Tensor) -> Tensor:
         """Items as evaluation sees them: normalised, nothing random."""

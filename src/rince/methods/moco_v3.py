@@ -60,8 +60,5 @@ class MoCoV3(Method):
             temperature = temperature.detach()
         return 2 * temperature * (self.loss(query1, key2) + self.loss(query2, key1))
 
-    def embed(self, batch: ImageBatch) -> Tensor:
-        return self.encoder(self.plain(batch.images))
-
     def project(self, features: Tensor) -> Tensor:
         return self.projector(features)
