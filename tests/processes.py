@@ -55,8 +55,19 @@ def step(kind, sizes, extras, rank=None):
     return value.detach(), torch.cat([p.grad.flatten() for p in network.parameters()]), state
 
 
+def refuses_gradients_of_gradients():
+    z1, z2 = torch.randn(2, 4, WIDTH).requires_grad_().unbind()
+    try:
+        torch.autograd.grad(rince.RINCE()(z1, z2), z1, create_graph=True)
+    except RuntimeError as error:
+        assert "on one process only" in str(error)
+    else:
+        raise AssertionError("a gradient of a gradient across processes would be wrong")
+
+
 def worker(rank, world, folder):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
+    refuses_gradients_of_gradients()
     torch.save([step(*case, rank=rank) for case in cases(world)], f"{folder}/{rank}.pt")
     dist.destroy_process_group()

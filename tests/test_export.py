@@ -71,3 +71,29 @@ def test_another_architecture_a_foreign_file_and_a_cut_one_are_refused(tmp_path)
         load_encoder(tmp_path / "e")
     with pytest.raises(FileNotFoundError, match="rince export"):
         load_encoder(tmp_path / "nothing")
+
+
+class Tied(torch.nn.Module):
+    """Two layers with one weight, and a buffer that is a part of another."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+        self.b.weight = self.a.weight
+        self.register_buffer("table", torch.arange(6.0))
+        self.register_buffer("part", self.table[2:4])
+
+
+def test_tied_weights_are_saved_and_stay_tied(tmp_path):
+    encoder = Tied()
+    save_encoder(tmp_path / "e", encoder, {"class_path": "mine.Tied"}, {})
+    again = load_encoder(tmp_path / "e", Tied())
+    for name, value in encoder.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+    assert again.a.weight is again.b.weight
+
+
+def test_of_several_misfits_the_first_by_name_is_told(tmp_path):
+    save_encoder(tmp_path / "e", torch.nn.ModuleDict({name: torch.nn.Linear(1, 1) for name in "zyxw"}), {}, {})
+    with pytest.raises(ValueError, match=r"a\.bias is missing in the file"):
+        load_encoder(tmp_path / "e", torch.nn.ModuleDict({name: torch.nn.Linear(1, 1) for name in "dcba"}))

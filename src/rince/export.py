@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from rince.arguments import parsed
 from rince.extras import require
 from rince.files import written_whole
 
@@ -18,7 +19,8 @@ def save_encoder(
 ) -> None:
     """Write the weights of ``encoder`` with ``recipe`` (class_path and init_args) and whatever else is to be known."""
     safetensors = require("safetensors.torch", "train")
-    weights = {name: value.detach().cpu().contiguous() for name, value in encoder.state_dict().items()}
+    # Copies, because safetensors refuses tensors that share memory, as tied weights do.
+    weights = {name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
     # One entry only: safetensors writes several in random order, and equal encoders should be equal files.
     metadata = {"rince_encoder": json.dumps({"encoder": recipe, "about": about})}
     with written_whole(path) as temporary:
@@ -93,7 +95,7 @@ def _built(path: Path, value: Any) -> Any:
 
 def _first_misfit(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:
     own = encoder.state_dict()
-    for name in own.keys() | weights.keys():
+    for name in sorted(own.keys() | weights.keys()):
         if name not in weights:
             return f"{name} is missing in the file"
         if name not in own:
@@ -114,12 +116,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("run", help="folder of the run, finished or not")
     parser.add_argument("file", help="where to: NAME.safetensors")
     parser.add_argument("--force", action="store_true", help="write over an existing file")
-    try:
-        found, unknown = parser.parse_known_args(arguments)
-    except argparse.ArgumentError as error:
-        raise ValueError(str(error)) from error
-    if unknown:
-        raise ValueError(f"there is no option '{unknown[0]}' (rince export --help lists them)")
+    found = parsed(parser, arguments)
     if Path(found.file).suffix != ".safetensors":
         raise ValueError(f"an encoder is written as .safetensors, got {found.file}")
     if Path(found.file).exists() and not found.force:

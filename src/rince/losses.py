@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from rince import objectives
 from rince.contrast import Contrast, Supervised, TwoView
 from rince.contrast.contrast import Objective
 from rince.contrast.gather import processes, total
+from rince.contrast.kernel import transformed
 
 Reduction = Literal["mean", "sum", "none"]
 Scale = Literal["paper", "unit"]
@@ -22,13 +23,17 @@ Scale = Literal["paper", "unit"]
 LARGE = 1e4
 """Gradients of the paper's form grow like exp(q / temperature); above this they are worth a word."""
 
+LEAST_TEMPERATURE = 0.01
+"""A learned temperature counts as at least this; one that training drives to 0 would divide by it."""
+
 
 class ContrastiveLoss(nn.Module):
     """Any objective on any contrast.
 
     Args:
         objective: a function of ``(positive, negatives)``, elementwise; see ``rince.objectives``.
-        temperature: what cosines are divided by: a positive number, or a parameter to learn it.
+        temperature: what cosines are divided by: a positive number, or a parameter to learn it. A learned one counts
+            as at least ``rince.losses.LEAST_TEMPERATURE``, 0.01, and can rise again from there.
         contrast: who is whose positive and negative; ``TwoView()`` if nothing is said.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss an anchor.
 
@@ -39,7 +44,7 @@ class ContrastiveLoss(nn.Module):
     On several processes every process gives its own pairs, as many as it has, and candidates come from all of them. The
     average of the returned losses over the processes, and so the gradient that DistributedDataParallel forms, is what
     one process would get for the joined batch; ``"none"`` gives the anchors of this process. All processes have to call
-    the loss, also to evaluate it.
+    the loss, also to evaluate it, and all or none of them ``backward``.
     """
 
     def __init__(
@@ -57,7 +62,7 @@ class ContrastiveLoss(nn.Module):
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
         self._objective = objective
-        self._noted = False
+        self._noted = self._noted_temperature = False
         self.temperature = _check_temperature(temperature)
         self.contrast = TwoView() if contrast is None else contrast
         self.reduction = reduction
@@ -77,7 +82,8 @@ class ContrastiveLoss(nn.Module):
     ) -> Tensor:
         if labels is not None and not isinstance(self.contrast, Supervised):
             self._note_labels()
-        temperature = _full(self.temperature)
+        temperature = in_use(self.temperature)
+        self._note_temperature()
         with _full_precision(a):
             loss, takes_part = self.contrast.losses(self.objective(temperature), a, b, temperature, labels, ids)
             weights = _check_weights(weights, a)
@@ -91,6 +97,16 @@ class ContrastiveLoss(nn.Module):
         if not self._noted:
             self._noted = True
             warnings.warn(f"labels mean nothing to {type(self.contrast).__name__}: did you want rince.Supervised()?")
+
+    def _note_temperature(self) -> None:
+        if not isinstance(self.temperature, Tensor) or not _can_look(self.temperature) or self._noted_temperature:
+            return
+        if _number(self.temperature) < LEAST_TEMPERATURE:
+            self._noted_temperature = True
+            warnings.warn(
+                f"the learned temperature has fallen to {_number(self.temperature):g} and counts as "
+                f"{LEAST_TEMPERATURE}: start it higher or lower its learning rate"
+            )
 
     def _reduce(self, loss: Tensor, weights: Tensor | None) -> Tensor:
         if weights is not None:
@@ -116,11 +132,11 @@ class ContrastiveLoss(nn.Module):
         Both are over the temperature. (``Supervised``: for every pair of anchor and positive.)
         """
         with _full_precision(a):
-            scores = self.contrast(a, b, _full(self.temperature), labels, ids)
+            scores = self.contrast(a, b, in_use(self.temperature), labels, ids)
         return scores.positive, scores.negatives
 
     def extra_repr(self) -> str:
-        return f"temperature={_number(self.temperature):g}, reduction={self.reduction!r}"
+        return f"temperature={_number(in_use(self.temperature)):g}, reduction={self.reduction!r}"
 
 
 class InfoNCE(ContrastiveLoss):
@@ -198,8 +214,18 @@ class RINCE(ContrastiveLoss):
         return partial(_shifted_rince, self._q, self.lam, shift)
 
     def _warn_if_large(self) -> None:
-        exponent = self.q / _number(self.temperature)
-        if self.scale == "unit" or self._warned or exponent <= math.log(LARGE):
+        exponent = self.q / _number(in_use(self.temperature))
+        if self.scale == "unit" or self._warned:
+            return
+        if self.q > 0 and isinstance(self.temperature, Tensor) and self.temperature.requires_grad:
+            self._warned = True
+            warnings.warn(
+                "RINCE with scale='paper' falls without bound as a learned temperature goes to 0, and will drive it "
+                "there: use scale='unit'",
+                stacklevel=3,
+            )
+            return
+        if exponent <= math.log(LARGE):
             return
         self._warned = True
         warnings.warn(
@@ -234,11 +260,37 @@ def _check_q(q: float) -> Tensor:
     return torch.tensor(float(q), dtype=torch.float64, device="cpu")
 
 
-def _full(temperature: float | Tensor) -> float | Tensor:
-    """A learned temperature as a scalar in full precision, also in a model of halves."""
+class _AtLeast(torch.autograd.Function):
+    """The larger of a value and a bound. Below the bound, only a gradient that raises the value gets through.
+
+    A plain clamp has no gradient below its bound: what has fallen there never comes back.
+    """
+
+    @staticmethod
+    def forward(value: Tensor, bound: float) -> Tensor:
+        return value.clamp_min(bound)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0] < inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (below,) = ctx.saved_tensors
+        return torch.where(below, gradient.clamp_max(0), gradient), None
+
+
+def in_use(temperature: float | Tensor) -> float | Tensor:
+    """A temperature as losses use it: a learned one as a scalar in full precision, and never below the least."""
     if not isinstance(temperature, Tensor):
         return temperature
-    return temperature.reshape(()) if temperature.dtype == torch.float64 else temperature.reshape(()).float()
+    full = temperature.reshape(()) if temperature.dtype == torch.float64 else temperature.reshape(()).float()
+    return _AtLeast.apply(full, LEAST_TEMPERATURE)
+
+
+def _can_look(tensor: Tensor) -> bool:
+    """Whether values can be looked at for nothing: a GPU would have to wait, and a compiler has no values yet."""
+    return not torch.compiler.is_compiling() and tensor.device.type == "cpu" and not transformed()
 
 
 def _number(temperature: float | Tensor) -> float:
@@ -253,6 +305,11 @@ def _check_temperature(temperature: float | Tensor) -> float | Tensor:
         raise TypeError(f"temperature must be a positive number or a parameter, got {type(temperature).__name__}")
     if not 0 < _number(temperature) < math.inf:
         raise ValueError(f"temperature must be positive, got {_number(temperature)}")
+    if isinstance(temperature, Tensor) and _number(temperature) < 0.999 * LEAST_TEMPERATURE:
+        raise ValueError(
+            f"a learned temperature must start at {LEAST_TEMPERATURE} or above, got {_number(temperature):g}: "
+            "a lower one can only be a fixed number"
+        )
     return temperature if isinstance(temperature, Tensor) else float(temperature)
 
 
@@ -275,6 +332,10 @@ def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
         raise ValueError(f"weights must have one value a pair: expected ({a.shape[0]},), got {tuple(weights.shape)}")
     if weights.is_complex():
         raise TypeError(f"weights must be real numbers, got {weights.dtype}")
+    if _can_look(weights):
+        bad = weights[~((weights >= 0) & (weights < torch.inf))]
+        if len(bad):
+            raise ValueError(f"weights must be finite and not negative, got {float(bad[0]):g}")
     return weights.detach()
 
 

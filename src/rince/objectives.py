@@ -49,12 +49,16 @@ class _Rince(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, positive: Tensor, negatives: Tensor, q: float | Tensor, log_lam: float | Tensor) -> Tensor:
-        ctx.numbers = [None if isinstance(x, Tensor) else x for x in (q, log_lam)]
-        ctx.save_for_backward(positive, negatives, *(x if isinstance(x, Tensor) else None for x in (q, log_lam)))
+    def forward(positive: Tensor, negatives: Tensor, q: float | Tensor, log_lam: float | Tensor) -> Tensor:
         u = info_nce(positive, negatives) + log_lam
         half = torch.exp(q / 2 * (positive + u.relu()))
         return (half * torch.expm1(-q * u.abs()) * (u.sign() * (-1 / q)) * half).to(positive.dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        positive, negatives, *others = inputs
+        ctx.numbers = [None if isinstance(x, Tensor) else x for x in others]
+        ctx.save_for_backward(positive, negatives, *(x if isinstance(x, Tensor) else None for x in others))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:

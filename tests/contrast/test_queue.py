@@ -68,6 +68,13 @@ def test_keys_of_the_same_id_are_no_negatives():
     assert scores.number.tolist() == [3, 3, 4]
 
 
+@pytest.mark.parametrize("ids", [[0, 1, 2], [-1, -2, 2**62]])
+def test_no_id_of_a_query_is_that_of_a_key_without_id(ids):
+    contrast = rince.Queue(4, 6)
+    contrast.push(torch.randn(5, 4))
+    assert contrast(torch.randn(3, 4), torch.randn(3, 4), 0.5, None, torch.tensor(ids)).number.tolist() == [5, 5, 5]
+
+
 def test_ids_leave_keys_out_of_the_sum():
     queue, queue_ids = torch.randn(6, 4), torch.tensor([7, 8, 9, 7, 1, 2])
     loss = rince.InfoNCE(contrast=rince.Queue(4, 6), reduction="none")

@@ -53,3 +53,23 @@ def test_bad_features_are_refused():
             fit_linear(x, y)
     with pytest.raises(ValueError, match="two classes"):
         fit_linear(torch.zeros(2, 2), torch.tensor([0, 0]))
+
+
+@pytest.mark.parametrize("decay", [0, 1, np.float32(0.1)])
+def test_decay_may_be_any_real_number(decay):
+    x, y = torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
+    probe, same = fit_linear(x, y, decay=decay), fit_linear(x, y, decay=[float(decay)])
+    assert type(probe.decay) is float and probe.decay == decay and torch.equal(probe.weight, same.weight)
+
+
+@pytest.mark.parametrize("decay", [-1, [0.1, -0.1], []])
+def test_a_negative_decay_or_none_is_refused(decay):
+    with pytest.raises(ValueError, match="decay must be a number from 0 up"):
+        fit_linear(torch.zeros(2, 2), torch.tensor([0, 1]), decay=decay)
+
+
+@pytest.mark.parametrize("label", [0, 1, 5])
+def test_a_single_class_is_refused_whatever_its_number(label):
+    for fit in (fit_linear, fit_adam):
+        with pytest.raises(ValueError, match="two classes"):
+            fit(torch.zeros(4, 2), torch.full((4,), label))

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from lightning.pytorch import Callback, LightningDataModule, Trainer
@@ -8,7 +10,7 @@ from rince.data.images import Images
 from rince.encoders.convnet import ConvNet
 from rince.methods.finetune import FineTune, one_recipe
 from rince.seeds import generator
-from rince.views.batch import ClipBatch, PairBatch
+from rince.views.batch import ClipBatch, ImageBatch, PairBatch
 from rince.views.image import Recipe, SimCLRViews
 
 
@@ -36,10 +38,10 @@ def make(seed=0, momentum=0.0, **options):
     return FineTune(ConvNet(1, 4), nn.CrossEntropyLoss(), recipe(), optimiser, **options)
 
 
-def fit(method, epochs=3, callbacks=(), ckpt_path=None, data=None):
+def fit(method, epochs=3, callbacks=(), ckpt_path=None, data=None, **options):
     trainer = Trainer(
         max_epochs=epochs, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, callbacks=list(callbacks), use_distributed_sampler=False,
+        enable_model_summary=False, callbacks=list(callbacks), use_distributed_sampler=False, **options,
     )  # fmt: skip
     trainer.fit(method, datamodule=data or Shades(16), ckpt_path=ckpt_path, weights_only=True)
     return trainer
@@ -75,6 +77,20 @@ def test_the_encoder_rests_at_first_with_its_batch_norm_and_then_learns(momentum
         assert not torch.equal(value, watch.encoders[4][name]), name
 
 
+def test_a_resting_encoder_is_not_moved_by_the_zero_gradients_that_several_processes_need():
+    method = make()
+    method._trainer = SimpleNamespace(world_size=2, global_rank=0, num_training_batches=4)
+    method.log = lambda *_, **__: None
+    optimiser = torch.optim.SGD(method.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+    start = {name: value.clone() for name, value in method.encoder.state_dict().items()}
+    images, labels = Shades(16).read()["train"]
+    method.batch_loss(ImageBatch(images[:16], labels[:16], torch.arange(16))).backward()
+    assert all(not p.grad.any() for p in method.encoder.parameters())
+    method.on_before_optimizer_step(optimiser)
+    optimiser.step()
+    assert same(start, method.encoder.state_dict())
+
+
 @pytest.mark.parametrize("options", [{"linear": True}, {"head_epochs": 3}])
 def test_frozen_features_stay_frozen(options):
     method, watch = make(**options), Watch()
@@ -87,6 +103,12 @@ def test_the_learning_rate_falls_after_the_milestones():
     watch = Watch()
     fit(make(milestones=(1, 2), decay=0.3), callbacks=[watch])
     assert watch.rates == pytest.approx([0.1] * 4 + [0.03] * 4 + [0.009] * 4)
+
+
+def test_milestones_are_epochs_also_where_steps_end_training_earlier():
+    watch = Watch()
+    fit(make(milestones=(1,), decay=0.3), epochs=3, callbacks=[watch], max_steps=6)
+    assert watch.rates == pytest.approx([0.1] * 4 + [0.03] * 2)
 
 
 def test_it_learns():

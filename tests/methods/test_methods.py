@@ -1,9 +1,12 @@
 """All image methods: they learn, their parts are what the protocols say, and a resumed run equals one in a piece."""
 
 import copy
+import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.distributed as dist
 from lightning.pytorch import Callback, Trainer
 
 from rince import RINCE, CrossView, InfoNCE, Queue, Supervised, TwoView
@@ -36,10 +39,10 @@ def make(kind, loss=None, seed=0, **options):
     return kind(ConvNet(1, 4), loss, views, lambda p: torch.optim.Adam(p, lr=0.01), **(sizes | options))
 
 
-def fit(method, epochs=2, callbacks=(), ckpt_path=None, batch_size=16):
+def fit(method, epochs=2, callbacks=(), ckpt_path=None, batch_size=16, **options):
     trainer = Trainer(
         max_epochs=epochs, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, callbacks=list(callbacks), use_distributed_sampler=False,
+        enable_model_summary=False, callbacks=list(callbacks), use_distributed_sampler=False, **options,
     )  # fmt: skip
     data = Patterns(batch_size)
     data.pairing = method.pairing
@@ -49,11 +52,16 @@ def fit(method, epochs=2, callbacks=(), ckpt_path=None, batch_size=16):
 
 class Record(Callback):
     def __init__(self):
-        self.losses, self.q = [], []
+        self.losses, self.q, self.rates, self.momenta = [], [], [], []
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
         self.losses.append(float(outputs["loss"]))
         self.q.append(getattr(module.loss, "q", None))
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx):
+        self.rates.append(trainer.optimizers[0].param_groups[0]["lr"])
+        if hasattr(module, "momentum_of"):
+            self.momenta.append(module.momentum_of(module.progress))
 
 
 KINDS = [SimCLR, SupCon, MoCo, MoCoV3]
@@ -112,6 +120,38 @@ def test_q_goes_from_its_start_to_the_value_of_the_loss():
     assert all(a < b for a, b in zip(record.q, record.q[1:], strict=False))
 
 
+# Four batches an epoch: with three to a step, the last of an epoch is a step of its own.
+@pytest.mark.parametrize(
+    "epochs, options, batches",
+    [
+        (3, {"accumulate_grad_batches": 3}, 12),
+        (3, {"accumulate_grad_batches": 8}, 12),
+        (3, {"accumulate_grad_batches": 3, "max_steps": 3}, 7),
+        (3, {"accumulate_grad_batches": 3, "max_steps": 4}, 8),
+        (-1, {"accumulate_grad_batches": 3, "max_steps": 5}, 11),
+        (-1, {"max_steps": 6}, 6),
+        (3, {"max_steps": 6, "limit_train_batches": 3}, 6),
+    ],
+)
+def test_schedules_end_with_the_last_batch_however_gradients_are_accumulated(epochs, options, batches):
+    record = Record()
+    fit(make(MoCoV3, RINCE(q=0.4), q_schedule="linear", momentum=0.9), epochs, [record], **options)
+    assert record.q == pytest.approx([0.01 + 0.39 * i / (batches - 1) for i in range(batches)])
+    assert record.momenta[0] == pytest.approx(0.9) and record.momenta[-1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("epochs, options", [(4, {}), (4, {"max_steps": 7}), (-1, {"max_steps": 7})])
+def test_the_warm_up_lasts_as_many_epochs_as_it_should_wherever_training_stops(epochs, options):
+    record = Record()
+    fit(make(SimCLR, warmup_epochs=1, lr_schedule="constant"), epochs, [record], **options)
+    assert record.rates[:7] == pytest.approx([0.0025, 0.005, 0.0075, 0.01, 0.01, 0.01, 0.01])
+
+
+def test_training_without_end_is_refused():
+    with pytest.raises(ValueError, match=r"training needs an end .*: set trainer\.max_steps"):
+        fit(make(SimCLR), epochs=-1)
+
+
 def test_a_q_schedule_for_a_loss_without_q_is_refused():
     with pytest.raises(ValueError, match="InfoNCE has no q"):
         make(SimCLR, InfoNCE(), q_schedule="linear")
@@ -166,6 +206,33 @@ def test_moco_v3_scales_both_directions_by_two_temperatures():
     assert record.losses[0] == pytest.approx(float(2 * 0.3 * (calls[0] + calls[1])), rel=1e-5)
 
 
+def test_moco_v3_compares_each_view_with_the_other_one():
+    method, seen = make(MoCoV3, InfoNCE(0.3)), {"views": [], "slow views": [], "queries": [], "keys": [], "pairs": []}
+    for module, name in ((method.encoder, "views"), (method.slow_encoder, "slow views")):
+        module.register_forward_pre_hook(lambda _, inputs, name=name: seen[name].append(inputs[0]))
+    for module, name in ((method.predictor, "queries"), (method.slow_projector, "keys")):
+        module.register_forward_hook(lambda _, inputs, output, name=name: seen[name].append(output))
+    method.loss.register_forward_pre_hook(lambda _, inputs: seen["pairs"].append(inputs))
+    fit(method, epochs=1, max_steps=1)
+    assert not torch.equal(*seen["views"])
+    assert all(map(torch.equal, seen["views"], seen["slow views"]))
+    for (query, key), own_query, other_key in zip(seen["pairs"], seen["queries"], seen["keys"][::-1], strict=True):
+        assert query is own_query and key is other_key
+
+
+def test_moco_v3_learns_the_temperature_of_the_loss_and_not_of_its_factor():
+    temperature = torch.nn.Parameter(torch.tensor(0.3))
+    method, gradients = make(MoCoV3, InfoNCE(temperature)), []
+    calls = []
+    method.loss.register_forward_pre_hook(lambda _, inputs: calls.append([z.detach() for z in inputs]))
+    temperature.register_hook(lambda gradient: gradients.append(float(gradient)))
+    fit(method, epochs=1, max_steps=1)
+    again = torch.tensor(0.3, requires_grad=True)
+    plain = InfoNCE(again, CrossView(symmetric=False))
+    (plain(*calls[0]) + plain(*calls[1])).backward()
+    assert sum(gradients) == pytest.approx(2 * 0.3 * float(again.grad), rel=1e-4)
+
+
 def test_the_momentum_of_moco_v3_rises_to_one():
     method = make(MoCoV3, momentum=0.9)
     assert method.momentum_of(0.0) == pytest.approx(0.9) and method.momentum_of(1.0) == pytest.approx(1.0)
@@ -176,6 +243,46 @@ def test_a_collapse_is_noticed():
     method.encoder.forward = lambda x: torch.ones(len(x), 16) + 0 * method.encoder.layers(x).mean((2, 3))
     with pytest.warns(UserWarning, match="collapsed"):
         fit(method, epochs=2)
+
+
+def test_one_flat_epoch_is_no_collapse():
+    method = make(SimCLR, RINCE(), width=0)
+    layers, epochs = method.encoder.forward, []
+
+    def flat_in_the_first_and_third_epoch(x):
+        epochs.append(method.current_epoch)
+        return layers(x) if method.current_epoch == 1 else torch.ones(len(x), 16) + 0 * layers(x)
+
+    method.encoder.forward = flat_in_the_first_and_third_epoch
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*collapsed.*")
+        fit(method, epochs=3)
+    assert set(epochs) == {0, 1, 2}
+
+
+def keys_of_two_processes(rank, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    method = make(MoCo, width=5)
+    method._trainer = SimpleNamespace(world_size=2, global_rank=rank)
+    seen = []
+    method.slow_encoder = torch.nn.Identity()
+    method.slow_encoder.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    method.slow_head = torch.nn.Identity()
+    views = torch.arange(8.0)[:, None].expand(8, 5) + 100 * rank
+    torch.save((views, method.keys(views), seen[0]), f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_moco_encodes_keys_on_other_processes_and_brings_them_back(tmp_path):
+    torch.multiprocessing.spawn(keys_of_two_processes, args=(tmp_path,), nprocs=2)
+    ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    encoded = torch.cat([seen for _, _, seen in ranks])
+    assert all(torch.equal(keys, views) for views, keys, _ in ranks)
+    assert not any(torch.equal(seen, views) for views, _, seen in ranks)
+    assert torch.equal(encoded.sort(0).values, torch.cat([views for views, _, _ in ranks]))
+    order = encoded[:, 0].argsort()
+    assert not torch.equal(order, order.argsort())  # a shuffle that undoes itself would prove nothing
 
 
 def test_a_loss_that_is_not_finite_stops_with_a_way_out():

@@ -40,3 +40,16 @@ def test_bad_input_is_refused():
         LabelFlips(1.2)
     with pytest.raises(ValueError, match="whole number"):
         LabelFlips(0.5)(torch.rand(3))
+
+
+@pytest.mark.parametrize("pairs", [None, {}, {0: 1, 2: 0}])
+def test_items_without_a_label_keep_none_and_are_not_hit(pairs):
+    for labels in (torch.tensor([-1, 9, -1, 0, -3]), torch.tensor([-1, -1]), torch.tensor([], dtype=torch.int64)):
+        noisy = LabelFlips(1.0, pairs=pairs)(labels)
+        assert torch.equal(noisy.labels[labels < 0], labels[labels < 0]) and not noisy.hit[labels < 0].any()
+    assert LabelFlips(1.0)(torch.tensor([-1, 9])).hit.tolist() == [False, True]
+
+
+def test_a_flip_from_or_to_no_class_is_refused():
+    with pytest.raises(ValueError, match=r"must be 0 or above, got \{-1: 2\}"):
+        LabelFlips(0.5, pairs={-1: 2})

@@ -31,8 +31,9 @@ def rows_of(path):
 
 @pytest.fixture
 def train(tmp_path, monkeypatch):
-    def run(name, *options, crash_at=-1):
+    def run(name, *options, crash_at=-1, crash_at_batch=-1):
         monkeypatch.setattr(Crash, "at", crash_at)
+        monkeypatch.setattr(Crash, "at_batch", crash_at_batch)
         try:
             return cli.main(["train", *SMALL, CRASHES, "--out", str(tmp_path), "--name", name, *options])
         except RuntimeError as error:
@@ -68,6 +69,28 @@ def test_a_crashed_run_resumes_to_the_same_bits(train, tmp_path, at):
     assert train("crashed", "--checkpoint_every", "2") == 0
     for name in ("encoder.safetensors", "metrics.csv"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
+
+
+# Of the 4 batches of an epoch, three make a step and the last one another.
+@pytest.mark.parametrize("batches", [[1], [3], [4, 5], [5, 6], [7]])
+def test_a_run_that_accumulates_resumes_to_the_same_bits_wherever_it_crashed(train, tmp_path, batches):
+    options = ["--checkpoint_every", "1", "--trainer.accumulate_grad_batches", "3", "--method.q_schedule", "linear"]
+    assert train("whole", *options) == 0
+    for batch in batches:
+        assert train("crashed", *options, crash_at_batch=batch) is None
+    assert train("crashed", *options) == 0
+    for name in ("encoder.safetensors", "metrics.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
+    rows = rows_of(tmp_path / "whole" / "metrics.csv")
+    assert [row["step"] for row in rows] == ["0", "1", "2", "3"] and float(rows[-1]["q"]) == 0.5
+
+
+def test_training_without_end_is_refused_before_anything_is_written(train, tmp_path, capsys):
+    assert train("endless", "--trainer.max_epochs", "-1") == 2
+    assert "trainer.max_epochs = -1 trains without end: set trainer.max_steps" in capsys.readouterr().err
+    assert not (tmp_path / "endless").exists()
+    assert train("ends", "--trainer.max_epochs", "-1", "--trainer.max_steps", "6", "--method.warmup_epochs", "1") == 0
+    assert len(rows_of(tmp_path / "ends" / "metrics.csv")) == 6
 
 
 def test_other_settings_do_not_resume_a_run(train, tmp_path, capsys):

@@ -271,6 +271,22 @@ def test_directed_edges_are_perturbed_one_by_one_and_refused_as_pairs():
     assert all(u != v for u, v in new)
 
 
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [[0, 3], [1, 2]],  # as many up as down
+        [[0, 1, 0, 2], [1, 0, 2, 1]],
+        [[0, 0, 1, 2], [1, 1, 0, 0]],  # (0, 1) twice, (1, 0) once
+    ],
+)
+def test_directed_graphs_are_refused_as_pairs_however_their_edges_are_counted(edges):
+    batch = Batch.from_data_list([Data(x=torch.ones(4, 1), edge_index=torch.tensor(edges))] * 2)
+    with pytest.raises(ValueError, match="both directions"):
+        PerturbEdges(0)(batch)
+    after = PerturbEdges(0, undirected=False)(batch)
+    assert torch.equal(after.edge_index, batch.edge_index)
+
+
 def test_views_can_follow_each_other():
     batch = Graphs.from_list([graph(20, {(i, i + 1) for i in range(19)}, i) for i in range(8)]).batch()
     draws = seeded(0)

@@ -1,7 +1,8 @@
 """The batch of all processes, with gradients.
 
 Every process scores its own anchors against the candidates of all. The backward pass adds up what all processes want of
-a candidate and hands it back to the process that owns it. Local batches may differ in size.
+a candidate and hands it back to the process that owns it, so all processes have to call backward, or none: one that
+does not leaves the others waiting. Local batches may differ in size.
 """
 
 from typing import Any
@@ -60,6 +61,8 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        if torch.is_grad_enabled():  # what the processes exchange below has no gradient of its own
+            raise RuntimeError("gradients of gradients (create_graph=True) go through the loss on one process only")
         rank, sizes = dist.get_rank(), ctx.sizes
         if dist.get_backend() == "nccl":
             parts = torch.cat([_padded(part, max(sizes)) for part in gradient.split(sizes)])

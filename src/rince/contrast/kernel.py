@@ -26,18 +26,17 @@ def negative_scores(rows: Tensor, columns: Tensor, row_keys: Tensor | None, colu
     """(n, d), (m, d) -> (n,): log-sum-exp over the columns of rows @ columns.T, without those of the row's key."""
     if columns.shape[0] == 0:
         return rows.new_full((rows.shape[0],), -torch.inf)
-    return _tiled(rows, columns, row_keys, column_keys, False)[0]
+    return _logsumexps(rows, columns, row_keys, column_keys, False)[0]
 
 
 def negative_scores_both(rows: Tensor, columns: Tensor, row_keys: Tensor, column_keys: Tensor) -> tuple[Tensor, Tensor]:
     """The same for both sides, rows against columns and columns against rows, from one matrix: (n,), (m,)."""
-    row_lse, column_lse, _ = _tiled(rows, columns, row_keys, column_keys, True)
-    return row_lse, column_lse
+    return _logsumexps(rows, columns, row_keys, column_keys, True)
 
 
 def negative_scores_self(rows: Tensor, keys: Tensor) -> Tensor:
     """The same for rows against themselves, computing half of the symmetric matrix: (n, d) -> (n,)."""
-    return _tiled(rows, None, keys, None, True)[0]
+    return _logsumexps(rows, None, keys, None, True)[0]
 
 
 def logsumexp(scores: Tensor, dim: int) -> Tensor:
@@ -46,6 +45,31 @@ def logsumexp(scores: Tensor, dim: int) -> Tensor:
     total = (scores - top).exp().sum(dim)
     nothing = total == 0
     return (total.masked_fill(nothing, 1).log() + top.squeeze(dim)).masked_fill(nothing, -torch.inf)
+
+
+def transformed() -> bool:
+    """Whether a transform of torch.func (grad, vmap, ...) is at work, which sees through plain operations only."""
+    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
+
+
+def _logsumexps(
+    rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None, both: bool
+) -> tuple[Tensor, Tensor]:
+    if transformed():
+        return _dense(rows, columns, row_keys, column_keys, both)
+    return _tiled(rows, columns, row_keys, column_keys, both)[:2]
+
+
+def _dense(
+    rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None, both: bool
+) -> tuple[Tensor, Tensor]:
+    """The same in plain operations, with the whole matrix: can be differentiated as often as one likes."""
+    scores = rows @ (rows if columns is None else columns).T
+    others = row_keys if columns is None else column_keys
+    if row_keys is not None and others is not None:
+        scores = scores.masked_fill(row_keys[:, None] == others, -torch.inf)
+    columns_too = both and columns is not None
+    return logsumexp(scores, 1), logsumexp(scores, 0) if columns_too else rows.new_empty(0)
 
 
 class _Tiles:
@@ -231,11 +255,24 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
 
 def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     need_rows, need_columns = ctx.needs_input_grad[:2]
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True: this is differentiated, too
+        return _differentiable_backward(ctx, row_grad, column_grad)
     alone = ctx.saved_tensors[1] is None
     d_rows, d_columns = _tiled_backward(
         row_grad, column_grad, *ctx.saved_tensors, ctx.both, need_rows, need_rows if alone else need_columns
     )
     return d_rows if need_rows else None, d_columns if need_columns and not alone else None, None, None, None
+
+
+def _differentiable_backward(ctx: Any, row_grad: Tensor, column_grad: Tensor) -> tuple[Tensor | None, ...]:
+    rows, columns, row_keys, column_keys, *_ = ctx.saved_tensors
+    row_lse, column_lse = _dense(rows, columns, row_keys, column_keys, ctx.both)
+    values, gradients = [row_lse], [row_grad]
+    if len(column_lse):
+        values, gradients = [row_lse, column_lse], [row_grad, column_grad]
+    wanted = [z for z, need in zip((rows, columns), ctx.needs_input_grad, strict=False) if need]
+    found = iter(torch.autograd.grad(values, wanted, gradients, create_graph=True))
+    return (*(next(found) if need else None for need in ctx.needs_input_grad[:2]), None, None, None)
 
 
 torch.library.register_autograd("rince::tiled_logsumexp", _backward, setup_context=_setup, lib=_LIBRARY)

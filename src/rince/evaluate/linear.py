@@ -1,5 +1,6 @@
 """Linear classifiers on frozen features."""
 
+import numbers
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -74,8 +75,11 @@ def fit_linear(
     mean, std = x.mean(0), x.std(0)
     std = torch.where(std > 1e-8, std, 1.0)
     x = (x - mean) / std
-    if not isinstance(decay, float):
-        decay = _best_decay(x, y, classes, sorted(decay, reverse=True), validation, seed)
+    several = [decay] if isinstance(decay, numbers.Real | float) else decay
+    decays = sorted(map(float, several), reverse=True)
+    if not decays or decays[-1] < 0:
+        raise ValueError(f"decay must be a number from 0 up, or several, got {decay!r}")
+    decay = decays[0] if len(decays) == 1 else _best_decay(x, y, classes, decays, validation, seed)
     weight = logistic_regression(x, y, classes, decay)
     return LinearProbe(weight[:, :-1], weight[:, -1], mean, std, decay)
 
@@ -131,5 +135,5 @@ def check(features: Tensor, labels: Tensor) -> None:
         )
     if not torch.isfinite(features).all():
         raise ValueError("the features hold values that are not finite: the encoder has diverged")
-    if len(labels) == 0 or int(labels.max()) < 1:
+    if len(labels.unique()) < 2:
         raise ValueError("a linear probe needs items of at least two classes")

@@ -57,7 +57,8 @@ class FineTune(Method):
         self.head_epochs, self.milestones, self.decay = head_epochs, tuple(milestones), decay
         self.linear, self.tower, self.classes = linear, tower, classes
         self.dropout = nn.Dropout(dropout)
-        self.head: nn.Module = nn.Linear(width_of(encoder), classes) if classes else nn.Identity()
+        if classes:
+            self.head = nn.Linear(width_of(encoder), classes)
         encoder.requires_grad_(not linear)
         self.votes: Votes | None = None  # of the last test
         self.look_accuracy = 0.0  # of the last test, of single looks
@@ -106,13 +107,9 @@ class FineTune(Method):
     def embed(self, batch: Any) -> Tensor:
         return self.encoder(self.plain(self.items(batch)))
 
-    def project(self, features: Tensor) -> Tensor:
-        """The logits of the classes."""
-        return self.head(features)
-
     def lr_share(self, step: int, total: int) -> float:
-        epoch = step * max(1, self.trainer.max_epochs or 1) // max(1, total)
-        return self.decay ** sum(epoch >= milestone for milestone in self.milestones)
+        epochs = step / self.steps_per_epoch(total)
+        return self.decay ** sum(epochs >= milestone for milestone in self.milestones)
 
     def on_test_start(self) -> None:
         self._tested = []

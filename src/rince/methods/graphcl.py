@@ -49,9 +49,6 @@ class GraphCL(Method):
     def embed(self, batch: "Batch") -> Tensor:
         return self.encoder(batch)
 
-    def project(self, features: Tensor) -> Tensor:
-        return self.head(features)
-
 
 @torch.no_grad()
 def features_of(encoder: nn.Module, graphs: Any, batch_size: int = 512) -> Tensor:

@@ -1,5 +1,6 @@
 """What all training methods share: the counting of batches, the schedules, the log and the notice of a collapse."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -16,7 +17,9 @@ OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 
 
 class Method(LightningModule):
-    """A training method. A subclass says how a batch becomes a loss (``batch_loss``) and features (``embed``).
+    """A training method. A subclass says how a batch becomes a loss (``batch_loss``).
+
+    It may have a ``head`` from features to the space of the loss, and its own way from a batch to features (``embed``).
 
     The first four arguments are the same for all methods, so that a configuration names them once: what encodes, what
     is minimised, how views are made, and who takes the steps.
@@ -54,6 +57,7 @@ class Method(LightningModule):
         if warmup_epochs < 0:
             raise ValueError(f"warmup_epochs must not be negative, got {warmup_epochs}")
         self.encoder, self.loss, self.views, self.optimiser = encoder, loss, views, optimiser
+        self.head: nn.Module = nn.Identity()
         self.warmup_epochs, self.lr_schedule = warmup_epochs, lr_schedule
         self.q_of = self._q_schedule(q_schedule, q_start)
         self.seen = 0  # a plain number: reading a tensor on a GPU would make it wait
@@ -65,12 +69,12 @@ class Method(LightningModule):
         raise NotImplementedError
 
     def embed(self, batch: Any) -> Tensor:
-        """Features of a batch as evaluation sees it."""
-        raise NotImplementedError
+        """Features of a batch as evaluation sees it, of images where a subclass says nothing else."""
+        return self.encoder(self.plain(batch.images))
 
     def project(self, features: Tensor) -> Tensor:
         """From features to the space of the loss; the features themselves where there is no head."""
-        return features
+        return self.head(features)
 
     def plain(self, items: Tensor) -> Tensor:
         """Items as evaluation sees them: normalised, nothing random."""
@@ -89,9 +93,26 @@ class Method(LightningModule):
 
     @property
     def progress(self) -> float:
-        """0 at the first step, 1 at the last."""
-        total = self.trainer.estimated_stepping_batches * self.trainer.accumulate_grad_batches
-        return self.batches_seen() / max(1, total - 1)
+        """0 at the first batch, 1 at the last."""
+        return self.batches_seen() / max(1, self._all_batches() - 1)
+
+    def _all_batches(self) -> int:
+        """How many batches training takes. The last step of an epoch takes what is left, so not a multiple of steps."""
+        steps, accumulated = int(self.trainer.estimated_stepping_batches), self.trainer.accumulate_grad_batches
+        batches = self.trainer.num_training_batches
+        if not math.isfinite(batches):
+            return steps * accumulated
+        epochs, rest = divmod(steps, math.ceil(batches / accumulated))
+        return int(epochs * batches + rest * accumulated)
+
+    def steps_per_epoch(self, total: int) -> float:
+        """How many steps an epoch takes, out of ``total`` in all; an equal share where its batches are not known."""
+        if self.trainer.train_dataloader is None:  # as Lightning itself does where it counts steps
+            self.trainer.fit_loop.setup_data()
+        batches = self.trainer.num_training_batches
+        if math.isfinite(batches):
+            return math.ceil(batches / self.trainer.accumulate_grad_batches) or 1
+        return total / max(1, self.trainer.max_epochs or 1)
 
     def draw(self, items: int, stream: int = 0) -> Draws:
         """Random numbers of this step for ``items`` of this process."""
@@ -138,13 +159,19 @@ class Method(LightningModule):
 
     def configure_optimizers(self) -> Any:
         optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])
-        total = int(self.trainer.estimated_stepping_batches)
+        total = self.trainer.estimated_stepping_batches
+        if not 0 <= total < math.inf:
+            raise ValueError(
+                "training needs an end for its schedules, and neither epochs nor batches give one: set "
+                "trainer.max_steps, or trainer.max_epochs for data of a known length"
+            )
+        total = int(total)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: self.lr_share(step, total))
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def lr_share(self, step: int, total: int) -> float:
         """The share of the learning rate at a step of ``total``."""
-        warmup = round(self.warmup_epochs * total / max(1, self.trainer.max_epochs or 1))
+        warmup = round(self.warmup_epochs * self.steps_per_epoch(total)) if self.warmup_epochs else 0
         if self.lr_schedule == "constant":
             return min(1.0, (step + 1) / warmup) if warmup else 1.0
         return warmup_cosine(step, total, warmup)

@@ -74,12 +74,6 @@ class MoCo(Method):
         keys = _from_all(self.slow_head(self.slow_encoder(everything[mine])))
         return keys[order.argsort()[rank * size : (rank + 1) * size]]
 
-    def embed(self, batch: ImageBatch) -> Tensor:
-        return self.encoder(self.plain(batch.images))
-
-    def project(self, features: Tensor) -> Tensor:
-        return self.head(features)
-
 
 def _from_all(tensor: Tensor) -> Tensor:
     """The rows of all processes, which have equally many, without gradient."""

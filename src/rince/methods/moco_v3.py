@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from rince import schedules as over_training
 from rince.contrast import CrossView
 from rince.encoders.heads import mlp
+from rince.losses import in_use
 from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
 from rince.methods.momentum import follow, frozen_copy
 from rince.views.batch import ImageBatch
@@ -54,11 +55,10 @@ class MoCoV3(Method):
             key1, key2 = (self.slow_projector(self.slow_encoder(view)) for view in (first, second))
         self.note(features[0], batch.labels)
         self.note_similarity(query1, key2)
-        temperature = getattr(self.loss, "temperature", 0.5)
+        temperature = in_use(getattr(self.loss, "temperature", 0.5))
+        if isinstance(temperature, Tensor):  # as a factor it would be learned to be 0, and the loss with it
+            temperature = temperature.detach()
         return 2 * temperature * (self.loss(query1, key2) + self.loss(query2, key1))
-
-    def embed(self, batch: ImageBatch) -> Tensor:
-        return self.encoder(self.plain(batch.images))
 
     def project(self, features: Tensor) -> Tensor:
         return self.projector(features)

@@ -34,7 +34,8 @@ class SimCLR(Method):
         super().__init__(encoder, with_contrast(loss, TwoView()), views, optimiser, **schedules)
         features = width_of(encoder)
         widths = [features, hidden, width] if hidden else [features, width]
-        self.head: nn.Module = mlp(widths, norm=head_norm) if width else nn.Identity()
+        if width:
+            self.head = mlp(widths, norm=head_norm)
 
     def batch_loss(self, batch: ImageBatch) -> Tensor:
         first, second = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
@@ -47,9 +48,3 @@ class SimCLR(Method):
 
     def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
         return self.loss(z1, z2)
-
-    def embed(self, batch: ImageBatch) -> Tensor:
-        return self.encoder(self.plain(batch.images))
-
-    def project(self, features: Tensor) -> Tensor:
-        return self.head(features)

@@ -29,7 +29,10 @@ class NoisyLabels(NamedTuple):
 
 
 class LabelFlips:
-    """Every item of a class in ``pairs`` gets the label paired with it, with probability ``rate``."""
+    """Every item of a class in ``pairs`` gets the label paired with it, with probability ``rate``.
+
+    Labels below 0 are nobody's class and stay.
+    """
 
     def __init__(self, rate: float, seed: int = 0, pairs: dict[int, int] | None = None):
         """
@@ -42,16 +45,19 @@ class LabelFlips:
             raise ValueError(f"the rate of label flips must lie in [0, 1], got {rate}")
         self.rate, self.seed = rate, seed
         self.pairs = dict(CIFAR10_PAIRS if pairs is None else pairs)
+        if min([0, *self.pairs, *self.pairs.values()]) < 0:
+            raise ValueError(f"the classes of label flips must be 0 or above, got {self.pairs}")
 
     def __call__(self, labels: Tensor) -> NoisyLabels:
         if labels.is_floating_point() or labels.dim() != 1:
             raise ValueError(
                 f"labels must be one whole number an item, got {labels.dtype} of shape {tuple(labels.shape)}"
             )
-        known = max([int(labels.max()), *self.pairs, *self.pairs.values()]) + 1 if len(labels) else 1
+        largest = int(labels.max()) if len(labels) else 0
+        known = max(0, largest, *self.pairs, *self.pairs.values()) + 1
         target = torch.arange(known)
         for old, new in self.pairs.items():
             target[old] = new
         flip = torch.rand(len(labels), generator=generator(self.seed, 3), dtype=torch.float64) < self.rate
-        noisy = torch.where(flip, target[labels], labels)
+        noisy = torch.where(flip & (labels >= 0), target[labels.clamp_min(0)], labels)
         return NoisyLabels(noisy, noisy != labels)

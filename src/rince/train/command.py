@@ -39,6 +39,8 @@ def run(
     """
     from lightning.pytorch.utilities import rank_zero_only
 
+    if config.trainer.max_epochs == -1 and config.trainer.max_steps == -1:
+        raise ValueError("trainer.max_epochs = -1 trains without end: set trainer.max_steps, or a number of epochs")
     folder = RunFolder(path or Path(config.out) / (config.name or run_name(config)))
     text = parser.dump(config)
     folder.check(values_of(text))

@@ -129,7 +129,7 @@ class PerturbEdges(_Rated):
         owner = batch.batch[row]
         mine = chosen[owner]
         forward = (mine & (row < col if self.undirected else row != col)).nonzero().squeeze(1)
-        if self.undirected and 2 * len(forward) != int((mine & (row != col)).sum()):
+        if self.undirected and not _same_pairs(batch.edge_index[:, forward], batch.edge_index[:, mine & (row > col)]):
             raise ValueError(
                 "PerturbEdges needs every edge in both directions; for directed graphs say undirected=False"
             )
@@ -194,6 +194,16 @@ class PerturbEdges(_Rated):
             return code - high * (high - 1) // 2, high
         row, col = code // (size - 1), code % (size - 1)
         return row, col + (col >= row).long()
+
+
+def _same_pairs(forward: Tensor, backward: Tensor) -> bool:
+    """Whether the second edges are the first ones turned round, in any order."""
+    if forward.shape != backward.shape:
+        return False
+    nodes = forward.max() + 1 if forward.numel() else 1
+    return torch.equal(
+        (forward[0] * nodes + forward[1]).sort().values, (backward[1] * nodes + backward[0]).sort().values
+    )
 
 
 class Subgraph(_Rated):
