@@ -1,6 +1,7 @@
 """Batches of clips and sounds: full, repeatable, and honest about the files that could not be used."""
 
 import csv
+import multiprocessing
 import shutil
 from types import SimpleNamespace
 
@@ -151,6 +152,18 @@ def test_several_clips_a_visit_share_the_video_and_not_the_moment(root):
     for batch in videos(root, clips=2).train_dataloader():
         assert batch.ids[0] == batch.ids[1] and batch.ids[2] == batch.ids[3] and batch.ids[0] != batch.ids[2]
         assert not torch.equal(batch.b[0], batch.b[1]) and heard(batch.b[0]) == heard(batch.b[1])
+
+
+def test_the_workers_of_training_stay_between_epochs_and_go_with_it(root):
+    data = videos(root, workers=1, sound=False)
+    loader, before = data.train_dataloader(), set(multiprocessing.active_children())
+    list(loader)
+    (worker,) = set(multiprocessing.active_children()) - before
+    list(loader)
+    assert set(multiprocessing.active_children()) - before == {worker}
+    data.teardown("fit")
+    worker.join(20)
+    assert not worker.is_alive()
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -106,6 +106,7 @@ class Videos(LightningDataModule):
         self.noisy: NoisySounds | None = None
         self._lists: dict[str, VideoList] = {}
         self._skipped: Skipped | None = None
+        self._training: ClipLoader | None = None
 
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
         """The names of the classes, and the videos of the parts "train" and, where they are, "validation" and "test".
@@ -186,7 +187,8 @@ class Videos(LightningDataModule):
         batches = SeededBatches(len(videos.paths), self.batch_size // self.clips, self.seed, seen, rank, processes)
         reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy)
         loader = self._loader(reader, self.form.sound, True, batch_sampler=WithStep(batches))
-        return ClipLoader(loader, "train", self.skipped, strict=True)
+        self._training = ClipLoader(loader, "train", self.skipped, strict=True)
+        return self._training
 
     def val_dataloader(self) -> Any:
         """The middle clip of every video kept aside."""
@@ -225,6 +227,9 @@ class Videos(LightningDataModule):
         return self.evaluation_loader(part, sound=True, noisy=noisy)
 
     def teardown(self, stage: str | None = None) -> None:
+        if self._training is not None:
+            self._training.close()
+            self._training = None
         if self._skipped is not None:
             self._skipped.write()
 
@@ -247,10 +252,15 @@ class ClipLoader:
     """The batches of a loader; keeps account of the videos that its workers could not use."""
 
     def __init__(self, loader: DataLoader, part: str, skipped: Skipped, strict: bool = False):
-        self.loader, self.part, self.skipped, self.strict = loader, part, skipped, strict
+        self.loader: Any = loader
+        self.part, self.skipped, self.strict = part, skipped, strict
 
     def __len__(self) -> int:
         return len(self.loader)
+
+    def close(self) -> None:
+        """Let the workers go, which otherwise wait for another epoch."""
+        self.loader = ()
 
     def __iter__(self) -> Iterator[PairBatch | ClipBatch]:
         known = len(self.skipped.reasons)
