@@ -5,7 +5,7 @@ A missing cell is never a reason to stop: it is NaN among numbers and None among
 
 import csv
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ TEXT_TABLES = {".csv": ",", ".tsv": "\t"}
 TABLES = (".parquet", *TEXT_TABLES)
 ROWS = 8192
 
-Batches = Iterator[list[Sequence[Any]]]
+Batches = Iterator[list[Any]]
 
 
 class Source(NamedTuple):
@@ -174,7 +174,7 @@ def _values(where: Source) -> tuple[list[str], Batches]:
 
 def _csv_names(where: Source) -> list[str]:
     with open(where.path, newline="", encoding="utf-8-sig") as file:
-        first = next(_reader(where, file), [])
+        first: list[str] = next(_reader(where, file), [])
     if not where.header and first:
         return [str(place) for place in range(len(first))]
     if not first:
