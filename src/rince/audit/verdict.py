@@ -250,5 +250,11 @@ def as_record(result: Audit, fdr: float) -> Mapping[str, Any]:
         "fdr": fdr,
         "flagged": len(result.flag(fdr)),
         "remarks": list(result.remarks),
-        "recommend": {"q": advice.q, "density_ratio": advice.lam.r, "reason": advice.reason},
+        "recommend": {
+            "q": advice.q,
+            "density_ratio": advice.lam.r,
+            "temperature": advice.temperature,
+            "scale": advice.scale,
+            "reason": advice.reason,
+        },
     }
