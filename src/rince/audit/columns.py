@@ -105,8 +105,8 @@ class RowCheck:
     def verdict(self) -> None:
         if self.broken:
             raise ValueError(
-                f"{self.name} has NaN or infinite values in {named_rows(self.broken)}: mend them, or leave such pairs "
-                "out with drop_bad=True (--drop-bad)"
+                f"{self.name} has NaN or infinite values in {named_rows(self.broken)} (a missing value counts as NaN): "
+                "mend them, or leave such pairs out with drop_bad=True (--drop-bad)"
             )
         if self.zero:
             raise ValueError(

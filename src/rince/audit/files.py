@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from rince.audit.tables import TABLES, Source, column_names, number_batches, value_batches
+from rince.audit.tables import TABLES, Source, column_names, listed, number_batches, value_batches
 from rince.extras import require
 
 TENSORS = (".pt", ".pth", ".safetensors")
@@ -46,8 +46,7 @@ def check_different(a: Source, b: Source) -> None:
     with _naming(a.path):
         there = column_names(a)
     raise ValueError(
-        f"A and B are both {a}: name different columns as FILE:COLUMN, such as {a.path}:{there[0]}; it has the columns "
-        f"{', '.join(there[:20])}"
+        f"A and B are both {a}: name two different columns, each as {a.path}:COLUMN; it has {listed(there)}"
     )
 
 
@@ -94,7 +93,7 @@ def _named(where: Source, names: list[str]) -> str:
         return names[0]
     if where.column not in names:
         example = f"{where.path}:{names[0] if names else 'NAME'}"
-        raise ValueError(f"{where.path} holds {', '.join(names[:20]) or 'no arrays'}: name one, as {example}")
+        raise ValueError(f"{where.path} holds {listed(names) or 'no arrays'}: name one, as {example}")
     assert where.column is not None
     return where.column
 

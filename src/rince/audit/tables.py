@@ -63,8 +63,11 @@ def value_batches(where: Source) -> Iterator[NDArray[Any]]:
 
 
 def _which(where: Source, there: list[str], example: str, what: str = "those that hold the numbers") -> str:
-    listed = ", ".join(there[:20]) + (", ..." if len(there) > 20 else "")
-    return f"{where.path} has the columns {listed}: name {what} as FILE:COLUMN, such as {where.path}:{example}"
+    return f"{where.path} has the columns {listed(there)}: name {what} as FILE:COLUMN, such as {where.path}:{example}"
+
+
+def listed(names: list[str]) -> str:
+    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
 
 
 def _chosen(where: Source, there: list[str]) -> list[str]:
@@ -75,7 +78,7 @@ def _chosen(where: Source, there: list[str]) -> list[str]:
     patterns = [pattern.strip() for pattern in where.column.split(",")]
     names = [name for pattern in patterns for name in there if fnmatch.fnmatchcase(name, pattern)]
     if not names:
-        raise ValueError(f"{where.path} has no column {where.column}; it has {', '.join(there[:20])}")
+        raise ValueError(f"{where.path} has no column {where.column}; it has {listed(there)}")
     return names
 
 
@@ -246,8 +249,7 @@ def _no_number(cell: Any, name: str, where: Source, row: int) -> str:
     text = f"{where.path} has {cell!r:.40} in column {name}, row {row}, where a number should be"
     if where.column is None:
         there = column_names(where)
-        other = next((one for one in there if one != name), name)
-        text += f"; {_which(where, there, other)}"
+        text += f"; {_which(where, there, there[-1])}"  # what is no number, such as ids, tends to come first
     return text
 
 
