@@ -104,3 +104,9 @@ def test_sounds_fill_the_page_up_to_a_bound(tmp_path):
     (tmp_path / "a.wav").write_bytes(b"x" * 900_000)
     items = Files([tmp_path / "a.wav"] * 40)
     assert sum("audio" in items.item(index) for index in range(40)) == 22
+
+
+def test_columns_of_pandas_are_shown_by_place_with_gaps():
+    pandas = pytest.importorskip("pandas")
+    items = shown(pandas.Series(["x", None, "z"], index=[7, 0, 1], dtype="string"), 3, "show_a")
+    assert [items.item(index)["text"] for index in range(3)] == ["x", "", "z"]

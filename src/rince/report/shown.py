@@ -139,13 +139,18 @@ def as_numpy(x: NDArray[Any] | Tensor) -> NDArray[Any]:
 
 def as_text(value: Any) -> dict[str, str]:
     """A text, cut where it is long; a missing one is empty."""
-    text = "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+    text = "" if is_missing(value) else str(value)
     return {"text": text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + " …"}
+
+
+def is_missing(item: Any) -> bool:
+    """None, NaN, or the missing value of pandas, which need not be installed to be recognised."""
+    return item is None or (isinstance(item, float) and math.isnan(item)) or type(item).__name__ == "NAType"
 
 
 def is_plain(item: Any) -> bool:
     scalar = isinstance(item, (np.ndarray, Tensor)) and item.ndim == 0
-    return item is None or scalar or isinstance(item, (str, np.generic, numbers.Number))
+    return is_missing(item) or scalar or isinstance(item, (str, np.generic, numbers.Number))
 
 
 def is_pillow(item: Any) -> bool:
