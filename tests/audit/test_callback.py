@@ -78,6 +78,16 @@ def test_a_collapse_is_said_once_with_the_way_out():
     assert len(said) == 1 and "lam='balanced'" in said[0]
 
 
+def test_pairs_within_the_margin_of_strangers_count_as_collapsed():
+    monitor = PairMonitor(grace=200, margin=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monitor._warn(199, 0.505, 0.5)
+        monitor._warn(200, 0.511, 0.5)
+    with pytest.warns(UserWarning, match="collapse: after 200 steps"):
+        monitor._warn(200, 0.505, 0.5)
+
+
 def test_neighbours_of_the_same_class_are_no_strangers():
     monitor = PairMonitor()
     loss = rince.InfoNCE(0.5, rince.Supervised())

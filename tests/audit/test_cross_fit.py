@@ -1,8 +1,10 @@
 import numpy as np
+import pytest
 import torch
 
 from rince.audit import audit
 from rince.audit.cross_fit import CrossFit, fitted_scores, fold_numbers
+from rince.audit.rate import p_values
 from rince.audit.towers import Features, Recipe
 from rince.demo import auc
 from rince.noise import wrong_pairs
@@ -47,12 +49,45 @@ def test_a_pair_is_scored_by_towers_that_never_saw_it():
 
 def test_ids_stay_together_unless_they_are_classes():
     random = np.random.default_rng(0)
-    ids = np.repeat(np.arange(200), 2)
-    fold = fold_numbers(400, 5, [ids], random)
+    pairs, ids = np.arange(400), np.repeat(np.arange(200), 2)
+    fold = fold_numbers(pairs, 5, [ids], random)
     assert (fold[0::2] == fold[1::2]).all() and np.bincount(fold).min() >= 60
     classes = np.repeat(np.arange(10), 40)
-    fold = fold_numbers(400, 5, [classes], random)
+    fold = fold_numbers(pairs, 5, [classes], random)
     assert (np.bincount(fold) == 80).all() and len(set(fold[:40])) == 5
+
+
+def test_ids_and_groups_both_keep_pairs_together():
+    pairs = np.arange(480)
+    for keys in ([pairs, pairs // 2], [pairs // 2, (pairs + 2) // 4], [pairs % 10, pairs // 2]):
+        fold = fold_numbers(pairs, 5, keys, np.random.default_rng(0))
+        assert (fold[0::2] == fold[1::2]).all() and np.bincount(fold).min() >= 80
+    fold = fold_numbers(pairs, 5, [pairs // 2, (pairs + 2) // 4], np.random.default_rng(0))
+    assert (fold[2:-2:4] == fold[4::4]).all(), "linked by a group of two ids"
+
+
+def test_pairs_of_equal_rows_are_in_one_fold_and_those_of_one_equal_row_may_part():
+    a, b, _ = features(150)
+    twice = np.random.default_rng(1).permutation(np.tile(np.arange(150), 2))
+    same = CrossFit(Features(a[twice], "a"), Features(b[twice], "b"), [], 0, QUICK)
+    assert len(set(zip(twice, same.number, strict=True))) == 150
+    half = CrossFit(Features(a[twice], "a"), Features(np.vstack([b, b + 1]), "b"), [], 0, QUICK)
+    assert len(set(zip(twice, half.number, strict=True))) > 200
+
+
+def test_wrong_pairs_that_come_up_often_are_not_learned_by_heart(monkeypatch):
+    monkeypatch.setattr("rince.audit.cross_fit.STRANGERS", 9000)
+    a, b, wrong = features(200)
+    often = np.random.default_rng(1).permutation(np.repeat(np.arange(200), 4))
+    scored = fitted_scores(a[often], b[often], [], 0, QUICK)
+    assert p_values(scored.scores, scored.null)[wrong[often]].mean() > 0.4
+    assert len(set(zip(often, scored.clusters, strict=True))) == 200
+
+
+def test_too_few_different_pairs_are_refused():
+    a, b, _ = (np.tile(one, (15, *[1] * (one.ndim - 1))) for one in features(5))
+    with pytest.raises(ValueError, match="only 5 of the 75 pairs are different"):
+        audit(a, b, fit=True, recipe=QUICK)
 
 
 def test_nothing_of_a_fold_reaches_the_towers_that_score_it():

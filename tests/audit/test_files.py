@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from rince.audit.columns import codes
 from rince.audit.files import check_different, matrix, source, values
 
 DATA = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
@@ -66,6 +67,21 @@ def test_parquet_lists_and_columns(tmp_path, kind):
     (tmp_path / "s").mkdir()
     assert (matrix(source(f"{tmp_path}/t.parquet:{column}"), tmp_path / "s") == DATA).all()
     assert (values(source(f"{tmp_path}/t.parquet:id")) == np.arange(100)).all()
+
+
+def test_missing_ids_of_tables_equal_no_other(tmp_path, monkeypatch):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("rince.audit.tables.ROWS", 4)
+    write_csv(tmp_path / "t.csv", ["id", "x"], [[name, 0] for name in ("p", "", "q", "", "p", "q")])
+    found = codes(values(source(f"{tmp_path}/t.csv:id")), "ids", 6)
+    assert len(set(found)) == 4 and found[0] == found[4] and found[2] == found[5]
+    large = 2**60 + 1
+    for ids in (["p", None, "q", None, "p", "q"], [large, None, 7, None, large, 7], [0.5, None, 1.5, None, 0.5, 1.5]):
+        parquet.write_table(arrow.table({"id": ids}), tmp_path / "t.parquet")
+        there = values(source(f"{tmp_path}/t.parquet"))
+        found = codes(there, "ids", 6)
+        assert len(set(found)) == 4 and found[0] == found[4] and found[2] == found[5]
+        assert there[0] == ids[0] and str(there[2]) == str(ids[2])
 
 
 def test_parquet_lists_of_other_lengths_are_refused_with_their_row(tmp_path, monkeypatch):

@@ -39,6 +39,18 @@ def test_the_same_caption_twice_is_no_stranger():
     assert cosine_scores(b, a, [], strangers=50_000).null.max() < 0.98
 
 
+def test_equal_pairs_and_pairs_of_a_group_are_clusters():
+    random = np.random.default_rng(0)
+    a, b = random.normal(size=(2, 50, 6)).astype(np.float32)
+    often = random.permutation(np.repeat(np.arange(50), 3))
+    assert cosine_scores(a, b, [], strangers=100).clusters is None
+    found = cosine_scores(a[often], b[often], [], strangers=100).clusters
+    assert len(set(zip(often, found, strict=True))) == 50 == found.max() + 1
+    assert cosine_scores(a[often], random.normal(size=(150, 6)), [], strangers=100).clusters is None, "one row only"
+    found = cosine_scores(a[often], b[often], [often // 2], strangers=100).clusters
+    assert len(set(zip(often // 2, found, strict=True))) == 25 == found.max() + 1
+
+
 def test_near_duplicates_are_no_strangers_if_they_share_an_id():
     random = np.random.default_rng(0)
     b = np.repeat(random.normal(size=(40, 6)), 3, axis=0) + 0.001 * random.normal(size=(120, 6))

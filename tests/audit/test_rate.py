@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rince.audit.rate import EDGES, histogram, noise_rate, p_values, storey
+from rince.audit.binomial import at_most
+from rince.audit.rate import EDGES, histogram, noise_rate, p_values, resampled, storey
 
 
 def made_up_p_values(n, rate, shift, seed):
@@ -48,6 +49,46 @@ def test_clean_pairs_have_no_noise_even_if_some_score_low(shift):
         found = noise_rate(made_up_p_values(4000, 0.0, shift, seed), resamples=60)
         assert not found.found and found.low == 0 and found.value <= 0.01
         assert not found.chance.any() and not found.cautious.any()
+
+
+def test_a_rate_that_might_be_chance_is_not_found():
+    found = noise_rate(made_up_p_values(50, 0.1, 4.0, 1), resamples=60)
+    assert found.value > 0.03 and not found.found and found.low == 0 and found.high > 0.15
+
+
+@pytest.mark.parametrize("n, most", [(50, 0.0711), (4000, 0.0009218)])
+def test_where_no_pair_looks_wrong_some_still_may_be(n, most):
+    found = noise_rate(made_up_p_values(n, 0.0, 6.0, 0), resamples=10)
+    assert found.value < 1e-6 and found.low == 0 and found.high == pytest.approx(most, rel=1e-3)
+
+
+def test_the_interval_of_few_pairs_is_no_narrower_than_the_binomial_one():
+    found = noise_rate(made_up_p_values(100, 0.1, 6.0, 0), resamples=60)
+    assert found.high >= at_most(100 * found.value, 100) > found.value + 0.05
+
+
+def test_pairs_that_come_up_often_are_no_more_sure_than_once():
+    p = made_up_p_values(300, 0.3, 3.0, 0)
+    once, often = noise_rate(p), noise_rate(np.repeat(p, 8), clusters=np.repeat(np.arange(300), 8))
+    assert often.value == pytest.approx(once.value, abs=1e-3)
+    assert often.high - often.low == pytest.approx(once.high - once.low, rel=0.2)
+    assert (often.cautious.sum()) == pytest.approx(once.cautious.sum(), rel=0.1)
+    nothing = noise_rate(np.repeat(made_up_p_values(60, 0.0, 6.0, 0), 20), clusters=np.repeat(np.arange(60), 20))
+    assert nothing.high == pytest.approx(at_most(0, 60))
+
+
+def test_lots_of_clusters_vary_as_much_as_the_clusters_themselves(monkeypatch):
+    p = np.repeat(made_up_p_values(900, 0.3, 3.0, 0), 3)
+    clusters = np.repeat(np.arange(900), 3)
+    wrong = []
+    for lots in (900, 100):
+        monkeypatch.setattr("rince.audit.rate.LOTS", lots)
+        counts = resampled(p, clusters, 3000, np.random.default_rng(0))
+        assert (counts % 3 == 0).all() and (counts.sum(1) == 2700).all()
+        wrong.append(counts[:, EDGES[1:] > 0.5].sum(1) / 2700)
+    assert np.std(wrong[0]) == pytest.approx(np.sqrt(0.15 * 0.85 / 900), rel=0.1)
+    assert np.std(wrong[1]) == pytest.approx(np.std(wrong[0]), rel=0.25)
+    assert np.mean(wrong[1]) == pytest.approx((p > 0.5).mean(), abs=0.002)
 
 
 def test_all_p_values_beat_a_threshold():

@@ -47,7 +47,8 @@ def test_clean_pairs_are_called_clean_and_nothing_is_flagged():
     found = audit(a, b)
     assert not found.noise_found and found.noise_rate <= 0.01 and found.interval[0] == 0
     assert len(found.flag(0.5)) == 0 and not found.p_wrong.any()
-    assert "no noise found" in found.summary()
+    assert 0.0005 < found.interval[1] < 0.01
+    assert f"no noise found: at most {found.interval[1]:.1%} of the pairs are wrong" in found.summary()
 
 
 def test_strangers_only_are_called_useless_not_noise():
@@ -55,6 +56,32 @@ def test_strangers_only_are_called_useless_not_noise():
     found = audit(random.normal(size=(500, 8)), random.normal(size=(500, 8)))
     assert found.useless and not found.noise_found and len(found.flag(0.5)) == 0
     assert "useless" in found.summary() and any("either nearly all pairs are wrong" in one for one in found.remarks)
+
+
+def test_nearly_all_wrong_is_called_useless_and_most_is_not():
+    random = np.random.default_rng(0)
+    null = random.normal(0, 1, 50_000).astype(np.float32)
+    for wrong, useless in ((930, True), (850, False)):
+        scores = random.normal(np.where(np.arange(1000) < wrong, 0, 6), 1).astype(np.float32)
+        found = judge(Scored(scores, null))
+        assert abs(found.noise_rate - wrong / 1000) < 0.03 and found.interval[0] < 0.95
+        assert found.useless == useless and found.noise_found != useless and bool(len(found.flag(0.3))) != useless
+
+
+def test_the_list_of_suspects_is_a_cautious_one():
+    a, b, _ = embeddings(1000, noise=1.2)
+    found = audit(a, b)
+    listed, alarms = found.suspects(0.3)
+    assert 0.2 < alarms[-1] <= 0.3 and (1 - found.p_wrong[listed]).mean() < alarms[-1] - 0.05
+
+
+def test_pairs_of_one_cluster_are_no_more_sure_than_one_pair():
+    random = np.random.default_rng(0)
+    scores, null = random.normal(np.repeat([0, 5], [80, 320]), 1), random.normal(0, 1, 20_000).astype(np.float32)
+    often = np.repeat(scores, 9).astype(np.float32)
+    alone, clustered = (judge(Scored(often, null, clusters)) for clusters in (None, np.repeat(np.arange(400), 9)))
+    assert clustered.noise_rate == pytest.approx(alone.noise_rate, abs=0.01)
+    assert np.ptp(clustered.interval) == pytest.approx(3 * np.ptp(alone.interval), rel=0.3)
 
 
 def test_a_collapsed_embedding_is_called_so():
@@ -264,10 +291,18 @@ def test_missing_ids_are_empty_in_the_table_and_rows_in_the_page(tmp_path):
     assert parquet.read_table(tmp_path / "audit.parquet")["id"].to_pylist() == ids.tolist()
 
 
+def test_clusters_count_from_zero_without_gaps():
+    scores = np.zeros(60, np.float32)
+    for clusters in (np.arange(60) + 1, np.arange(59)):
+        with pytest.raises(ValueError, match="clusters must"):
+            judge(Scored(scores, scores, clusters))
+
+
 def test_weak_scores_are_remarked_on():
     random = np.random.default_rng(0)
     scores = np.concatenate([random.normal(0, 1, 800), random.normal(1.2, 1, 3200)]).astype(np.float32)
     found = judge(Scored(scores, random.normal(0, 1, 50_000).astype(np.float32)))
-    assert not found.noise_found or any("the scores are weak" in one for one in found.remarks)
+    assert found.noise_found and any("the scores are weak" in one for one in found.remarks)
+    assert found.interval[0] <= 0.2 <= found.interval[1]
     a, b, _ = embeddings()
     assert audit(a, b).remarks == ()

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rince.audit.clusters import equal_pairs, together
 from rince.audit.columns import Keys, Matrix
 from rince.audit.null import STRANGERS, Scored, stranger_index
 from rince.audit.probability import at_p_values
@@ -54,9 +55,9 @@ def fitted_scores(
     scored = [fit.second_round(number, first) for number in range(recipe.folds)]
     next(fit.bar, None)  # lets the bar close
     scores = np.empty(len(a), dtype=np.float32)
-    for fold, (pairs, _) in zip(fit.folds, scored, strict=True):
-        scores[fold.rows] = pairs
-    return Scored(scores, np.concatenate([strangers for _, strangers in scored]))
+    for fold, part in zip(fit.folds, scored, strict=True):
+        scores[fold.rows] = part.scores
+    return Scored(scores, np.concatenate([part.null for part in scored]), together(fit.pairs, keys))
 
 
 class CrossFit:
@@ -68,7 +69,8 @@ class CrossFit:
         self.left, self.right, self.seed, self.recipe = left, right, seed, recipe
         n = len(left.codes)
         random = np.random.default_rng(seed)
-        self.number = fold_numbers(n, recipe.folds, keys, random)
+        self.pairs = equal_pairs(left.codes, right.codes)
+        self.number = fold_numbers(self.pairs, recipe.folds, keys, random)
         self.keys = [np.arange(n), left.codes, right.codes, *keys]
         self.folds = [self._fold(np.flatnonzero(self.number == k), random) for k in range(recipe.folds)]
 
@@ -93,15 +95,14 @@ class CrossFit:
         chance = np.empty(len(self.number), dtype=np.float32)
         others = [m for m in range(self.recipe.folds) if m != number]
         for m in others:
-            chance[self.folds[m].rows] = p_values(*first[number, m])
+            chance[self.folds[m].rows] = p_values(first[number, m].scores, first[number, m].null)
         p = chance[rows]
         trust = torch.from_numpy(1 - at_p_values(p, chances(p)))
         scored = []
         for member in range(self.recipe.members):
             towers = self._towers(rows, (number, member), self.recipe.q, least_steps=200, weights=trust)
             scored.append(self._scored(towers, self.folds[number]))
-        pairs, strangers = zip(*scored, strict=True)
-        return Scored(np.mean(pairs, axis=0), np.mean(strangers, axis=0))
+        return Scored(np.mean([one.scores for one in scored], axis=0), np.mean([one.null for one in scored], axis=0))
 
     def _towers(
         self, rows: NDArray[np.int64], key: tuple[int, ...], q: float, least_steps: int, weights: Tensor | None = None
@@ -118,13 +119,20 @@ class CrossFit:
         return Scored(*relative_scores(z_a, z_b, fold.keys, strangers, fold.references, self.recipe.temperature))
 
 
-def fold_numbers(n: int, folds: int, keys: Keys, random: np.random.Generator) -> NDArray[np.int64]:
-    """Folds of equal size; pairs of one id stay together, unless ids are so few that this would hide whole classes."""
-    for key in keys:
-        known, inverse = np.unique(key, return_inverse=True)
-        if len(known) >= 20 * folds:
-            return (random.permutation(len(known)) % folds)[inverse]
-    return random.permutation(n) % folds
+def fold_numbers(pairs: NDArray[np.int64], folds: int, keys: Keys, random: np.random.Generator) -> NDArray[np.int64]:
+    """Folds of about equal size, by the codes of the pairs and their keys.
+
+    Equal pairs stay together, or towers would be asked about what they have learned. So do pairs that are linked by
+    equal keys, unless these are so few that this would hide whole classes. Pairs that share one row only may part: each
+    says something of its own.
+    """
+    clusters = together(pairs, keys, least=20 * folds)
+    if clusters is None:
+        return random.permutation(len(pairs)) % folds
+    number = int(clusters.max()) + 1
+    if number < 2 * folds:
+        raise ValueError(f"only {number} of the {len(pairs):,} pairs are different: too few to fit towers to")
+    return (random.permutation(number) % folds)[clusters]
 
 
 def identity(keys: Keys, rows: NDArray[np.int64]) -> Tensor | None:

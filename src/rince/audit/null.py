@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rince.audit.clusters import equal_pairs, together
 from rince.audit.columns import (
     FEWEST,
     Keys,
@@ -27,10 +28,15 @@ POOL = 200_000
 
 
 class Scored(NamedTuple):
-    """A score for every pair, and the scores of a sample of strangers: the null distribution."""
+    """A score for every pair, and the scores of a sample of strangers: the null distribution.
+
+    ``clusters`` has the same whole number, counted from 0, for pairs that are right or wrong together, such as the same
+    pair twice; None if every pair is a witness of its own.
+    """
 
     scores: NDArray[np.float32]
     null: NDArray[np.float32]
+    clusters: NDArray[np.int64] | None = None
 
 
 def as_scored(scores: Any, null: Any = None) -> Scored:
@@ -102,14 +108,17 @@ def cosine_scores(
     pool_a, pool_b = (np.sort(random.permutation(n)[:POOL]) for _ in range(2))
     checks = RowCheck("a", zero_is_bad=True), RowCheck("b", zero_is_bad=True)
     scores = np.empty(n, dtype=np.float32)
+    pairs = np.empty(n, dtype=np.int64)
     room = torch.empty(2, min(n, chunk_rows(width)), width)
     first, second = Pool(pool_a, width), Pool(pool_b, width)
     for rows in track(list(chunks(n, width)), "scoring pairs", show=progress):
         x, y = read(a, rows, room[0]), read(b, rows, room[1])
         for check, part in zip(checks, (x, y), strict=True):
             check.see(part, rows.start)
-        first.see(x, y, rows)
-        second.see(y, x, rows)
+        left, right = row_codes(x), row_codes(y)
+        first.see(x, left, right, rows)
+        second.see(y, right, left, rows)
+        pairs[rows] = equal_pairs(left, right)
         scores[rows] = cosines_(x, y).numpy()
         release(a)
         release(b)
@@ -124,7 +133,8 @@ def cosine_scores(
     null = np.empty(len(i), dtype=np.float32)
     for rows in chunks(len(i), width):
         null[rows] = cosines_(first.sample[i[rows]], second.sample[j[rows]]).numpy()
-    return Scored(scores, null)
+    del first, second, room  # the clusters of many pairs need memory too
+    return Scored(scores, null, together(pairs, keys))
 
 
 class Pool:
@@ -140,9 +150,8 @@ class Pool:
         self.own = np.empty(len(index), dtype=np.int64)
         self.partner = np.empty(len(index), dtype=np.int64)
 
-    def see(self, x: Tensor, partners: Tensor, rows: slice) -> None:
+    def see(self, x: Tensor, own: NDArray[np.int64], partner: NDArray[np.int64], rows: slice) -> None:
         start, stop = np.searchsorted(self.index, [rows.start, rows.stop])
-        inside = torch.from_numpy(self.index[start:stop] - rows.start)
-        torch.index_select(x, 0, inside, out=self.sample[start:stop])
-        self.own[start:stop] = row_codes(self.sample[start:stop])
-        self.partner[start:stop] = row_codes(partners[inside])
+        inside = self.index[start:stop] - rows.start
+        torch.index_select(x, 0, torch.from_numpy(inside), out=self.sample[start:stop])
+        self.own[start:stop], self.partner[start:stop] = own[inside], partner[inside]

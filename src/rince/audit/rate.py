@@ -13,29 +13,34 @@ Whether there is noise at all is asked more strictly: it is found only if even c
 cannot do without a floor.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rince.audit.binomial import at_most
 
 EDGES = np.concatenate([[0.0], np.geomspace(1e-4, 0.05, 41), np.linspace(0.05, 1, 96)[1:]])
 SLOWEST = (3.0, 8.0, 16.0, 32.0)
 LAX, FASTEST, CURVES = 2.0, 2e4, 24
 ROUNDS, AGAIN = 1500, 500  # of expectation maximisation: from anywhere, and from near the answer
 SMALLEST = 0.001  # a share of wrong pairs below this is not worth the name
+LOTS = 2000  # of clusters, to draw from
 
 
 class Rate(NamedTuple):
     """The share of wrong pairs with its 95 % interval, and whether it is more than none.
 
-    For every bin of ``EDGES``: ``chance``, the probability of a pair with a p-value in it to be wrong (the local false
-    discovery rate: the floor over the density), and ``cautious``, the lower end of its 95 % interval.
+    ``strict`` is the lower end of the interval if curves as slow as a straight line are allowed. For every bin of
+    ``EDGES``: ``chance``, the probability of a pair with a p-value in it to be wrong (the local false discovery rate:
+    the floor over the density), and ``cautious``, the lower end of its 95 % interval.
     """
 
     value: float
     low: float
     high: float
     found: bool
+    strict: float
     chance: NDArray[np.float64]
     cautious: NDArray[np.float64]
 
@@ -58,25 +63,52 @@ def storey(p: NDArray[np.float32], threshold: float = 0.5) -> float:
     return min(1.0, float((p > threshold).mean()) / (1 - threshold))
 
 
-def noise_rate(p: NDArray[np.float32], seed: int = 0, resamples: int = 200) -> Rate:
+def noise_rate(
+    p: NDArray[np.float32], seed: int = 0, resamples: int = 200, clusters: NDArray[np.int64] | None = None
+) -> Rate:
     """The share of wrong pairs from the p-values of all pairs, with a bootstrap interval.
 
-    Where no noise is found the interval begins at 0, and the value is that of the stricter fit.
+    ``clusters`` numbers (from 0) the things that pairs are: pairs of one cluster are drawn together. Where no noise is
+    found the interval begins at 0, and the value is that of the stricter fit.
     """
-    counts = histogram(p)
-    # Resampled pairs are resampled counts of bins: the cost does not depend on the number of pairs.
-    again = np.random.default_rng(seed).multinomial(counts.sum(), counts / counts.sum(), size=resamples)
-    samples = np.vstack([counts, again])
+    counts, random = histogram(p), np.random.default_rng(seed)
+    things = len(p) if clusters is None else int(clusters.max()) + 1
+    if clusters is None:
+        # Resampled pairs are resampled counts of bins: the cost does not depend on the number of pairs.
+        again = random.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
+    else:
+        again = resampled(p, clusters, resamples, random)
+    # Copies are no evidence for one curve or another; without them the factor is 1.
+    samples = np.vstack([counts, again]) * (things / len(p))
     floors, densities = mixtures(samples)
     strict, _, _ = mixture(samples, LAX)
     low, high = np.quantile(floors[1:], [0.025, 0.975])
-    if not np.quantile(strict[1:], 0.025) > SMALLEST:
+    # A resample never has more kinds of wrong pairs than were seen, so of few or none it knows too little.
+    high = max(float(high), at_most(float(floors[0]) * things, things))
+    strictly = float(np.quantile(strict[1:], 0.025))
+    if not strictly > SMALLEST:
         value, nothing = float(strict[0]), np.zeros(len(counts))
-        return Rate(value, 0.0, max(float(high), value), False, nothing, nothing)
+        return Rate(value, 0.0, max(high, value), False, 0.0, nothing, nothing)
     value = float(floors[0])
     chance = np.minimum(floors[:, None] / densities, 1)
     cautious = np.minimum(np.quantile(chance[1:], 0.025, axis=0), chance[0])
-    return Rate(value, min(float(low), value), max(float(high), value), True, chance[0], cautious)
+    return Rate(value, min(float(low), value), max(high, value), True, strictly, chance[0], cautious)
+
+
+def resampled(
+    p: NDArray[np.float32], clusters: NDArray[np.int64], resamples: int, random: np.random.Generator
+) -> NDArray[np.int64]:
+    """Counts of bins of resampled clusters. Many are drawn in lots of several, which vary as much and cost less."""
+    number = int(clusters.max()) + 1
+    lots = min(number, LOTS)
+    lot = random.permutation(number) % lots
+    tables = np.zeros(lots * (len(EDGES) - 1), dtype=np.int64)
+    for start in range(0, len(p), 1 << 20):
+        part = slice(start, start + (1 << 20))
+        bins = np.clip(np.searchsorted(EDGES, p[part], "right") - 1, 0, len(EDGES) - 2)
+        tables += np.bincount(lot[clusters[part]] * (len(EDGES) - 1) + bins, minlength=len(tables))
+    draws = random.multinomial(lots, np.full(lots, 1 / lots), size=resamples)
+    return np.rint(draws.astype(np.float64) @ tables.reshape(lots, -1)).astype(np.int64)
 
 
 def histogram(p: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -92,7 +124,7 @@ def chances(p: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.minimum(floors[0] / densities[0], 1)
 
 
-def mixtures(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mixtures(counts: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For every row of counts (height of the floor, density in the bins), averaged over ``SLOWEST`` by likelihood."""
     floors, densities, likelihoods = (np.stack(x) for x in zip(*(mixture(counts, k) for k in SLOWEST), strict=True))
     weights = np.exp(likelihoods - likelihoods.max(0))
@@ -101,7 +133,7 @@ def mixtures(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def mixture(
-    counts: NDArray[np.int64], slowest: float
+    counts: NDArray[Any], slowest: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """The most likely mixture for every row of counts: (height of the floor, density in the bins, log-likelihood).
 

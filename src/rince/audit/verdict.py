@@ -19,8 +19,8 @@ from rince.audit.recommend import Recommendation, recommend
 if TYPE_CHECKING:
     from rince.audit.towers import Recipe
 
-USELESS = 0.6
-"""Below this share of strangers that a pair outscores on average (0.5 is chance), scores say nothing about pairs."""
+USELESS = 0.9
+"""Above this share of pairs that score like strangers, the scores say nothing about pairs, or nearly all are wrong."""
 WEAK = 0.12
 """Above this mean p-value of the right pairs the noise rate is to be taken with a grain of salt."""
 
@@ -36,7 +36,7 @@ class Audit:
         p_values: the share of strangers that score at least as high as the pair.
         noise_rate: the estimated share of wrong pairs.
         interval: its 95 % interval.
-        noise_found: whether the interval excludes 0; if not, no pair is suspected.
+        noise_found: whether the interval begins above 0; if not, no pair is suspected.
         useless: the pairs score like strangers. Either nearly all are wrong, or the embeddings cannot tell; no pair is
             flagged.
         p_wrong: the probability of every pair to be wrong.
@@ -97,7 +97,9 @@ class Audit:
         if self.useless:
             lines.append("the scores are useless: pairs score like strangers, so nothing is flagged")
         elif not self.noise_found:
-            lines.append(f"no noise found: {self.noise_rate:.1%} wrong pairs, 95 % interval {low:.1%} to {high:.1%}")
+            most = max(high, 0.001)  # never "at most 0.0 %"
+            guess = f"the best guess is {self.noise_rate:.1%}"
+            lines.append(f"no noise found: at most {most:.1%} of the pairs are wrong (95 % interval), {guess}")
         else:
             lines.append(f"about {self.noise_rate:.1%} of the pairs are wrong, 95 % interval {low:.1%} to {high:.1%}")
             flagged = len(self.flag(fdr))
@@ -150,7 +152,7 @@ def audit(
         fit: take any two feature matrices, of any widths, and train small towers on them (seconds to minutes on a CPU).
             Every pair is scored by towers that never saw it.
         ids, groups: one value a pair. Pairs of equal id or group are the same thing, or nearly, and are never taken for
-            strangers. Equal rows are found without being told.
+            strangers; a missing value (None, NaN, an empty text) equals no other. Equal rows are found by themselves.
         seed: the same seed gives the same audit.
         recipe: how towers are fitted.
         progress: show a bar; by default on a terminal.
@@ -195,15 +197,17 @@ def judge(
 
     Called as ``judge(scores, null)`` or ``judge(Scored(scores, null))``.
     """
-    scores, null = as_scored(scored, strangers)
+    scores, null, clusters = as_scored(scored, strangers)
+    if clusters is not None and (clusters.shape != scores.shape or not np.bincount(clusters).all()):
+        raise ValueError("clusters must have one number a pair and count from 0 without gaps")
     p = p_values(scores, null)
-    rate = noise_rate(p, seed)
+    rate = noise_rate(p, seed, clusters=clusters)
     collapsed = not np.ptp(null) > 1e-6
     separation = 1 - float(p.mean(dtype=np.float64))
-    useless = bool(collapsed or rate.low > 0.95 or (separation < USELESS and rate.value > 0.9))
+    useless = bool(collapsed or rate.value > USELESS)
     # The mean p-value is a mixture of the wrong pairs' 0.5 and of what the right ones have.
     of_right = (1 - separation - rate.value / 2) / max(1 - rate.value, 1e-6)
-    remarks = []
+    low, remarks = rate.low, []
     if collapsed:
         remarks.append("the embedding has collapsed: all strangers have the same score")
     elif useless:
@@ -211,6 +215,7 @@ def judge(
         way_out = "these features may share nothing" if fitted else ways.get(scorer, "higher must mean a better pair")
         remarks.append(f"either nearly all pairs are wrong or the scores cannot tell a pair from a stranger; {way_out}")
     elif rate.found and of_right > WEAK:
+        low = min(low, rate.strict)
         remarks.append(
             f"the scores are weak: right pairs seem to outscore only {1 - of_right:.0%} of strangers, so some of them "
             "may count as wrong and the true rate may be lower"
@@ -222,7 +227,7 @@ def judge(
         null=null,
         p_values=p,
         noise_rate=rate.value,
-        interval=(rate.low, rate.high),
+        interval=(low, rate.high),
         noise_found=rate.found and not useless,
         useless=useless,
         p_wrong=at_p_values(p, rate.chance),

@@ -84,7 +84,8 @@
     range.style.width = 100 * Math.max(0.005, audit.high - audit.low) + "%";
     mark.style.left = 100 * audit.rate + "%";
     const scale = put(make("div", "scale"), make("span", "", "0 %"), make("span", "", "100 %"));
-    const text = `95 % interval ${percent(audit.low)} to ${percent(audit.high)}`;
+    const interval = `95 % interval ${percent(audit.low)} to ${percent(audit.high)}`;
+    const text = audit.found ? interval : `at most ${percent(Math.max(audit.high, 0.001))} (95 % interval)`;
     return put(box, put(bar, range, mark), scale, make("p", "", text));
   }
 
