@@ -27,12 +27,13 @@ RATES = (0.0, 0.1, 0.2, 0.4, 0.6)
 QS = (0.1, 0.3, 0.5, 0.8)
 RS = (1.0, 2.5)
 TEMPERATURE = 0.1
+SCALE = "unit"
 
 
 def loss_of(q: float, r: float):
     if q == 0:
         return InfoNCE(TEMPERATURE, CrossView())
-    return RINCE(q, DensityRatio(r), TEMPERATURE, CrossView(), scale="unit")
+    return RINCE(q, DensityRatio(r), TEMPERATURE, CrossView(), scale=SCALE)
 
 
 def on_digits(q: float, r: float, rate: float, seed: int) -> float:
@@ -76,6 +77,8 @@ def main() -> None:
         "command": f"python benchmarks/recommend.py --seeds {options.seeds}",
         "data": ["digits", "spoken digits"],
         "temperature": TEMPERATURE,
+        "scale": SCALE,
+        "seeds": options.seeds,
         "rows": rows,
     }
     lines = ",\n    ".join(json.dumps(row) for row in rows)

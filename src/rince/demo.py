@@ -195,8 +195,8 @@ def audit_against_truth(a: NDArray[np.float32], b: NDArray[np.float32]) -> tuple
     right_flags = int(wrong[flags].sum())
     text = (
         f"estimated {result.noise_rate:.1%} wrong pairs (95 % interval {low:.1%} to {high:.1%}), "
-        f"truly {wrong.mean():.1%}; {len(flags)} flagged at 10 % false alarms, "
-        f"{1 - right_flags / max(1, len(flags)):.1%} of them false, "
+        f"truly {wrong.mean():.1%}; {len(flags)} flagged, about 10 % of them expected to be false alarms and "
+        f"{1 - right_flags / max(1, len(flags)):.1%} truly so, "
         f"{right_flags / wrong.sum():.1%} of the wrong pairs found; AUC {auc(-result.p_wrong, wrong):.3f}"
     )
     return result, wrong, text

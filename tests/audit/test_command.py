@@ -59,6 +59,72 @@ def test_ids_texts_and_images_reach_table_and_page(columns):
     assert (folder / "out" / "audit.csv").read_text().splitlines()[1].startswith("pair0,")
 
 
+def pictures(folder, names):
+    pillow = pytest.importorskip("PIL.Image")
+    (folder / "images").mkdir()
+    for name in names:
+        pillow.new("RGB", (4, 4), "red").save(folder / "images" / name)
+
+
+def shown_data(folder):
+    text = (folder / "out" / "audit.html").read_text()
+    return json.loads(text.split('id="data">')[1].split("</script>")[0])["audit"]
+
+
+def test_only_pairs_that_have_a_picture_of_their_name_show_one(columns, capsys):
+    folder, _ = columns
+    pictures(folder, [f"pair{i}.png" for i in range(0, 400, 2)])
+    (folder / "ids.csv").write_text("name\n" + "".join(f"pair{i}\n" for i in range(400)))
+    given = ["--ids", folder / "ids.csv", "--images-a", folder / "images"]
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", *given) == 0
+    assert "200 of 400 pairs have no file in" in capsys.readouterr().out
+    data = shown_data(folder)
+    assert all((card["a"] is not None) == (int(card["id"][4:]) % 2 == 0) for card in data["gallery"])
+    assert any("the first is pair1" in remark for remark in data["remarks"])
+
+
+def test_pictures_in_the_order_of_their_names_are_said_to_be_and_must_be_as_many_as_pairs(columns, capsys):
+    folder, _ = columns
+    pictures(folder, [f"item{i}.png" for i in range(400)])
+    given = [folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--media-b", folder / "images"]
+    assert run(*given) == 0
+    assert "were taken in the order of their names" in capsys.readouterr().out
+    (folder / "images" / "item7.png").unlink()
+    assert run(*given, "--force") == 2
+    error = capsys.readouterr().err
+    assert "expected 400, got 399" in error and "order of their names" in error and error.count("\n") == 1
+
+
+def test_a_csv_without_a_header_is_refused_or_read_whole(columns, capsys):
+    folder, _ = columns
+    for name in "ab":
+        np.savetxt(folder / f"{name}.csv", np.load(folder / f"{name}.npy"), delimiter=",")
+    given = [folder / "a.csv", folder / "b.csv", "--out", folder / "out"]
+    assert run(*given) == 2
+    assert "--no-header" in capsys.readouterr().err
+    assert run(*given, "--no-header") == 0
+    assert "400 pairs" in capsys.readouterr().out
+
+
+def test_bad_rows_are_left_out_on_demand(columns, capsys):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder, _ = columns
+    a, b = np.load(folder / "a.npy"), np.load(folder / "b.npy")
+    rows = [None if i == 5 else list(row) for i, row in enumerate(b)]
+    table = {"a": list(a), "b": rows, "id": arrow.array([None if i == 2 else i for i in range(400)], arrow.int64())}
+    parquet.write_table(arrow.table(table), folder / "t.parquet")
+    file = folder / "t.parquet"
+    given = [f"{file}:a", f"{file}:b", "--ids", f"{file}:id", "--out", folder / "out"]
+    assert run(*given) == 2
+    error = capsys.readouterr().err
+    assert "row 5" in error and "--drop-bad" in error
+    assert run(*given, "--drop-bad") == 0
+    printed = capsys.readouterr().out
+    assert "399 pairs" in printed and "row 5" in printed
+    lines = (folder / "out" / "audit.csv").read_text().splitlines()
+    assert lines[6] == "5,,,0" and lines[3].startswith(",") and lines[400].startswith("399,")
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -70,6 +136,8 @@ def test_ids_texts_and_images_reach_table_and_page(columns):
         (["a.npy", "b.npy", "--fdr", "2"], "--fdr must lie between 0 and 1"),
         (["a.npy", "b.npy", "--ids", "short_ids.npy"], "ids must have one item a pair: expected 400, got 7"),
         (["a.npy", "b.npy", "--texts-a", "nothing.csv"], "there is no file"),
+        (["a.npy", "a.npy"], "A and B are both a.npy"),
+        (["a.npy", "b.jsonl"], "b.jsonl cannot be read: files must end in .npy"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(columns, capsys, monkeypatch, change, message):
@@ -82,6 +150,7 @@ def test_bad_input_is_one_line_and_writes_nothing(columns, capsys, monkeypatch, 
     np.save("nan.npy", broken)
     np.save("short_ids.npy", np.arange(7))
     (folder / "broken.npy").write_bytes(b"garbage")
+    (folder / "b.jsonl").write_text("{}")
     assert run(*change, "--out", "out") == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error

@@ -4,7 +4,7 @@ import torch
 
 from rince.audit import null as module
 from rince.audit.columns import row_codes
-from rince.audit.null import cosine_scores, stranger_index
+from rince.audit.null import Scored, as_scored, cosine_scores, stranger_index
 
 
 def test_strangers_share_no_key_and_are_drawn_evenly():
@@ -81,3 +81,40 @@ def test_row_codes_are_equal_for_equal_rows_only():
     assert codes[0] == codes[1]
     assert len(np.unique(codes)) == len(torch.unique(x, dim=0))
     assert len(np.unique(row_codes(torch.eye(64)))) == 64
+
+
+def scores_and_null(n=300):
+    random = np.random.default_rng(0)
+    return random.normal(size=n), random.normal(size=1000)
+
+
+@pytest.mark.parametrize("form", [list, np.asarray, torch.from_numpy, lambda x: torch.from_numpy(x).bfloat16()])
+def test_scores_from_anywhere_are_the_same_as_arrays(form):
+    scores, null = scores_and_null()
+    for found in (as_scored(form(scores), form(null)), as_scored(Scored(form(scores), form(null)))):
+        for mine, given in zip(found[:2], (scores, null), strict=True):
+            assert mine.dtype == np.float32 and np.allclose(mine, given, rtol=0.01)
+
+
+@pytest.mark.parametrize(
+    "change, error, message",
+    [
+        (
+            lambda s, z: (np.where(np.arange(300) == 7, np.nan, s), z),
+            ValueError,
+            "scores must be finite, got nan in row 7",
+        ),
+        (lambda s, z: (s, np.append(z, [np.inf, -np.inf])), ValueError, r"null must be finite, got inf in 2 rows"),
+        (lambda s, z: (s * 1e300, z), ValueError, "scores must be finite"),
+        (lambda s, z: (s[:3], z), ValueError, "at least 50 pairs to say anything, got 3"),
+        (lambda s, z: (s, z[:0]), ValueError, "null must hold the scores of strangers, got none"),
+        (lambda s, z: (s, []), ValueError, "null must hold the scores of strangers, got none"),
+        (lambda s, z: (s[:, None], z), ValueError, r"scores must .* one dimension, got the shape \(300, 1\)"),
+        (lambda s, z: (s.astype(str), z), TypeError, "scores must hold real numbers"),
+        (lambda s, z: (s,), TypeError, "the scores of strangers are missing"),
+        (lambda s, z: (Scored(s, z), 3), TypeError, "not both"),
+    ],
+)
+def test_scores_that_cannot_be_judged_are_one_clear_error(change, error, message):
+    with pytest.raises(error, match=message):
+        as_scored(*change(*scores_and_null()))

@@ -1,5 +1,6 @@
 import pytest
 
+import rince
 from rince.audit.recommend import recommend, table
 
 
@@ -17,6 +18,9 @@ def test_advice_is_the_best_row_at_the_nearest_rate(rate):
     rows = [row for row in table()["rows"] if row["rate"] == nearest]
     mine = next(row for row in rows if row["q"] == advice.q and row["r"] == advice.lam.r)
     assert mine["score"] == max(row["score"] for row in rows) and "rule of thumb" in advice.reason
+    assert "both at temperature 0.1, which was not tuned for either; 2 seeds" in advice.reason
+    rince.RINCE(advice.q, advice.lam, advice.temperature, scale=advice.scale)
+    assert (advice.temperature, advice.scale) == (table()["temperature"], table()["scale"]) == (0.1, "unit")
 
 
 def test_noise_wants_a_larger_q_than_none():

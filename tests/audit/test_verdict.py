@@ -6,7 +6,9 @@ import torch
 
 import rince
 from rince.audit import Scored, audit, judge
+from rince.audit.towers import Recipe
 from rince.noise import wrong_pairs
+from rince.report.audit_page import audit_data
 
 
 def embeddings(n=3000, width=16, rate=0.3, seed=0, noise=0.5):
@@ -28,6 +30,7 @@ def test_the_rate_the_wrong_pairs_and_how_sure():
     flagged = found.flag(0.1)
     assert (~wrong[flagged]).mean() <= 0.13 and len(flagged) > 0.8 * wrong.sum()
     assert abs(found.p_wrong.mean() - 0.3) < 0.03
+    assert f"{len(flagged):,} pairs flagged, about 10% of them expected to be false alarms" in found.summary()
 
 
 def test_p_wrong_is_calibrated():
@@ -174,7 +177,7 @@ def test_saving_writes_three_files_and_overwrites_only_by_force(tmp_path):
     assert {i for i, row in enumerate(table) if row[3] == "1"} == set(found.flag(0.1).tolist())
     record = json.loads((tmp_path / "audit.json").read_text())
     assert record["pairs"] == 300 and record["noise_rate"] == found.noise_rate
-    with pytest.raises(FileExistsError, match="--force"):
+    with pytest.raises(FileExistsError, match=r"force=True \(--force on the command line\)"):
         found.save(tmp_path)
     found.save(tmp_path, force=True)
 
@@ -193,6 +196,99 @@ def test_scores_of_any_origin_can_be_judged():
     scores = np.concatenate([random.normal(0, 1, 400), random.normal(5, 1, 600)]).astype(np.float32)
     found = judge(Scored(scores, random.normal(0, 1, 50_000).astype(np.float32)))
     assert abs(found.noise_rate - 0.4) < 0.03
+
+
+def scores_and_null(n=300):
+    random = np.random.default_rng(0)
+    scores = np.concatenate([random.normal(0, 1, n // 3), random.normal(6, 1, n - n // 3)])
+    return scores, random.normal(0, 1, 20_000)
+
+
+def test_own_scores_may_be_lists_and_are_called_so(tmp_path):
+    scores, null = scores_and_null()
+    found = judge(scores.tolist(), null.tolist())
+    assert abs(found.noise_rate - 1 / 3) < 0.05
+    assert "scored by your scores" in found.summary() and "cosine" not in found.summary()
+    found.save(tmp_path)
+    assert json.loads((tmp_path / "audit.json").read_text())["scored_by"] == "your scores"
+    assert audit_data(found, "own", 0.1, str)["score"] == "your scores"
+
+
+def test_scores_that_tell_nothing_ask_for_their_direction_not_for_fit():
+    scores, null = scores_and_null()
+    found = judge(-scores, null)
+    assert found.useless and "higher must mean a better pair" in found.summary() and "fit=True" not in found.summary()
+
+
+def test_scores_that_cannot_be_judged_are_refused():
+    scores, null = scores_and_null()
+    with pytest.raises(ValueError, match=r"scores must be finite, got nan in row 7"):
+        judge(np.where(np.arange(300) == 7, np.nan, scores), null)
+
+
+def broken_embeddings(n=400):
+    """Embeddings with rows of NaN, infinity and zeros, and which rows these are."""
+    a, b, wrong = embeddings(n)
+    a[0], b[5, 2], b[17, 0], a[n - 1, 3] = 0, np.nan, np.inf, np.nan
+    return a, b, wrong, [0, 5, 17, n - 1]
+
+
+@pytest.mark.parametrize("fit", [False, True])
+def test_dropped_pairs_leave_gaps_and_the_others_are_judged_as_without_them(fit, tmp_path, monkeypatch):
+    a, b, _, bad = broken_embeddings()
+    if fit:
+        bad = bad[1:]  # towers can say something about zeros
+    good = np.setdiff1d(np.arange(400), bad)
+    recipe = Recipe(folds=3, steps=20, members=1, width=16) if fit else None
+    monkeypatch.setattr("rince.audit.cross_fit.STRANGERS", 20_000)
+    monkeypatch.setattr("rince.audit.rate.ROUNDS", 50)  # a rough estimate will do, if both are
+    monkeypatch.setattr("rince.audit.rate.AGAIN", 20)
+    np.save(tmp_path / "a.npy", a)
+    ids = np.arange(400) // 2
+    found = audit(np.load(tmp_path / "a.npy", mmap_mode="r"), b, fit=fit, recipe=recipe, drop_bad=True, ids=ids)
+    alone = audit(a[good], b[good], fit=fit, recipe=recipe, ids=ids[good])
+    assert found.dropped.tolist() == bad and len(found) == 400
+    for name in ("scores", "p_values", "p_wrong"):
+        values = getattr(found, name)
+        assert np.isnan(values[bad]).all() and (values[good] == getattr(alone, name)).all()
+    assert found.noise_rate == alone.noise_rate and (found.flag(0.3) == good[alone.flag(0.3)]).all()
+    assert f"{len(good)} pairs" in found.summary() and f"{len(bad)} rows (" in found.summary()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_dropped_pairs_are_in_the_table_and_the_record(tmp_path, rate):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    a, b, _ = embeddings(400, rate=rate)
+    a[3], b[9, 0] = 0, np.nan
+    found = audit(a, b, drop_bad=True)
+    found.save(tmp_path, ids=[f"pair {i}" for i in range(400)], truth=np.zeros(400, bool))
+    rows = [line.split(",") for line in (tmp_path / "audit.csv").read_text().splitlines()[1:]]
+    assert [row[0] for row in rows if row[2] == ""] == ["pair 3", "pair 9"] and rows[3] == ["pair 3", "", "", "0"]
+    record = json.loads((tmp_path / "audit.json").read_text())
+    assert record["pairs"] == 398 and record["dropped"] == 2 and record["dropped_rows"] == [3, 9]
+    found.save(tmp_path, table="parquet", force=True)
+    assert parquet.read_table(tmp_path / "audit.parquet")["p_wrong"].null_count == 2
+
+
+def test_dropping_nothing_changes_nothing_and_dropping_too_many_is_refused():
+    a, b, _ = embeddings(60)
+    assert audit(a, b, drop_bad=True).noise_rate == audit(a, b).noise_rate
+    a[:11] = np.nan
+    with pytest.raises(ValueError, match=r"at least 50 pairs.*got 49"):
+        audit(a, b, drop_bad=True)
+    with pytest.raises(ValueError, match=r"drop_bad=True \(--drop-bad\)"):
+        audit(a, b)
+
+
+def test_missing_ids_are_empty_in_the_table_and_rows_in_the_page(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    found = judge(*scores_and_null())
+    ids = np.array([None if i % 7 == 0 else i for i in range(300)], dtype=object)
+    found.save(tmp_path, ids=ids)
+    assert [line.split(",")[0] for line in (tmp_path / "audit.csv").read_text().splitlines()[1:4]] == ["", "1", "2"]
+    assert '"id":"row 7"' in (tmp_path / "audit.html").read_text()
+    found.save(tmp_path, ids=ids, table="parquet", force=True)
+    assert parquet.read_table(tmp_path / "audit.parquet")["id"].to_pylist() == ids.tolist()
 
 
 def test_clusters_count_from_zero_without_gaps():

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import wave
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from chromium import Browser
 from rince.audit import Scored, judge
 from rince.report.audit_page import MOST_IDS, audit_data
+from rince.report.shown import Files
 
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
@@ -20,7 +22,7 @@ def made_up_audit(n=2000, rate=0.3, seed=0):
     random = np.random.default_rng(seed)
     wrong = np.arange(n) < round(rate * n)
     scores = np.where(wrong, random.normal(0, 0.1, n), random.normal(0.6, 0.1, n)).astype(np.float32)
-    return judge(Scored(scores, random.normal(0, 0.1, 100_000).astype(np.float32)), seed), wrong
+    return judge(Scored(scores, random.normal(0, 0.1, 100_000).astype(np.float32)), seed=seed), wrong
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +119,20 @@ def test_without_noise_the_page_says_so_and_offers_nothing_to_download(browser, 
     assert "no noise found" in browser.evaluate("document.getElementById('cards').textContent")
     assert browser.evaluate("document.getElementById('download').disabled") is True
     assert browser.evaluate("document.getElementById('slider').disabled") is True
+    assert browser.complaints() == []
+
+
+def test_sounds_and_missing_pictures_have_their_place(browser, tmp_path):
+    result, _ = made_up_audit()
+    with wave.open(str(tmp_path / "tone.wav"), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(b"\0\1" * 4000)
+    result.save(tmp_path, show_a=[tmp_path / "tone.wav"] * len(result), show_b=Files([None] * len(result)))
+    open_page(browser, tmp_path, width=390)
+    browser.wait("document.querySelector('#gallery audio').readyState >= 1")
+    assert browser.evaluate("document.querySelector('#gallery audio').duration") == 0.5
+    assert browser.evaluate("document.querySelectorAll('#gallery .side').length") == 48
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 390
     assert browser.complaints() == []
 
 

@@ -3,11 +3,18 @@ import io
 
 import numpy as np
 import pytest
+import torch
 
 from rince.report.shown import Arrays, Files, Texts, png, shown
 
 
-@pytest.mark.parametrize("shape", [(5, 7), (4, 6, 3)])
+def pixels_of(item):
+    """A shown picture as an array."""
+    Image = pytest.importorskip("PIL.Image")
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(item["image"].split(",")[1]))))
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (4, 6, 3), (4, 6, 4)])
 def test_a_png_reads_back_as_the_same_pixels(shape):
     Image = pytest.importorskip("PIL.Image")
     pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
@@ -35,3 +42,71 @@ def test_what_is_shown_must_have_one_item_a_pair():
     with pytest.raises(ValueError, match="images must be"):
         Arrays(np.zeros((3, 2, 2, 5)))
     assert shown(None, 3, "show_a") is None
+
+
+@pytest.mark.parametrize("form", ["array", "last", "first", "bytes", "list", "normalised", "large"])
+def test_arrays_and_tensors_of_images_are_shown_as_their_pixels(form):
+    red = np.zeros((2, 64, 80, 3), np.float32)
+    red[1, ..., 0] = 1
+    tensor = torch.from_numpy(red)
+    given = {
+        "array": red,
+        "last": tensor,
+        "first": tensor.permute(0, 3, 1, 2),
+        "bytes": (255 * tensor).to(torch.uint8).permute(0, 3, 1, 2),
+        "list": [tensor[0].permute(2, 0, 1), red[1]],
+        "normalised": tensor * 4 - 2,
+        "large": np.tile(red, (1, 12, 12, 1)),
+    }[form]
+    found = pixels_of(shown(given, 2, "show_a").item(1))
+    assert (found[..., 0] == 255).all() and not found[..., 1:].any() and max(found.shape) < 700
+    assert found.shape == (64, 80, 3) or form == "large"
+
+
+def test_images_of_pillow_and_paths_are_shown_and_other_texts_stay_texts(tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    file = tmp_path / "blue.png"
+    Image.new("RGB", (50, 50), "blue").save(file)
+    original = Image.new("RGB", (500, 500), "blue")
+    given = [original, file, str(file), "blue.png", "a text", 7, None, tmp_path / "gone.jpg", float("nan")]
+    items = shown(given, 9, "show_a")
+    for index in range(3):
+        assert (np.abs(pixels_of(items.item(index)).astype(int) - [0, 0, 255]) < 8).all()
+    texts = [items.item(index)["text"] for index in range(3, 9)]
+    assert texts == ["blue.png", "a text", "7", "", "gone.jpg cannot be read", ""]
+    assert original.size == (500, 500)  # the user's image is not made small
+
+
+@pytest.mark.parametrize("wrong", [{}, b"bytes", [1, 2], object(), np.zeros((2, 3, 4, 5)), torch.zeros(7), len])
+def test_what_cannot_be_shown_is_one_clear_error(wrong):
+    with pytest.raises(TypeError, match=r"show_b must hold texts, numbers, images .* for pair 1"):
+        shown(["fine", wrong], 2, "show_b")
+
+
+def test_one_text_is_not_one_item_a_pair():
+    for given in ("texts", {"a": 1}, 3, iter("ab")):
+        with pytest.raises(TypeError, match="show_a must be a list or an array"):
+            shown(given, 2, "show_a")
+
+
+def test_small_sounds_and_videos_are_put_in_the_page_and_large_ones_named(tmp_path):
+    for name, size in (("a.wav", 100), ("b.MP4", 100), ("c.mp3", 1_000_001), ("d.txt", 5)):
+        (tmp_path / name).write_bytes(b"x" * size)
+    items = shown([tmp_path / "a.wav", str(tmp_path / "b.MP4"), tmp_path / "c.mp3", str(tmp_path / "d.txt")], 4, "a")
+    content = base64.b64encode(b"x" * 100).decode()
+    assert items.item(0) == {"audio": f"data:audio/wav;base64,{content}", "name": "a.wav"}
+    assert items.item(1) == {"video": f"data:video/mp4;base64,{content}", "name": "b.MP4"}
+    assert items.item(2) == {"text": "c.mp3"}
+    assert items.item(3) == {"text": str(tmp_path / "d.txt")}
+
+
+def test_sounds_fill_the_page_up_to_a_bound(tmp_path):
+    (tmp_path / "a.wav").write_bytes(b"x" * 900_000)
+    items = Files([tmp_path / "a.wav"] * 40)
+    assert sum("audio" in items.item(index) for index in range(40)) == 22
+
+
+def test_columns_of_pandas_are_shown_by_place_with_gaps():
+    pandas = pytest.importorskip("pandas")
+    items = shown(pandas.Series(["x", None, "z"], index=[7, 0, 1], dtype="string"), 3, "show_a")
+    assert [items.item(index)["text"] for index in range(3)] == ["x", "", "z"]

@@ -88,7 +88,7 @@ def read(x: Matrix, rows: slice | NDArray[np.int64], into: Tensor | None = None)
 
 def release(x: Matrix) -> None:
     """Tell the system that pages of a memory map that were read need not stay in memory."""
-    base = x
+    base = x if isinstance(x, np.ndarray) else x.base  # some rows of a matrix (see ``drop.Kept``) have a base, too
     while isinstance(base, np.ndarray) and not isinstance(getattr(base, "_mmap", None), mmap.mmap):
         base = base.base  # type: ignore[assignment]
     # In mode "c" the pages may hold changes that exist nowhere else.
@@ -122,15 +122,19 @@ class RowCheck:
     def verdict(self) -> None:
         if self.broken:
             raise ValueError(
-                f"{self.name} has NaN or infinite values in {_named(self.broken)}: drop or mend them, in both columns"
+                f"{self.name} has NaN or infinite values in {named_rows(self.broken)} (a missing value counts as NaN): "
+                "mend them, or leave such pairs out with drop_bad=True (--drop-bad)"
             )
         if self.zero:
-            raise ValueError(f"{self.name} is all zeros in {_named(self.zero)}, so it has no direction: drop them")
+            raise ValueError(
+                f"{self.name} is all zeros in {named_rows(self.zero)}, so it has no direction: leave such pairs out "
+                "with drop_bad=True (--drop-bad)"
+            )
         if self.constant:
             raise ValueError(f"all rows of {self.name} are the same: there is nothing to tell pairs apart by")
 
 
-def _named(rows: list[int]) -> str:
+def named_rows(rows: list[int]) -> str:
     shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
     return f"row {shown}" if len(rows) == 1 else f"{len(rows):,} rows ({shown})"
 

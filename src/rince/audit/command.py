@@ -1,6 +1,7 @@
 """The command ``rince audit A B``."""
 
 import argparse
+import dataclasses
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,16 +13,15 @@ if TYPE_CHECKING:
     from rince.audit.verdict import Audit
 
 EPILOG = """
-A and B are .npy, .npz, .parquet or .csv files with one pair a row. Name an array or columns after a colon:
+A and B have one pair a row: .npy, .npz, .parquet, .csv, .tsv, .pt (one tensor) or .safetensors. Name an array or
+columns after a colon:
   rince audit images.npy captions.npy
   rince audit pairs.npz:image pairs.npz:caption
   rince audit table.parquet:image_embedding table.parquet:text_embedding --ids table.parquet:id
   rince audit sensors.csv:left_* sensors.csv:right_* --fit
-What to show in the page: a folder of images (in the order of their names, or named like the ids), an .npy array of
-images, a column of image paths, a column of texts, or a .txt file with one text a line.
+What to show in the page: a folder of pictures, sounds or videos (named like the ids, or else in the order of their
+names), an .npy array of images, a column of paths, a column of texts, or a .txt file with one text a line.
 """
-
-IMAGES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,8 +38,17 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ids", metavar="FILE[:COLUMN]", help="names of the pairs; equal ids are never strangers")
     parser.add_argument("--groups", metavar="FILE[:COLUMN]", help="near-duplicates: equal groups are never strangers")
+    parser.add_argument(
+        "--no-header", action="store_true", help="CSV and TSV files have no header: columns 0, 1, 2, ..."
+    )
+    parser.add_argument("--drop-bad", action="store_true", help="leave out pairs with NaN, missing or all-zero rows")
     for side in "ab":
-        parser.add_argument(f"--images-{side}", metavar="WHAT", help=f"images of {side.upper()} to show")
+        parser.add_argument(
+            f"--images-{side}",
+            f"--media-{side}",
+            metavar="WHAT",
+            help=f"pictures, sounds or videos of {side.upper()} to show",
+        )
         parser.add_argument(f"--texts-{side}", metavar="WHAT", help=f"texts of {side.upper()} to show")
     parser.add_argument("--out", type=Path, default=Path("audit"), help="folder for the results (audit)")
     parser.add_argument("--table", choices=("csv", "parquet"), default="csv", help="the table of all pairs (csv)")
@@ -50,17 +59,19 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from rince.audit.files import source, values
+    from rince.audit.files import check_different, source, values
     from rince.audit.save import check_folder
 
+    header = not options.no_header
     if not 0 < options.fdr < 1:
         raise ValueError(f"--fdr must lie between 0 and 1, got {options.fdr}")
     folder = check_folder(options.out, options.table, options.force)
-    where_a, where_b = source(options.a), source(options.b)
-    ids = None if options.ids is None else values(source(options.ids))
-    groups = None if options.groups is None else values(source(options.groups))
-    show_a = _show(options.images_a, options.texts_a, "a", ids)
-    show_b = _show(options.images_b, options.texts_b, "b", ids)
+    where_a, where_b = source(options.a, header), source(options.b, header)
+    check_different(where_a, where_b)
+    ids = None if options.ids is None else values(source(options.ids, header))
+    groups = None if options.groups is None else values(source(options.groups, header))
+    show_a = _show(options.images_a, options.texts_a, "a", ids, header)
+    show_b = _show(options.images_b, options.texts_b, "b", ids, header)
     result = _audited(options, folder, where_a, where_b, {"ids": ids, "groups": groups}, show_a, show_b)
     print(result.summary(options.fdr))
     print(f"written: {folder / f'audit.{options.table}'}, {folder / 'audit.json'}, {folder / 'audit.html'}")
@@ -86,7 +97,9 @@ def _audited(
         with tempfile.TemporaryDirectory(dir=folder, prefix=".columns-") as scratch:
             a, b = matrix(where_a, Path(scratch)), matrix(where_b, Path(scratch))
             _check_lengths(len(a), **given, **{"what to show of A": show_a, "what to show of B": show_b})
-            result = audit(a, b, fit=options.fit, seed=options.seed, **given)
+            result = audit(a, b, fit=options.fit, seed=options.seed, drop_bad=options.drop_bad, **given)
+            said = dict.fromkeys(show.remark for show in (show_a, show_b) if getattr(show, "remark", ""))
+            result = dataclasses.replace(result, remarks=(*result.remarks, *said))
             title = options.title or f"{where_a.path.name} and {where_b.path.name}"
             result.save(
                 folder,
@@ -108,40 +121,40 @@ def _audited(
 def _check_lengths(n: int, **given: Any) -> None:
     for name, what in given.items():
         if what is not None and len(what) != n:
-            raise ValueError(f"{name} must have one item a pair: expected {n:,}, got {len(what):,}")
+            remark = getattr(what, "remark", "")
+            why = f"; {remark}" if remark else ""
+            raise ValueError(f"{name} must have one item a pair: expected {n:,}, got {len(what):,}{why}")
 
 
-def _show(images: str | None, texts: str | None, side: str, ids: Any) -> Any:
-    if images is not None and texts is not None:
+def _show(media: str | None, texts: str | None, side: str, ids: Any, header: bool) -> Any:
+    if media is not None and texts is not None:
         raise ValueError(f"give --images-{side} or --texts-{side}, not both")
     if texts is not None:
-        return _texts(texts)
-    return None if images is None else _images(images, ids)
+        return _texts(texts, header)
+    return None if media is None else _media(media, ids, header)
 
 
-def _texts(what: str) -> Any:
+def _texts(what: str, header: bool) -> Any:
     from rince.audit.files import source, values
     from rince.report.shown import Texts
 
     if Path(what).suffix == ".txt" and Path(what).is_file():
-        return Texts(Path(what).read_text(encoding="utf-8", errors="replace").splitlines())
-    return Texts(values(source(what)))
+        with open(what, encoding="utf-8", errors="replace") as file:
+            return Texts([line.rstrip("\n") for line in file])  # splitlines would part a line at rarer characters, too
+    return Texts(values(source(what, header)))
 
 
-def _images(what: str, ids: Any) -> Any:
+def _media(what: str, ids: Any, header: bool) -> Any:
     from rince.audit.files import source, values
+    from rince.report.folder import from_folder
     from rince.report.shown import Arrays, Files
 
-    path = Path(what)
-    if path.is_dir():
-        found = sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGES)
-        if not found:
-            raise ValueError(f"the folder {path} holds no images ({', '.join(sorted(IMAGES))})")
-        by_name = {file.stem: file for file in found} | {file.name: file for file in found}
-        if ids is not None and all(str(name) in by_name for name in ids):
-            return Files([by_name[str(name)] for name in ids])
-        return Files(found)
-    where = source(what)
+    if Path(what).is_dir():
+        return from_folder(Path(what), ids)
+    where = source(what, header)
     if where.path.suffix.lower() == ".npy":
-        return Arrays(np.load(where.path, mmap_mode="r", allow_pickle=False))
-    return Files([where.path.parent / str(name) for name in values(where)])
+        array = np.load(where.path, mmap_mode="r", allow_pickle=False)
+        if array.ndim > 1:
+            return Arrays(array)
+    names = values(where)
+    return Files([where.path.parent / str(name) if name is not None and str(name) else None for name in names])

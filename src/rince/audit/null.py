@@ -1,6 +1,6 @@
 """What strangers score: pairs of the same data, shuffled, without those that are the same thing twice."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -8,7 +8,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rince.audit.clusters import equal_pairs, together
-from rince.audit.columns import Keys, Matrix, RowCheck, chunk_rows, chunks, cosines_, read, release, row_codes
+from rince.audit.columns import (
+    FEWEST,
+    Keys,
+    Matrix,
+    RowCheck,
+    chunk_rows,
+    chunks,
+    cosines_,
+    named_rows,
+    read,
+    release,
+    row_codes,
+)
 from rince.progress import track
 
 STRANGERS = 1_000_000
@@ -25,6 +37,40 @@ class Scored(NamedTuple):
     scores: NDArray[np.float32]
     null: NDArray[np.float32]
     clusters: NDArray[np.int64] | None = None
+
+
+def as_scored(scores: Any, null: Any = None) -> Scored:
+    """Scores of pairs and of strangers from anywhere, checked; ``scores`` may be both of them."""
+    if isinstance(scores, Scored):
+        if null is not None:
+            raise TypeError("give either Scored(scores, null) or scores and null, not both (seed goes by its name)")
+        both = scores
+    else:
+        if null is None:
+            raise TypeError("the scores of strangers are missing: give judge(scores, null)")
+        both = Scored(scores, null)
+    both = both._replace(scores=_as_scores(both.scores, "scores"), null=_as_scores(both.null, "null"))
+    if len(both.scores) < FEWEST:
+        raise ValueError(
+            f"an audit needs the scores of at least {FEWEST} pairs to say anything, got {len(both.scores)}"
+        )
+    if not len(both.null):
+        raise ValueError("null must hold the scores of strangers, got none")
+    return both
+
+
+def _as_scores(values: Any, name: str) -> NDArray[np.float32]:
+    values = values.detach().cpu().float().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if values.ndim != 1:
+        raise ValueError(f"{name} must have one score a pair in one dimension, got the shape {values.shape}")
+    if values.dtype.kind not in "fiub" and len(values):
+        raise TypeError(f"{name} must hold real numbers, got {values.dtype}")
+    with np.errstate(over="ignore"):
+        values = values.astype(np.float32, copy=False)
+    broken = np.flatnonzero(~np.isfinite(values))
+    if len(broken):
+        raise ValueError(f"{name} must be finite, got {values[broken[0]]} in {named_rows(broken.tolist())}")
+    return values
 
 
 def stranger_index(

@@ -5,14 +5,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from rince.losses import DensityRatio
+from rince.losses import DensityRatio, Scale
 
 
 class Recommendation(NamedTuple):
-    """Arguments for ``rince.RINCE`` and why."""
+    """Arguments for ``rince.RINCE``, with the temperature and the scale they were measured with, and why."""
 
     q: float
     lam: DensityRatio
+    temperature: float
+    scale: Scale
     reason: str
 
 
@@ -38,9 +40,11 @@ def recommend(rate: float, useless: bool = False) -> Recommendation:
     else:
         reason = (
             f"rule of thumb: q {best['q']:g}, lam DensityRatio({best['r']:g}), the best at {nearest:.0%} wrong pairs "
-            f"on {names}; it kept {best['score']:.0%} of the best retrieval there, InfoNCE {_plain(rows):.0%}"
+            f"on {names}; it kept {best['score']:.0%} of the best retrieval there, InfoNCE {_plain(rows):.0%} "
+            f"(both at temperature {table()['temperature']:g}, which was not tuned for either; {table()['seeds']} "
+            "seeds, on which q and lam were chosen)"
         )
-    return Recommendation(best["q"], DensityRatio(best["r"]), reason)
+    return Recommendation(best["q"], DensityRatio(best["r"]), table()["temperature"], table()["scale"], reason)
 
 
 def _plain(rows: list[dict[str, Any]]) -> float:

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from rince.audit.columns import as_matrix, check_columns, codes
-from rince.audit.null import Scored, cosine_scores
+from rince.audit.drop import kept, kept_rows, unusable_rows, with_gaps
+from rince.audit.null import Scored, as_scored, cosine_scores
 from rince.audit.probability import at_p_values, suspects
 from rince.audit.rate import noise_rate, p_values
 from rince.audit.recommend import Recommendation, recommend
@@ -40,6 +41,8 @@ class Audit:
             flagged.
         p_wrong: the probability of every pair to be wrong.
         remarks: what a reader should know besides.
+        scorer: what gave the scores.
+        dropped: the rows that ``drop_bad`` left out; their scores, p_values and p_wrong are NaN.
     """
 
     scores: NDArray[np.float32]
@@ -54,6 +57,8 @@ class Audit:
     fitted: bool
     separation: float
     remarks: tuple[str, ...] = ()
+    scorer: str = "your scores"
+    dropped: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -70,8 +75,15 @@ class Audit:
 
         The share is a cautious one: behind it are the lower ends of the 95 % intervals of ``p_wrong``.
         """
-        found, alarms = suspects(at_p_values(self.p_values, self.cautious), self.scores, fdr)
+        p, scores = self.judged(self.p_values), self.judged(self.scores)
+        found, alarms = suspects(at_p_values(p, self.cautious), scores, fdr)
+        if len(self.dropped):
+            found = kept_rows(len(self), self.dropped)[found]
         return (found, alarms) if self.noise_found else (found[:0], alarms[:0])
+
+    def judged(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Values, one a pair, without those of dropped pairs."""
+        return np.delete(values, self.dropped) if len(self.dropped) else values
 
     def recommend(self) -> Recommendation:
         """A q and a lam for training on these pairs: a rule of thumb, from a table measured on two small data sets."""
@@ -80,7 +92,8 @@ class Audit:
     def summary(self, fdr: float = 0.1) -> str:
         """A few lines for a terminal."""
         low, high = self.interval
-        lines = [f"{len(self):,} pairs, {len(self.null):,} strangers, scored by {self._scorer()}"]
+        pairs = len(self) - len(self.dropped)
+        lines = [f"{pairs:,} pairs, {len(self.null):,} strangers, scored by {self.scorer}"]
         if self.useless:
             lines.append("the scores are useless: pairs score like strangers, so nothing is flagged")
         elif not self.noise_found:
@@ -89,13 +102,11 @@ class Audit:
             lines.append(f"no noise found: at most {most:.1%} of the pairs are wrong (95 % interval), {guess}")
         else:
             lines.append(f"about {self.noise_rate:.1%} of the pairs are wrong, 95 % interval {low:.1%} to {high:.1%}")
-            lines.append(f"{len(self.flag(fdr)):,} pairs flagged, at most {fdr:.0%} of them false alarms")
+            flagged = len(self.flag(fdr))
+            lines.append(f"{flagged:,} pairs flagged, about {fdr:.0%} of them expected to be false alarms")
         lines += self.remarks
         lines.append(self.recommend().reason)
         return "\n".join(lines)
-
-    def _scorer(self) -> str:
-        return "towers fitted on the other pairs" if self.fitted else "the cosine"
 
     def save(
         self,
@@ -112,8 +123,9 @@ class Audit:
     ) -> None:
         """Write ``audit.csv`` (or ``.parquet``), ``audit.json`` and ``audit.html`` into a folder.
 
-        ``ids`` name the pairs; ``show_a`` and ``show_b`` (texts, or an array of images) appear in the page's gallery,
-        and ``truth`` (booleans, wrong or not) is marked there. Nothing is overwritten unless ``force``.
+        ``ids`` name the pairs. ``show_a`` and ``show_b`` appear in the page's gallery: an array or a tensor of images,
+        or a list of texts, images (arrays, tensors or of Pillow) or paths of pictures, sounds and videos. ``truth``
+        (booleans, wrong or not) is marked there. Nothing is overwritten unless ``force``.
         """
         from rince.audit.save import save
 
@@ -131,6 +143,7 @@ def audit(
     seed: int = 0,
     recipe: "Recipe | None" = None,
     progress: bool | None = None,
+    drop_bad: bool = False,
 ) -> Audit:
     """Find the wrong pairs among the rows of ``a`` and ``b``.
 
@@ -143,10 +156,19 @@ def audit(
         seed: the same seed gives the same audit.
         recipe: how towers are fitted.
         progress: show a bar; by default on a terminal.
+        drop_bad: leave out pairs with NaN or infinite values and, unless ``fit``, with rows of nothing but zeros. They
+            stay in the results as NaN, so that indices mean the rows of ``a`` and ``b``.
     """
     a, b = as_matrix(a, "a"), as_matrix(b, "b")
     check_columns(a, b)
+    n, dropped = len(a), np.empty(0, dtype=np.int64)
     keys = [codes(value, name, len(a)) for name, value in (("ids", ids), ("groups", groups)) if value is not None]
+    if drop_bad:
+        dropped = unusable_rows(a, b, zero_is_bad=not fit)
+    if len(dropped):
+        index = kept_rows(n, dropped)
+        a, b, keys = kept(a, index), kept(b, index), [key[index] for key in keys]
+        check_columns(a, b)
     if fit:
         from rince.audit.cross_fit import fitted_scores
 
@@ -158,12 +180,24 @@ def audit(
         )
     else:
         scored = cosine_scores(a, b, keys, seed, progress=progress)
-    return judge(scored, seed, fitted=fit)
+    scorer = "towers fitted on the other pairs" if fit else "the cosine"
+    result = judge(scored, seed=seed, fitted=fit, scorer=scorer)
+    return with_gaps(result, n, dropped) if len(dropped) else result
 
 
-def judge(scored: Scored, seed: int = 0, fitted: bool = False) -> Audit:
-    """An audit from scores of any origin: of the pairs, and of strangers."""
-    scores, null, clusters = scored
+def judge(
+    scored: Scored | ArrayLike,
+    strangers: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    fitted: bool = False,
+    scorer: str = "your scores",
+) -> Audit:
+    """An audit from scores of any origin, of pairs and of strangers; higher means a better pair.
+
+    Called as ``judge(scores, null)`` or ``judge(Scored(scores, null))``.
+    """
+    scores, null, clusters = as_scored(scored, strangers)
     if clusters is not None and (clusters.shape != scores.shape or not np.bincount(clusters).all()):
         raise ValueError("clusters must have one number a pair and count from 0 without gaps")
     p = p_values(scores, null)
@@ -177,7 +211,8 @@ def judge(scored: Scored, seed: int = 0, fitted: bool = False) -> Audit:
     if collapsed:
         remarks.append("the embedding has collapsed: all strangers have the same score")
     elif useless:
-        way_out = "these features may share nothing" if fitted else "they may live in different spaces: try fit=True"
+        ways = {"the cosine": "they may live in different spaces: try fit=True"}
+        way_out = "these features may share nothing" if fitted else ways.get(scorer, "higher must mean a better pair")
         remarks.append(f"either nearly all pairs are wrong or the scores cannot tell a pair from a stranger; {way_out}")
     elif rate.found and of_right > WEAK:
         low = min(low, rate.strict)
@@ -200,6 +235,7 @@ def judge(scored: Scored, seed: int = 0, fitted: bool = False) -> Audit:
         fitted=fitted,
         separation=separation,
         remarks=tuple(remarks),
+        scorer=scorer,
     )
 
 
@@ -207,9 +243,11 @@ def as_record(result: Audit, fdr: float) -> Mapping[str, Any]:
     """What ``audit.json`` holds."""
     advice = result.recommend()
     return {
-        "pairs": len(result),
+        "pairs": len(result) - len(result.dropped),
+        "dropped": len(result.dropped),
+        "dropped_rows": result.dropped[:1000].tolist(),
         "strangers": len(result.null),
-        "scored_by": result._scorer(),
+        "scored_by": result.scorer,
         "noise_rate": result.noise_rate,
         "interval": list(result.interval),
         "noise_found": result.noise_found,
@@ -217,5 +255,11 @@ def as_record(result: Audit, fdr: float) -> Mapping[str, Any]:
         "fdr": fdr,
         "flagged": len(result.flag(fdr)),
         "remarks": list(result.remarks),
-        "recommend": {"q": advice.q, "density_ratio": advice.lam.r, "reason": advice.reason},
+        "recommend": {
+            "q": advice.q,
+            "density_ratio": advice.lam.r,
+            "temperature": advice.temperature,
+            "scale": advice.scale,
+            "reason": advice.reason,
+        },
     }

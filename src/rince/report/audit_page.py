@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rince.report.histogram import histogram
 from rince.report.page import page
-from rince.report.shown import Arrays, Files, Texts
+from rince.report.shown import Show
 
 if TYPE_CHECKING:
     from rince.audit.verdict import Audit
@@ -17,16 +17,14 @@ GALLERY = 120
 MOST_IDS = 200_000
 STEPS = 400
 
-Show = Texts | Arrays | Files | None
-
 
 def audit_page(
     result: "Audit",
     title: str,
     fdr: float,
     name_of: Callable[[int], str],
-    show_a: Show = None,
-    show_b: Show = None,
+    show_a: Show | None = None,
+    show_b: Show | None = None,
     truth: NDArray[np.bool_] | None = None,
 ) -> str:
     return page(
@@ -39,8 +37,8 @@ def audit_data(
     title: str,
     fdr: float,
     name_of: Callable[[int], str],
-    show_a: Show = None,
-    show_b: Show = None,
+    show_a: Show | None = None,
+    show_b: Show | None = None,
     truth: NDArray[np.bool_] | None = None,
 ) -> dict[str, Any]:
     """All that the page shows of an audit, small however many pairs there are."""
@@ -48,12 +46,13 @@ def audit_data(
     counts = _stops(len(suspects))
     flagged = len(result.flag(fdr))
     counts = sorted({*counts, flagged})
-    lowest = suspects if len(suspects) else np.argsort(result.scores, kind="stable")[:GALLERY]
+    judged = len(result) - len(result.dropped)
+    lowest = suspects if len(suspects) else np.argsort(result.scores, kind="stable")[:judged]  # NaN comes last
     gallery = lowest[:GALLERY]
     advice = result.recommend()
     return {
         "title": title,
-        "pairs": len(result),
+        "pairs": judged,
         "strangers": len(result.null),
         "rate": result.noise_rate,
         "low": result.interval[0],
@@ -61,12 +60,12 @@ def audit_data(
         "found": result.noise_found,
         "useless": result.useless,
         "fdr": fdr,
-        "score": "log odds over chance" if result.fitted else "cosine",
+        "score": "log odds over chance" if result.fitted else result.scorer.removeprefix("the "),
         "remarks": list(result.remarks),
         "q": advice.q,
         "r": advice.lam.r,
         "reason": advice.reason,
-        "histogram": histogram({"pairs": result.scores, "strangers": result.null}),
+        "histogram": histogram({"pairs": result.judged(result.scores), "strangers": result.null}),
         "stops": [
             {
                 "count": count,
@@ -91,7 +90,12 @@ def _stops(suspects: int) -> list[int]:
 
 
 def _card(
-    result: "Audit", i: int, name_of: Callable[[int], str], show_a: Show, show_b: Show, truth: NDArray[np.bool_] | None
+    result: "Audit",
+    i: int,
+    name_of: Callable[[int], str],
+    show_a: Show | None,
+    show_b: Show | None,
+    truth: NDArray[np.bool_] | None,
 ) -> dict[str, Any]:
     return {
         "id": name_of(i),

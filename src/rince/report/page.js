@@ -104,14 +104,24 @@
       image.alt = "";
       return put(box, image);
     }
+    if (item && (item.audio || item.video)) {
+      const player = make(item.audio ? "audio" : "video");
+      player.controls = true;
+      player.preload = "metadata";
+      player.src = item.audio || item.video;
+      player.title = item.name;
+      return put(box, player);
+    }
     return put(box, make("p", "", item ? item.text : ""));
   }
+
+  // Texts, sounds and videos need the whole width of a card.
+  const isWide = (pair) => [pair.a, pair.b].some((item) => item && !item.image);
 
   function pairCard(pair) {
     const figure = make("figure", "pair");
     if (pair.a || pair.b) {
-      const texts = (pair.a && pair.a.text !== undefined) || (pair.b && pair.b.text !== undefined);
-      put(figure, put(make("div", "sides" + (texts ? " texts" : "")), side(pair.a), side(pair.b)));
+      put(figure, put(make("div", "sides" + (isWide(pair) ? " texts" : "")), side(pair.a), side(pair.b)));
     }
     const facts = put(make("div", "facts"), make("b", "", pair.id));
     put(facts, make("span", "", `${percent(pair.p, 0)} likely wrong`), make("span", "", `score ${pair.score.toFixed(3)}`));
@@ -121,8 +131,7 @@
 
   function gallery(audit) {
     const place = $("gallery"), more = $("more"), cards = [];
-    const texts = audit.gallery.some((pair) => (pair.a && pair.a.text !== undefined) || (pair.b && pair.b.text !== undefined));
-    if (texts) { place.style.setProperty("--tile", "260px"); place.style.setProperty("--tile-small", "240px"); }
+    if (audit.gallery.some(isWide)) { place.style.setProperty("--tile", "260px"); place.style.setProperty("--tile-small", "240px"); }
     function show(number) {
       for (const pair of audit.gallery.slice(cards.length, cards.length + number)) {
         cards.push(pairCard(pair));
