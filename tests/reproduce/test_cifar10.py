@@ -1,13 +1,12 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from rince.reproduce import cifar10, cifar10_augmentation_noise, cifar10_label_noise
 from rince.train.folder import flat
+from rince.train.shipped import SHIPPED
 
-CONFIGS = Path(__file__).parents[2] / "configs" / "cifar10"
+CONFIGS = SHIPPED / "cifar10"
 
 
 def written(name):

@@ -19,7 +19,8 @@ SMALL = [
     "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group",
     "--method.hidden", "16", "--method.width", "8", "--method.head_norm", "false",
     "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
-    "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "2", "--trainer.log_every_n_steps", "1",
+    "--data", "DigitImages", "--data.limit", "256", "--data.batch_size", "64",
+    "--trainer.max_epochs", "2", "--trainer.log_every_n_steps", "1",
     "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
 ]  # fmt: skip
 

@@ -26,7 +26,7 @@ PRETRAIN = [
     "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group",
     "--method.hidden", "16", "--method.width", "8",
     "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
-    "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "1", *QUIET,
+    "--data", "DigitImages", "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "1", *QUIET,
 ]  # fmt: skip
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 SHORT = ["--trainer.max_epochs", "3", "--trainer.log_every_n_steps", "1", "--method.head_epochs", "1", *QUIET]

@@ -1,10 +1,9 @@
-from pathlib import Path
-
 import pytest
 
 from rince.train.parser import instantiate, named_classes, parse, parse_settings, train_parser
+from rince.train.shipped import SHIPPED
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = SHIPPED
 
 
 @pytest.fixture(scope="module")
