@@ -108,18 +108,15 @@ def main(arguments: list[str]) -> int:
     """``rince export RUN FILE``"""
     import argparse
 
+    from rince.options import parsed
+
     parser = argparse.ArgumentParser(
         prog="rince export", description="Write the encoder of a run to a file of its own.", exit_on_error=False
     )
     parser.add_argument("run", help="folder of the run, finished or not")
     parser.add_argument("file", help="where to: NAME.safetensors")
     parser.add_argument("--force", action="store_true", help="write over an existing file")
-    try:
-        found, unknown = parser.parse_known_args(arguments)
-    except argparse.ArgumentError as error:
-        raise ValueError(str(error)) from error
-    if unknown:
-        raise ValueError(f"there is no option '{unknown[0]}' (rince export --help lists them)")
+    found = parsed(parser, arguments)
     if Path(found.file).suffix != ".safetensors":
         raise ValueError(f"an encoder is written as .safetensors, got {found.file}")
     if Path(found.file).exists() and not found.force:

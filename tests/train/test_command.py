@@ -71,6 +71,15 @@ def test_a_crashed_run_resumes_to_the_same_bits(train, tmp_path, at):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
 
 
+def test_epochs_of_a_limited_number_of_batches_are_all_of_that_length(train, tmp_path):
+    limit = ["--trainer.limit_train_batches", "3", "--checkpoint_every", "2"]
+    assert train("whole", *limit) == 0
+    assert json.loads((tmp_path / "whole" / "result.json").read_text())["steps"] == 6
+    assert train("crashed", *limit, crash_at=4) is None and train("crashed", *limit) == 0
+    for name in ("encoder.safetensors", "metrics.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
+
+
 def test_other_settings_do_not_resume_a_run(train, tmp_path, capsys):
     train("a", "--loss.q", "0.3", "--checkpoint_every", "2", crash_at=4)
     assert train("a", "--loss.q", "0.4") == 2

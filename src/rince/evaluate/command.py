@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rince.files import write_text
+from rince.options import parsed
 from rince.seeds import generator
 
 
@@ -32,12 +33,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    try:
-        found, unknown = options().parse_known_args(arguments)
-    except argparse.ArgumentError as error:
-        raise ValueError(str(error)) from error
-    if unknown:
-        raise ValueError(f"there is no option '{unknown[0]}' (rince evaluate --help lists them)")
+    found = parsed(options(), arguments)
     for name in ("labels_per_class", "draws", "k"):
         if getattr(found, name) is not None and getattr(found, name) < 1:
             raise ValueError(f"--{name} must be at least 1, got {getattr(found, name)}")

@@ -4,6 +4,8 @@ import argparse
 import os
 from pathlib import Path
 
+import rince.options
+
 
 def graph_options(
     prog: str, description: str, datasets: list[str], losses: list[str], seeds: int
@@ -42,12 +44,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
 
 def checked(parser: argparse.ArgumentParser, arguments: list[str], *counts: str) -> argparse.Namespace:
     """The options of any experiment; ``counts`` are at least 1, and ``rates``, where there are any, shares."""
-    try:
-        options, unknown = parser.parse_known_args(arguments)
-    except argparse.ArgumentError as error:
-        raise ValueError(str(error)) from error
-    if unknown:
-        raise ValueError(f"there is no option '{unknown[0]}' ({parser.prog} --help lists them)")
+    options = rince.options.parsed(parser, arguments)
     for name in counts:
         if getattr(options, name) < 1:
             raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(options, name)}")

@@ -20,6 +20,9 @@ def one_sentence(parser: Any, message: str) -> str:
         return missing[0]
     keys = re.findall(r'Parser key "([\w.]+)"', message)
     prefix = f"{keys[0]}: " if keys else ""
+    if found := re.search(r"arguments are required: ([\w.]+)", message):
+        option = ".".join([*keys, found[1]])
+        return f"{'.'.join(keys)}: {found[1]} is missing: set {option}"
     if found := re.search(r"unrecognized arguments?: (\S+)|Option '([\w.]+)' is not accepted", message):
         name = (found[1] or found[2]).split("=")[0]
         if not keys:

@@ -65,13 +65,14 @@ def parse(parser: Any, arguments: list[str]) -> Any:
     named = named_classes(arguments)
     if parser.get_default("data") is None and "data" not in named and any(n.startswith("data.") for n in named):
         raise ValueError(NO_DATA)
-    files = [Path(value) for option, value in itertools.pairwise(arguments) if option == "--config"]
+    files = [value for option, value in itertools.pairwise(arguments) if option == "--config"]
+    words = [_text_of(word) if before == "--config" else word for before, word in itertools.pairwise(["", *arguments])]
     try:
         with _without_defaults(parser, named):
-            config = parser.parse_args([_text_of(word) if Path(word) in files else word for word in arguments])
+            config = parser.parse_args(words)
     except ArgumentError as error:
         raise ValueError(one_sentence(parser, str(error))) from error
-    config.config = [str(file) for file in files] or None
+    config.config = files or None
     return config
 
 
