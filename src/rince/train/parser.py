@@ -90,7 +90,7 @@ def spelled_out(arguments: list[str]) -> list[str]:
             if equals:
                 told[-1:] = ["--config", value] if option == "config" else [f"--{option}={_value(option, value)}"]
         else:
-            told.append(_value(told[-1][2:] if told else "", word))
+            told.append(_value(told[-1][2:], word) if told and told[-1].startswith("--") else word)
         if len(told) > 1 and told[-2] == "--config":
             told[-1] = str(find_config(told[-1]))
     return told
