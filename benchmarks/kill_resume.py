@@ -38,7 +38,7 @@ COMMON = [
     "--encoder.channels", "1", "--encoder.width", "16",
     "--method.q_schedule", "linear", "--method.warmup_epochs", "1", "--method.width", "32", "--loss.q", "0.4",
     "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
-    "--data.batch_size", "64", "--checkpoint_every", "5", "--trainer.log_every_n_steps", "5",
+    "--data", "DigitImages", "--data.batch_size", "64", "--checkpoint_every", "5", "--trainer.log_every_n_steps", "5",
     "--trainer.accelerator", "cpu",
     "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
 ]  # fmt: skip

@@ -1,6 +1,9 @@
+import contextlib
 import os
 import subprocess
 import sys
+
+import pytest
 
 from rince import cli
 
@@ -36,6 +39,13 @@ def test_a_user_error_is_one_line(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "tests_broken_command", module)
     assert cli.main(["broken"]) == 2
     assert capsys.readouterr().err == "rince broken: q must lie in [0, 1], got 2\n"
+
+
+@pytest.mark.parametrize(("value", "shown"), [("1", True), ("yes", True), ("0", False), ("", False), ("off", False)])
+def test_the_traceback_is_shown_on_demand(monkeypatch, value, shown):
+    monkeypatch.setenv("RINCE_TRACEBACK", value)
+    with pytest.raises(ValueError) if shown else contextlib.nullcontext():
+        assert cli.main(["reproduce", "nothing"]) == 2
 
 
 def test_python_m_rince_is_the_command():

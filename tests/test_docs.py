@@ -1,9 +1,15 @@
-"""The Python examples of README and docs run as they stand, each page from top to bottom."""
+"""The Python examples of README and docs run as they stand, each page from top to bottom, and the commands exist."""
 
+import argparse
+import contextlib
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from rince import cli
+from rince.train.shipped import shipped
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -21,3 +27,67 @@ def test_links_between_pages_lead_somewhere():
     for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+class Parsed(BaseException):
+    """The options of a command were understood."""
+
+
+def commands_of(page):
+    """The lines of indented and fenced blocks that call rince, and inline code that is a whole command."""
+    text = page.read_text("utf-8")
+    lines = re.findall(rf"^ *(?:\$ )?rince ((?:{'|'.join(cli.COMMANDS)})\b[^>\n]*)", text, re.MULTILINE)
+    inline = re.findall(r"`rince (\w+\s+[^-`][^`]*)`", text)
+    words = [shlex.split(" ".join(line.split()), comments=True) for line in [*lines, *inline]]
+    return [each for each in words if each[0] in cli.COMMANDS and not any(w.isupper() or "[" in w for w in each[:2])]
+
+
+CALLS = sorted({tuple(call) for page in (*PAGES, ROOT / "CONTRIBUTING.md") for call in commands_of(page)})
+CALLS += sorted(
+    {
+        tuple(line.split())
+        for path in shipped().values()
+        for line in re.findall(r"^#   rince (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    }
+    - set(CALLS)
+)
+
+
+@pytest.fixture(scope="module")
+def trainer_parsers():
+    from rince.train.finetune import finetune_parser
+    from rince.train.parser import parse_settings, train_parser
+
+    finetune = finetune_parser()
+    digits = parse_settings(train_parser(), {"data": {"class_path": "rince.data.digit_images.DigitImages"}})
+    finetune.set_defaults({"data": digits.data.as_dict()})
+    return {"train": train_parser(), "finetune": finetune}
+
+
+@pytest.mark.parametrize("call", CALLS, ids=" ".join)
+def test_every_command_that_is_shown_has_these_options(call, trainer_parsers, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    command, *arguments = call
+    wrong = ("--loss.qq", "pairs.yaml")  # shown for what they are answered with, or written by the reader
+    if command in trainer_parsers and not set(wrong) & set(arguments):
+        from rince.train.parser import parse
+
+        try:
+            parse(trainer_parsers[command], arguments[command == "finetune" :])
+        except SystemExit as end:  # --print_config and --loss.help
+            assert end.code == 0
+        return
+    plain = argparse.ArgumentParser.parse_known_args
+
+    def parse_only(self, *given, **named):
+        _, unknown = plain(self, *given, **named)
+        assert not unknown, unknown
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", parse_only)
+    with contextlib.suppress(Parsed):
+        assert command in trainer_parsers or cli.main(list(call)) == 0
+
+
+def test_commands_are_found():
+    assert len(CALLS) > 40 and ("train", "digits/simclr") in CALLS

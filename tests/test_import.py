@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import rince
 
@@ -8,6 +9,19 @@ def test_public_names_resolve_and_are_listed():
     for name in rince.__all__:
         assert getattr(rince, name).__name__ == name
         assert name in dir(rince)
+
+
+def test_every_room_is_found_without_an_import_of_its_own():
+    """Also torch comes only with those that need it."""
+    code = (
+        "import sys, rince; rince.noise, rince.data, rince.methods, rince.train, rince.views;"
+        "assert 'torch' not in sys.modules or rince.noise.__doc__;"
+        "assert rince.optimisers.LARS and rince.export.save_encoder and rince.noise.wrong_pairs"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for path in (Path(rince.__file__).parent).iterdir():
+        if (path / "__init__.py").exists():
+            assert getattr(rince, path.name).__name__ == f"rince.{path.name}"
 
 
 def test_the_core_imports_torch_and_numpy_only():

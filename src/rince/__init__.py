@@ -22,7 +22,10 @@ _HOME = {
     "Supervised": "rince.contrast",
     "load_encoder": "rince.export",
 }
-_ROOMS = ("audit", "contrast", "losses", "objectives", "schedules")
+_ROOMS = (
+    *("audit", "contrast", "data", "encoders", "evaluate", "export", "losses", "methods", "noise", "objectives"),
+    *("optimisers", "report", "reproduce", "schedules", "seeds", "train", "views"),
+)
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "RINCE",

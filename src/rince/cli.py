@@ -20,6 +20,9 @@ COMMANDS = {  # name: (module, one line for the help)
     "export": ("rince.export", "write the encoder of a run to a file of its own, as safetensors"),
 }
 
+# Their help is put together from sources: what they import before they could say it themselves takes seconds.
+GUIDED = ("train", "finetune")
+
 # What bad input looks like from here; RINCE_TRACEBACK=1 shows the traceback in case it was a mistake of ours after all.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError)
 
@@ -52,12 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"rince: there is no command '{name}'{hint} (rince --help lists them)", file=sys.stderr)
         return 2
     try:
+        if name in GUIDED and (text := importlib.import_module("rince.train.guide").guide(name, rest)) is not None:
+            print(text)
+            return 0
         return importlib.import_module(COMMANDS[name][0]).main(rest)
     except KeyboardInterrupt:
         print(f"rince {name}: interrupted", file=sys.stderr)
         return 130
     except USER_ERRORS as error:
-        if os.environ.get("RINCE_TRACEBACK"):
+        if os.environ.get("RINCE_TRACEBACK", "0").lower() not in ("", "0", "false", "no", "off"):
             raise
         print(f"rince {name}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -26,6 +26,7 @@ from rince.contrast import CrossView
 from rince.files import write_text
 from rince.losses import RINCE, ContrastiveLoss, InfoNCE
 from rince.noise.pairs import wrong_pairs
+from rince.options import respelt
 from rince.progress import track
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--force", action="store_true", help="overwrite an earlier report, make no new folder")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=40)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(respelt(parser, arguments))
     if options.seeds < 1 or options.epochs < 1:
         raise ValueError(f"--seeds and --epochs must be at least 1, got {options.seeds} and {options.epochs}")
     start = time.perf_counter()

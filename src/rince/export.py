@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from rince.arguments import parsed
 from rince.extras import require
 from rince.files import written_whole
+from rince.options import parsed
 
 
 def save_encoder(

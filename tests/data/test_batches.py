@@ -32,3 +32,13 @@ def test_processes_share_a_batch_in_the_order_of_their_ranks():
 def test_impossible_sizes_are_refused(items, size, processes):
     with pytest.raises(ValueError, match="batch_size"):
         SeededBatches(items, size, 0, lambda: 0, 0, processes)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(3, 3), (0.5, 2), (1.0, 5), (1, 1), (9, 5), (0, 1)])
+def test_a_limited_epoch_is_as_long_as_the_trainers(limit, count):
+    def limited(seen):
+        return list(SeededBatches(23, 4, 0, lambda: seen, limit=limit))
+
+    assert [len(limited(epoch * count)) for epoch in range(4)] == [count] * 4
+    assert limited(0) == list(batches(0))[:count] and limited(count) == list(batches(5))[:count]
+    assert limited(2 * count - 1) == limited(count)[-1:]

@@ -68,7 +68,7 @@ def test_rince_train_runs_on_a_data_set_in_raw_format(tmp_path, capsys):
     graphs = rings_and_stars(24)
     write_raw(graphs, tmp_path / "RINGS")
     arguments = [
-        "train", "configs/tudataset/proteins.yaml", "--out", str(tmp_path / "runs"), "--name", "rings",
+        "train", "tudataset/proteins", "--out", str(tmp_path / "runs"), "--name", "rings",
         "--data.dataset", "RINGS", "--data.root", str(tmp_path), "--data.batch_size", "8", "--encoder.in_features", "1",
         "--trainer.max_epochs", "2", "--trainer.enable_progress_bar", "false",
         "--trainer.enable_model_summary", "false",

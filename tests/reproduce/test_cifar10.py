@@ -1,13 +1,12 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from rince.reproduce import cifar10, cifar10_augmentation_noise, cifar10_label_noise
 from rince.train.folder import flat
+from rince.train.shipped import SHIPPED
 
-CONFIGS = Path(__file__).parents[2] / "configs" / "cifar10"
+CONFIGS = SHIPPED / "cifar10"
 
 
 def written(name):
@@ -78,3 +77,13 @@ def test_mirror_views_pick_one_side_and_evaluation_the_first():
     first, second = MirrorViews()(images, Draws(generator(0, 1), 400))
     assert 0.4 < first.mean() < 0.6 and not torch.equal(first, second)
     assert (MirrorViews().plain(images) == 0).all()
+
+
+def test_the_archive_is_fetched_only_on_demand(tmp_path, monkeypatch):
+    fetched = []
+    monkeypatch.setattr("rince.data.cifar10.fetch", lambda address, path, md5: fetched.append(path))
+    parser = cifar10.options("cifar10-label-noise", "", 3)
+    cifar10.parsed(parser, ["--root", str(tmp_path)])
+    assert not fetched
+    cifar10.parsed(parser, ["--root", str(tmp_path), "--download"])
+    assert fetched == [tmp_path / "cifar-10-python.tar.gz"]

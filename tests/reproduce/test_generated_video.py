@@ -1,5 +1,4 @@
 import csv
-from pathlib import Path
 
 import pytest
 
@@ -9,8 +8,9 @@ from rince.cli import main
 from rince.reproduce import generated_video
 from rince.reproduce.generated_video import EPOCHS, LEARNING_RATES, PER_CLASS, TUNING_EPOCHS, training, tuning
 from rince.train.folder import flat
+from rince.train.shipped import SHIPPED
 
-CONFIGS = Path(__file__).parents[2] / "configs" / "generated_video"
+CONFIGS = SHIPPED / "generated_video"
 RUN = {
     "loss": "rince", "wrong": 0.0, "seed": 0, "epochs": EPOCHS, "per_class": PER_CLASS, "tuning_epochs": TUNING_EPOCHS,
     "videos_seed": 0,

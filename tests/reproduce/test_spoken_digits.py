@@ -8,6 +8,7 @@ import pytest
 from rince.cli import main
 from rince.reproduce import spoken_digits
 from rince.reproduce.spoken_digits import COLUMNS, best_temperature, report, settings
+from rince.train.shipped import SHIPPED
 from tones import write_digits
 
 
@@ -77,12 +78,10 @@ def test_bad_options_are_one_line(options, message, capsys, tmp_path):
 
 
 def test_the_configuration_is_the_one_of_the_experiment():
-    """What configs/spoken_digits/rince.yaml says and what the experiment trains are the same settings."""
-    from pathlib import Path
-
+    """What spoken_digits/rince says and what the experiment trains are the same settings."""
     import yaml
 
-    config = yaml.safe_load((Path(__file__).parents[2] / "configs/spoken_digits/rince.yaml").read_text())
+    config = yaml.safe_load((SHIPPED / "spoken_digits/rince.yaml").read_text())
     run = {"loss": "rince-warm-up", "wrong": 0.4, "seed": 0, "epochs": spoken_digits.EPOCHS}
     run["temperature"] = config["loss"]["init_args"]["temperature"]
     assert run["temperature"] in spoken_digits.TEMPERATURES["rince-warm-up"]

@@ -19,7 +19,8 @@ SMALL = [
     "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group",
     "--method.hidden", "16", "--method.width", "8", "--method.head_norm", "false",
     "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
-    "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "2", "--trainer.log_every_n_steps", "1",
+    "--data", "DigitImages", "--data.limit", "256", "--data.batch_size", "64",
+    "--trainer.max_epochs", "2", "--trainer.log_every_n_steps", "1",
     "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
 ]  # fmt: skip
 
@@ -91,6 +92,15 @@ def test_training_without_end_is_refused_before_anything_is_written(train, tmp_p
     assert not (tmp_path / "endless").exists()
     assert train("ends", "--trainer.max_epochs", "-1", "--trainer.max_steps", "6", "--method.warmup_epochs", "1") == 0
     assert len(rows_of(tmp_path / "ends" / "metrics.csv")) == 6
+
+
+def test_epochs_of_a_limited_number_of_batches_are_all_of_that_length(train, tmp_path):
+    limit = ["--trainer.limit_train_batches", "3", "--checkpoint_every", "2"]
+    assert train("whole", *limit) == 0
+    assert json.loads((tmp_path / "whole" / "result.json").read_text())["steps"] == 6
+    assert train("crashed", *limit, crash_at=4) is None and train("crashed", *limit) == 0
+    for name in ("encoder.safetensors", "metrics.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
 
 
 def test_other_settings_do_not_resume_a_run(train, tmp_path, capsys):

@@ -17,8 +17,9 @@ from rince.encoders.towers import Towers
 from rince.export import save_encoder
 from rince.train.finetune import Source, finetune_parser, settle
 from rince.train.parser import instantiate, parse
+from rince.train.shipped import SHIPPED
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = SHIPPED
 TINY = {
     "class_path": "rince.encoders.towers.Towers",
     "init_args": {

@@ -1,10 +1,10 @@
-from pathlib import Path
-
 import pytest
 
+from rince.train.command import run_name
 from rince.train.parser import instantiate, named_classes, parse, parse_settings, train_parser
+from rince.train.shipped import SHIPPED
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = SHIPPED
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,18 @@ def test_options_on_the_command_line_win_over_the_file(parser):
         ("--encoder ConvNett", "encoder: there is no class 'ConvNett'; did you mean 'rince.encoders.convnet.ConvNet'?"),
         ("--loss.q 1.5", "q must lie in [0, 1], got 1.5"),
         ("--loss.lam unbalanced", "loss: lam: 'unbalanced' is no value that it takes"),
+        ("--data.nosie.rate 0.4", "data: there is no option 'nosie'; did you mean 'noise'?"),
+        ("--data.noise.rat 0.4", "data.noise: there is no option 'rat'; did you mean 'rate'?"),
+        ("--dtaa.batch_size 4", "there is no option '--dtaa.batch_size'; did you mean '--data.batch_size'?"),
+        ("--sed 3", "there is no option '--sed'; did you mean '--seed'?"),
+        ("--method rince.methods.MoCo", "no class 'rince.methods.MoCo'; did you mean 'rince.methods.moco.MoCo'?"),
+        ("--method moco", "method: there is no class 'moco'; did you mean 'rince.methods.moco.MoCo'?"),
+        ("--loss rince.Rince", "loss: there is no class 'rince.Rince'; did you mean 'rince.RINCE'?"),
+        ("--data.noise LabelFlip", "data.noise: there is no class 'LabelFlip'; did you mean 'rince.noise.labels."),
+        ("--data.noise LabelFlips", "data.noise: rate is missing: set data.noise.rate"),
+        ("--data PairedArrays", "data: path is missing: set data.path"),
+        ("--optimiser torch.optim.Adm", "no class 'torch.optim.Adm'; did you mean 'torch.optim.Adam'?"),
+        ("--views my_package.Views", "there is no class 'my_package.Views'"),
     ],
 )
 def test_a_wrong_key_or_value_is_one_line_with_the_nearest_name(parser, options, sentence):
@@ -99,9 +111,35 @@ def test_a_wrong_file_is_one_line_too(parser, tmp_path, text, sentence):
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_missing_file_is_named(parser):
+@pytest.mark.parametrize("arguments", [["nowhere.yaml"], ["--config", "nowhere.yaml"], ["--config=nowhere.yaml"]])
+def test_a_missing_file_is_named(parser, arguments):
     with pytest.raises(FileNotFoundError, match=r"no configuration nowhere\.yaml"):
-        parse(parser, ["nowhere.yaml"])
+        parse(parser, arguments)
+
+
+@pytest.mark.parametrize("dash", ["-", "_"])
+def test_short_names_and_both_spellings_are_understood(parser, dash):
+    options = "--method MoCo --data=CIFAR10 --data.noise LabelFlips --data.noise.rate 0.4"
+    options += f" --checkpoint{dash}every 7 --trainer.max{dash}epochs 3"
+    config = parse(parser, ["digits/simclr", *options.split()])
+    assert config.method.class_path == "rince.methods.moco.MoCo" and config.checkpoint_every == 7
+    assert config.data.class_path == "rince.data.cifar10.CIFAR10" and config.trainer.max_epochs == 3
+    assert config.data.init_args.noise.class_path == "rince.noise.labels.LabelFlips"
+
+
+def test_short_names_in_a_file_of_the_users_and_its_name(parser, tmp_path):
+    (tmp_path / "pairs.yaml").write_text("method: MoCo\nloss: {class_path: InfoNCE, init_args: {temperature: 3e-1}}\n")
+    config = parse(parser, [str(tmp_path / "pairs.yaml"), "--optimiser", "LARS"])
+    assert config.method.class_path == "rince.methods.moco.MoCo" and config.loss.init_args.temperature == 0.3
+    assert config.optimiser.class_path == "rince.optimisers.LARS" and run_name(config) == "pairs"
+    assert run_name(parse(parser, ["digits/simclr"])) == "digits-simclr" and run_name(parse(parser, [])) == "simclr"
+
+
+def test_the_options_of_a_class_are_explained(parser, capsys):
+    for option, name, told in (("loss", "RINCE", "--loss.q"), ("method", "MoCo", "--method.queue")):
+        with pytest.raises(SystemExit) as stop:
+            parse(parser, [f"--{option}.help", name])
+        assert stop.value.code == 0 and told in capsys.readouterr().out
 
 
 def test_a_missing_extra_names_the_pip_install(parser, monkeypatch):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rince.options import respelt
+
 if TYPE_CHECKING:
     from rince.audit.files import Source
     from rince.audit.verdict import Audit
@@ -58,7 +60,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    command = parser()
+    options = command.parse_args(respelt(command, arguments))
     from rince.audit.files import check_different, source, values
     from rince.audit.save import check_folder
 

@@ -69,7 +69,7 @@ class Arrays(Images):
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     """All arrays of a file, read without running anything in it."""
     if not path.exists():
-        raise FileNotFoundError(f"there is no {path}: set data.path")
+        raise FileNotFoundError(f"there is no {path}: give the .npz file as path")
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}

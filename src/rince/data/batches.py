@@ -1,6 +1,7 @@
 """Which items a batch holds: an order that depends on the seed and the epoch alone, on any number of processes."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch.utils.data import Sampler
@@ -13,10 +14,18 @@ class SeededBatches(Sampler[list[int]]):
 
     ``seen`` tells how many batches training has behind it; iteration goes on from there to the end of that epoch. So a
     resumed run continues in the middle of an epoch with the very next batch. The last, smaller batch is left out.
+    ``limit`` is the trainer's ``limit_train_batches``: the number of batches that make an epoch, or a share of all.
     """
 
     def __init__(
-        self, items: int, batch_size: int, seed: int, seen: Callable[[], int], rank: int = 0, processes: int = 1
+        self,
+        items: int,
+        batch_size: int,
+        seed: int,
+        seen: Callable[[], int],
+        rank: int = 0,
+        processes: int = 1,
+        limit: int | float = 1.0,
     ):
         if batch_size < 2:
             raise ValueError(
@@ -29,15 +38,29 @@ class SeededBatches(Sampler[list[int]]):
                 f"batch_size counts all processes and must be a multiple of their number, {processes}, got {batch_size}"
             )
         self.items, self.batch_size, self.seed, self.seen = items, batch_size, seed, seen
-        self.rank, self.processes = rank, processes
+        self.rank, self.processes, self.limit = rank, processes, limit
+
+    @classmethod
+    def of_trainer(cls, trainer: Any, items: int, batch_size: int, seed: int) -> "SeededBatches":
+        """For the training that is under way."""
+        seen = trainer.lightning_module.batches_seen
+        limit = getattr(trainer, "limit_train_batches", 1.0)
+        return cls(items, batch_size, seed, seen, trainer.global_rank, trainer.world_size, limit)
 
     def __len__(self) -> int:
+        """All batches there are; the trainer takes its limit of them by itself."""
         return self.items // self.batch_size
 
+    @property
+    def in_epoch(self) -> int:
+        """How many of them the trainer takes, at least one."""
+        share = self.limit if isinstance(self.limit, int) else int(len(self) * self.limit)
+        return max(1, min(len(self), share))
+
     def __iter__(self) -> Iterator[list[int]]:
-        epoch, first = divmod(self.seen(), len(self))
+        epoch, first = divmod(self.seen(), self.in_epoch)
         order = torch.randperm(self.items, generator=generator(self.seed, epoch, 1))
         share = self.batch_size // self.processes
-        for batch in range(first, len(self)):
+        for batch in range(first, self.in_epoch):
             start = batch * self.batch_size + self.rank * share
             yield order[start : start + share].tolist()

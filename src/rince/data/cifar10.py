@@ -77,7 +77,8 @@ class CIFAR10(Images):
             members = _members(archive)
             return lambda name: members[name]
         raise FileNotFoundError(
-            f"there is neither {ARCHIVE} nor {FOLDER} in {self.root}: set data.root, or data.download to true"
+            f"there is neither {ARCHIVE} nor {FOLDER} in {self.root}: give the folder that has one of them as root, "
+            "or turn on download (170 MB)"
         )
 
 

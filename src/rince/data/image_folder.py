@@ -104,10 +104,7 @@ class ImageFolder(LightningDataModule):
         self.setup()
         paths, labels = self._lists["train"]
         labels = labels if self.noisy is None else self.noisy.labels
-        method: Any = trainer.lightning_module
-        batches = SeededBatches(
-            len(paths), self.batch_size, self.seed, method.batches_seen, trainer.global_rank, trainer.world_size
-        )
+        batches = SeededBatches.of_trainer(trainer, len(paths), self.batch_size, self.seed)
         partner = SameLabel(labels) if self.pairing == "label" else None
         crops = _Crops(paths, labels, partner, self.size, self.crop, self.ratio, self.seed, self.strict)
         return DataLoader(

@@ -96,10 +96,7 @@ class Images(LightningDataModule):
         assert trainer is not None
         images, labels = self.split("train")
         labels = labels if self.noisy is None else self.noisy.labels
-        method: Any = trainer.lightning_module
-        batches = SeededBatches(
-            len(images), self.batch_size, self.seed, method.batches_seen, trainer.global_rank, trainer.world_size
-        )
+        batches = SeededBatches.of_trainer(trainer, len(images), self.batch_size, self.seed)
         partner: Partner | None = SameLabel(labels) if self.pairing == "label" else None
         if self.mispaired is not None:
             if partner is not None:

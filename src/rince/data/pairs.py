@@ -97,14 +97,8 @@ class Pairs(LightningDataModule):
     def train_dataloader(self) -> "PairLoader":
         trainer = self.trainer
         assert trainer is not None
-        method: Any = trainer.lightning_module
         count = len(self.split("train").labels)
-        return PairLoader(
-            self,
-            SeededBatches(
-                count, self.batch_size, self.seed, method.batches_seen, trainer.global_rank, trainer.world_size
-            ),
-        )
+        return PairLoader(self, SeededBatches.of_trainer(trainer, count, self.batch_size, self.seed))
 
     def _batch(self, part: Part, ids: Tensor, noisy: bool) -> PairBatch:
         partners = ids if self.mispaired is None or not noisy else torch.from_numpy(self.mispaired.partner)[ids]

@@ -1,7 +1,7 @@
 """TUDataset for ``rince train``: whole batches cut out of one set of tensors."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -57,10 +57,7 @@ class TUGraphs(LightningDataModule):
     def train_dataloader(self) -> "GraphLoader":
         trainer = self.trainer
         assert trainer is not None
-        method: Any = trainer.lightning_module
-        batches = SeededBatches(
-            len(self.graphs), self.batch_size, self.seed, method.batches_seen, trainer.global_rank, trainer.world_size
-        )
+        batches = SeededBatches.of_trainer(trainer, len(self.graphs), self.batch_size, self.seed)
         return GraphLoader(self.graphs, batches)
 
 

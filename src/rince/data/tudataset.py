@@ -49,7 +49,7 @@ def tudataset(
     if read is None:
         raise FileNotFoundError(
             f"{name} is not in {root}: looked for {name}.zip and {name}/{name}_A.txt; "
-            f"give its folder as root, or download=True to fetch {URL}/{name}.zip"
+            f"give its folder as root, or turn on download to fetch {URL}/{name}.zip"
         )
     return _parse(name, where, read, node_attributes, edge_labels)
 

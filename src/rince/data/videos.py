@@ -1,6 +1,6 @@
 """Videos of your own, in a folder or listed in a CSV file: clips with or without their sounds, batch by batch."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -181,10 +181,8 @@ class Videos(LightningDataModule):
 
     def train_dataloader(self) -> "ClipLoader":
         videos, trainer = self.videos("train"), self.trainer
-        method: Any = None if trainer is None else trainer.lightning_module
-        seen: Callable[[], int] = (lambda: 0) if method is None else method.batches_seen
-        rank, processes = (0, 1) if trainer is None else (trainer.global_rank, trainer.world_size)
-        batches = SeededBatches(len(videos.paths), self.batch_size // self.clips, self.seed, seen, rank, processes)
+        shape = len(videos.paths), self.batch_size // self.clips, self.seed
+        batches = SeededBatches(*shape, lambda: 0) if trainer is None else SeededBatches.of_trainer(trainer, *shape)
         reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy)
         loader = self._loader(reader, self.form.sound, True, batch_sampler=WithStep(batches))
         self._training = ClipLoader(loader, "train", self.skipped, strict=True)

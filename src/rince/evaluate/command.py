@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rince.arguments import parsed
 from rince.files import write_text
+from rince.options import parsed
 from rince.seeds import generator
 
 

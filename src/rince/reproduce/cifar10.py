@@ -21,6 +21,7 @@ SPACES: tuple[Literal["encoder", "projection"], ...] = ("encoder", "projection")
 def options(name: str, description: str, seeds: int) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"rince reproduce {name}", description=description, exit_on_error=False)
     parser.add_argument("--root", default=default_root(), help="folder with CIFAR-10, packed or not (%(default)s)")
+    parser.add_argument("--download", action="store_true", help="fetch CIFAR-10 (170 MB) to --root if it is not there")
     parser.add_argument("--seeds", type=int, default=seeds, help="how many: 0, 1, ... (%(default)s)")
     parser.add_argument("--epochs", type=int, default=None, help="of training; the configuration's by default")
     parser.add_argument("--rate", type=float, default=0.8, help="of the noise (%(default)s)")
@@ -37,6 +38,10 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
     found = checked(parser, arguments, "seeds", "workers")
     if not 0 <= found.rate <= 1:
         raise ValueError(f"--rate must lie in [0, 1], got {found.rate}")
+    if found.download:
+        from rince.data.cifar10 import CIFAR10
+
+        CIFAR10(found.root, download=True).prepare_data()
     return found
 
 

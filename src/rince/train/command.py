@@ -11,12 +11,17 @@ from typing import Any
 import torch
 
 from rince.train.folder import RunFolder
-from rince.train.parser import instantiate, parse, train_parser
+from rince.train.parser import NO_DATA, instantiate, parse, train_parser
+from rince.train.shipped import short_name
 
 
 def main(arguments: list[str]) -> int:
+    if not arguments:
+        raise ValueError(NO_DATA)
     parser = train_parser()
     config = parse(parser, arguments)
+    if config.data is None:
+        raise ValueError(NO_DATA)
     result = run(parser, config)
     if result is not None:
         loss = "" if result["loss"] is None else f" loss {result['loss']:.4f},"
@@ -61,6 +66,7 @@ def _train(
 
     from rince.export import save_encoder
     from rince.train.callbacks import MetricsTable, WholeCheckpoint
+    from rince.train.misfit import FirstBatch
 
     started = time.time()
     seed_everything(config.seed, verbose=False)
@@ -77,12 +83,13 @@ def _train(
     data.prepare_data()
     data.setup("fit")
 
-    table = MetricsTable(folder.metrics)
+    table, first_batch = MetricsTable(folder.metrics), FirstBatch()
     options = dict(parts.trainer)
     callbacks = [
         *_as_list(options.pop("callbacks", None)),
         *_probe(config, data),
         WholeCheckpoint(folder.checkpoint, config.checkpoint_every),
+        first_batch,
     ]
     loggers = [table, *(logger for logger in _as_list(options.pop("logger", None)) if not isinstance(logger, bool))]
     trainer = Trainer(
@@ -100,7 +107,14 @@ def _train(
         folder.start(text, getattr(data, "noise_record", dict)())
         state = torch.load(resume, weights_only=True) if resume else {"global_step": 0}
         table.go_back(int(state["global_step"]))
-    trainer.fit(method, datamodule=data, ckpt_path=resume, weights_only=True)
+    try:
+        trainer.fit(method, datamodule=data, ckpt_path=resume, weights_only=True)
+    except (ValueError, OSError, ImportError):  # sentences already
+        raise
+    except Exception as error:
+        if (sentence := first_batch.misfit(trainer, method, data)) is None:
+            raise
+        raise ValueError(sentence) from error
     if trainer.interrupted:
         raise KeyboardInterrupt
     logged = {name: float(value) for name, value in trainer.logged_metrics.items()}
@@ -171,12 +185,12 @@ def _probe(config: Any, data: Any) -> list[Any]:
 
 
 def run_name(config: Any) -> str:
-    """configs/digits/simclr.yaml -> digits-simclr; without a file, the method's name."""
-    files = [str(path) for path in config.get("config") or []]
+    """digits-simclr for digits/simclr of rince, mine for my/own/mine.yaml; without a file, the method's name."""
+    files = config.get("config") or []
     if not files:
         return str(config.method.class_path).rsplit(".", 1)[-1].lower()
-    path = Path(files[0]).resolve()
-    return f"{path.parent.name}-{path.stem}"
+    ours = short_name(Path(files[0]))
+    return ours.replace("/", "-") if ours else Path(files[0]).stem
 
 
 def values_of(text: str) -> dict[str, Any]:

@@ -14,15 +14,10 @@ from rince.export import fill, read_encoder
 from rince.files import write_text
 from rince.train.command import run, run_name, values_of
 from rince.train.folder import RunFolder
+from rince.train.guide import FINETUNE_OPTIONS
 from rince.train.parser import instantiate, named_classes, parse, train_parser
 from rince.views.batch import ImageBatch
 
-DESCRIPTION = (
-    "Fine-tune the encoder of RUN (its folder, or a file written by rince export) on labelled data and test it. Views "
-    "and data are those of the run unless the configuration says otherwise. First only the classifier learns "
-    "(--method.head_epochs), then everything; scores of several clips of one video are averaged. The same command "
-    "again resumes an unfinished run. Results go to RUN/NAME/."
-)
 DEFAULTS = {
     "method": {"class_path": "rince.methods.finetune.FineTune"},
     "loss": {"class_path": "torch.nn.CrossEntropyLoss"},
@@ -43,9 +38,7 @@ class Source(NamedTuple):
 
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0].startswith("-"):
-        if any(word in ("-h", "--help") for word in arguments):
-            finetune_parser().parse_args(["--help"])
-        raise ValueError("say what to fine-tune: rince finetune RUN [CONFIG.yaml] [options]")
+        raise ValueError("say what to fine-tune: rince finetune RUN [CONFIG] [options]")
     source = read_source(arguments[0])
     rest = ["--config", *arguments[1:]] if arguments[1:] and not arguments[1].startswith("-") else arguments[1:]
     check_file(source, named_classes(rest))
@@ -59,16 +52,12 @@ def main(arguments: list[str]) -> int:
 
 def finetune_parser(source: Source | None = None) -> Any:
     """The options of `rince train` and a few more; the run gives the defaults of what the user does not give."""
-    parser = train_parser("finetune", "RUN [CONFIG.yaml]", DESCRIPTION)
+    parser = train_parser("finetune")
     parser.add_argument("--run", type=str | None, default=None, help="The run; given as the first argument.")
-    parser.add_argument("--tower", type=str | None, default=None, help="Of a cross-modal run: the encoder a or b.")
-    parser.add_argument("--linear", type=bool, default=False, help="Leave the encoder as it is in all epochs.")
-    parser.add_argument(
-        "--from_scratch", type=bool, default=False, help="The same from initial weights, trained whole in all epochs."
-    )
-    parser.add_argument(
-        "--splits", type=int, nargs="+", default=None, help="Splits of the data, such as 1 2 3: each, and the mean."
-    )
+    parser.add_argument("--tower", type=str | None, default=None, help=FINETUNE_OPTIONS["tower"])
+    parser.add_argument("--linear", type=bool, default=False, help=FINETUNE_OPTIONS["linear"])
+    parser.add_argument("--from_scratch", type=bool, default=False, help=FINETUNE_OPTIONS["from_scratch"])
+    parser.add_argument("--splits", type=int, nargs="+", default=None, help=FINETUNE_OPTIONS["splits"])
     parser.set_defaults(DEFAULTS | ({} if source is None else source.parts))
     return parser
 

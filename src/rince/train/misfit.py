@@ -1,0 +1,134 @@
+"""Why the first batch of a run does not go through: what the data give, and what the encoder expects."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor, nn
+
+WIDTHS = ("in_channels", "in_features", "num_features")
+
+
+class FirstBatch(Callback):
+    """Keeps the first batch while it is worked on, in case it fails.
+
+    Nothing is tried beforehand, so that no random number, no statistics and no time are spent where all is well.
+    """
+
+    def __init__(self) -> None:
+        self.batch: Any = None
+        self._done = False
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self.batch = None if self._done else batch
+
+    def on_train_batch_end(self, *args: Any) -> None:
+        self.batch, self._done = None, True
+
+    def misfit(self, trainer: Trainer, method: Any, data: Any) -> str | None:
+        """One sentence, or None where views and encoder take the batch and something else was wrong."""
+        if self.batch is None:
+            return None
+        with torch.no_grad(), trainer.precision_plugin.forward_context():
+            return misfit(method.eval(), data, self.batch)
+
+
+class Side(NamedTuple):
+    """What one encoder gets: its place in the configuration, the items, their recipe, and the encoder."""
+
+    name: str
+    items: Any
+    recipe: Any
+    encoder: nn.Module
+
+
+def misfit(method: Any, data: Any, batch: Any) -> str | None:
+    """Follow a few items from the data through the views to the encoder, up to the step that fails."""
+    giver = type(data).__name__
+    try:
+        sides = list(sides_of(method, batch))
+    except AttributeError:
+        wanted = "pairs" if _two_sided(method) else "images"
+        fields = getattr(batch, "_fields", None)
+        given = f"batches of {', '.join(fields)}" if fields else f"a {type(batch).__name__}"
+        return f"{type(method).__name__} learns from {wanted}, but {giver} gives {given}: set data, or method"
+    for side in sides:
+        if (problem := _problem(side, giver)) is not None:
+            return problem + (": are a and b swapped?" if _swapped(sides) else _advice(side))
+    return None
+
+
+def sides_of(method: Any, batch: Any) -> Iterator[Side]:
+    views, encoder = method.views, method.encoder
+    if _two_sided(method):
+        for name in "ab":
+            yield Side(name, getattr(batch, name)[:2], getattr(views, name), getattr(encoder, name))
+    elif hasattr(batch, "edge_index"):
+        yield Side("", batch, None, encoder)
+    else:
+        items = method.items(batch) if hasattr(method, "items") else batch.images
+        yield Side("", items[:2], views, encoder)
+
+
+def _two_sided(method: Any) -> bool:
+    return all(isinstance(getattr(method.encoder, side, None), nn.Module) for side in "ab")
+
+
+def _problem(side: Side, giver: str) -> str | None:
+    where = f"side {side.name}: " if side.name else ""
+    view = side.items
+    if side.recipe is not None:
+        try:
+            view = side.recipe.plain(side.items)
+        except Exception as error:
+            recipe = type(side.recipe).__name__
+            return f"{where}{giver} gives {shape(side.items)}, which {recipe} cannot take ({_first_line(error)})"
+    try:
+        side.encoder(view)
+    except Exception as error:
+        through = "" if side.recipe is None else f", through {type(side.recipe).__name__} {shape(view)}"
+        expected = expectation(side.encoder) or f"something else ({_first_line(error)})"
+        return (
+            f"{where}{giver} gives {shape(side.items)}{through}, and {type(side.encoder).__name__} expects {expected}"
+        )
+    return None
+
+
+def _swapped(sides: list[Side]) -> bool:
+    """Whether each side would take what the other one got."""
+    if len(sides) != 2:
+        return False
+    a, b = sides
+    return all(_problem(one._replace(items=other.items), "") is None for one, other in ((a, b), (b, a)))
+
+
+def shape(items: Any) -> str:
+    """What an item looks like, without the length of the batch."""
+    if not isinstance(items, Tensor):
+        return f"graphs with {items.x.shape[1]} features a node" if getattr(items, "x", None) is not None else "graphs"
+    sizes = " x ".join(map(str, items.shape[1:]))
+    if items.dim() == 2:
+        return f"rows of {sizes} numbers"
+    return f"{'bytes' if items.dtype == torch.uint8 else 'numbers'} {sizes}"
+
+
+def expectation(encoder: nn.Module) -> str | None:
+    """What the first layer of an encoder takes."""
+    for layer in encoder.modules():
+        for name in WIDTHS:
+            if isinstance(width := getattr(layer, name, None), int) and not list(layer.children()):
+                return f"{width} {'channels' if name == 'in_channels' else 'numbers'}"
+    return None
+
+
+def _advice(side: Side) -> str:
+    option = "encoder" + (f".{side.name}" if side.name else "")
+    known = inspect.signature(type(side.encoder).__init__).parameters
+    taken = [name for name in ("channels", "in_features", "widths") if name in known]
+    return f": set {option}.{taken[0]}" if taken else f": choose another {option}, or other views"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
