@@ -51,3 +51,12 @@ def test_the_traceback_is_shown_on_demand(monkeypatch, value, shown):
 def test_python_m_rince_is_the_command():
     done = subprocess.run([sys.executable, "-m", "rince", "dmeo"], capture_output=True, text=True)
     assert done.returncode == 2 and "did you mean 'demo'" in done.stderr
+
+
+def test_a_reader_who_has_seen_enough_gets_no_complaint():
+    code = "import sys; from rince.cli import main; sys.exit(main(['train', '--help']))"
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert done.returncode == 141 and not done.stderr

@@ -62,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"rince {name}: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except USER_ERRORS as error:
         if os.environ.get("RINCE_TRACEBACK", "0").lower() not in ("", "0", "false", "no", "off"):
             raise
