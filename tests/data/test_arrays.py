@@ -39,5 +39,5 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"no whole \.npz"):
         Arrays(str(path)).setup()
-    with pytest.raises(FileNotFoundError, match=r"data\.path"):
+    with pytest.raises(FileNotFoundError, match=r"give the \.npz file as path"):
         Arrays(str(tmp_path / "b.npz")).setup()
