@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,16 +15,14 @@ from rince import objectives
 from rince.contrast import Contrast, Supervised, TwoView
 from rince.contrast.contrast import Objective
 from rince.contrast.gather import processes, total
-from rince.contrast.kernel import transformed
+from rince.contrast.kernel import can_look
+from rince.temperature import LEAST_TEMPERATURE, check_temperature, in_use, number_of
 
 Reduction = Literal["mean", "sum", "none"]
 Scale = Literal["paper", "unit"]
 
 LARGE = 1e4
 """Gradients of the paper's form grow like exp(q / temperature); above this they are worth a word."""
-
-LEAST_TEMPERATURE = 0.01
-"""A learned temperature counts as at least this; one that training drives to 0 would divide by it."""
 
 
 class ContrastiveLoss(nn.Module):
@@ -33,7 +31,7 @@ class ContrastiveLoss(nn.Module):
     Args:
         objective: a function of ``(positive, negatives)``, elementwise; see ``rince.objectives``.
         temperature: what cosines are divided by: a positive number, or a parameter to learn it. A learned one counts
-            as at least ``rince.losses.LEAST_TEMPERATURE``, 0.01, and can rise again from there.
+            as at least ``rince.temperature.LEAST_TEMPERATURE``, 0.01, and can rise again from there.
         contrast: who is whose positive and negative; ``TwoView()`` if nothing is said.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss an anchor.
 
@@ -63,7 +61,7 @@ class ContrastiveLoss(nn.Module):
             raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
         self._objective = objective
         self._noted = self._noted_temperature = False
-        self.temperature = _check_temperature(temperature)
+        self.temperature = check_temperature(temperature)
         self.contrast = TwoView() if contrast is None else contrast
         self.reduction = reduction
 
@@ -99,12 +97,12 @@ class ContrastiveLoss(nn.Module):
             warnings.warn(f"labels mean nothing to {type(self.contrast).__name__}: did you want rince.Supervised()?")
 
     def _note_temperature(self) -> None:
-        if not isinstance(self.temperature, Tensor) or not _can_look(self.temperature) or self._noted_temperature:
+        if not isinstance(self.temperature, Tensor) or not can_look(self.temperature) or self._noted_temperature:
             return
-        if _number(self.temperature) < LEAST_TEMPERATURE:
+        if number_of(self.temperature) < LEAST_TEMPERATURE:
             self._noted_temperature = True
             warnings.warn(
-                f"the learned temperature has fallen to {_number(self.temperature):g} and counts as "
+                f"the learned temperature has fallen to {number_of(self.temperature):g} and counts as "
                 f"{LEAST_TEMPERATURE}: start it higher or lower its learning rate"
             )
 
@@ -136,7 +134,7 @@ class ContrastiveLoss(nn.Module):
         return scores.positive, scores.negatives
 
     def extra_repr(self) -> str:
-        return f"temperature={_number(in_use(self.temperature)):g}, reduction={self.reduction!r}"
+        return f"temperature={number_of(in_use(self.temperature)):g}, reduction={self.reduction!r}"
 
 
 class InfoNCE(ContrastiveLoss):
@@ -214,7 +212,7 @@ class RINCE(ContrastiveLoss):
         return partial(_shifted_rince, self._q, self.lam, shift)
 
     def _warn_if_large(self) -> None:
-        exponent = self.q / _number(in_use(self.temperature))
+        exponent = self.q / number_of(in_use(self.temperature))
         if self.scale == "unit" or self._warned:
             return
         if self.q > 0 and isinstance(self.temperature, Tensor) and self.temperature.requires_grad:
@@ -229,7 +227,7 @@ class RINCE(ContrastiveLoss):
             return
         self._warned = True
         warnings.warn(
-            f"RINCE with q={self.q:g} and temperature={_number(self.temperature):g} has gradients of the size "
+            f"RINCE with q={self.q:g} and temperature={number_of(self.temperature):g} has gradients of the size "
             f"exp(q/temperature) = 1e{exponent / math.log(10):.0f}: "
             "use scale='unit', a smaller q or a higher temperature",
             stacklevel=3,
@@ -260,59 +258,6 @@ def _check_q(q: float) -> Tensor:
     return torch.tensor(float(q), dtype=torch.float64, device="cpu")
 
 
-class _AtLeast(torch.autograd.Function):
-    """The larger of a value and a bound. Below the bound, only a gradient that raises the value gets through.
-
-    A plain clamp has no gradient below its bound: what has fallen there never comes back.
-    """
-
-    @staticmethod
-    def forward(value: Tensor, bound: float) -> Tensor:
-        return value.clamp_min(bound)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[0] < inputs[1])
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (below,) = ctx.saved_tensors
-        return torch.where(below, gradient.clamp_max(0), gradient), None
-
-
-def in_use(temperature: float | Tensor) -> float | Tensor:
-    """A temperature as losses use it: a learned one as a scalar in full precision, and never below the least."""
-    if not isinstance(temperature, Tensor):
-        return temperature
-    full = temperature.reshape(()) if temperature.dtype == torch.float64 else temperature.reshape(()).float()
-    return _AtLeast.apply(full, LEAST_TEMPERATURE)
-
-
-def _can_look(tensor: Tensor) -> bool:
-    """Whether values can be looked at for nothing: a GPU would have to wait, and a compiler has no values yet."""
-    return not torch.compiler.is_compiling() and tensor.device.type == "cpu" and not transformed()
-
-
-def _number(temperature: float | Tensor) -> float:
-    return float(temperature.detach() if isinstance(temperature, Tensor) else temperature)
-
-
-def _check_temperature(temperature: float | Tensor) -> float | Tensor:
-    if isinstance(temperature, Tensor):
-        if temperature.numel() != 1:
-            raise ValueError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
-    elif not isinstance(temperature, numbers.Real):
-        raise TypeError(f"temperature must be a positive number or a parameter, got {type(temperature).__name__}")
-    if not 0 < _number(temperature) < math.inf:
-        raise ValueError(f"temperature must be positive, got {_number(temperature)}")
-    if isinstance(temperature, Tensor) and _number(temperature) < 0.999 * LEAST_TEMPERATURE:
-        raise ValueError(
-            f"a learned temperature must start at {LEAST_TEMPERATURE} or above, got {_number(temperature):g}: "
-            "a lower one can only be a fixed number"
-        )
-    return temperature if isinstance(temperature, Tensor) else float(temperature)
-
-
 def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
     if isinstance(lam, DensityRatio):
         return lam
@@ -332,7 +277,7 @@ def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
         raise ValueError(f"weights must have one value a pair: expected ({a.shape[0]},), got {tuple(weights.shape)}")
     if weights.is_complex():
         raise TypeError(f"weights must be real numbers, got {weights.dtype}")
-    if _can_look(weights):
+    if can_look(weights):
         bad = weights[~((weights >= 0) & (weights < torch.inf))]
         if len(bad):
             raise ValueError(f"weights must be finite and not negative, got {float(bad[0]):g}")

@@ -52,6 +52,11 @@ def transformed() -> bool:
     return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
 
 
+def can_look(tensor: Tensor) -> bool:
+    """Whether values can be looked at for nothing: a GPU would have to wait, and a compiler has no values yet."""
+    return not torch.compiler.is_compiling() and tensor.device.type == "cpu" and not transformed()
+
+
 def _logsumexps(
     rows: Tensor, columns: Tensor | None, row_keys: Tensor | None, column_keys: Tensor | None, both: bool
 ) -> tuple[Tensor, Tensor]:

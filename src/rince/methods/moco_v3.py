@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from rince import schedules as over_training
 from rince.contrast import CrossView
 from rince.encoders.heads import mlp
-from rince.losses import in_use
 from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
 from rince.methods.momentum import follow, frozen_copy
+from rince.temperature import in_use
 from rince.views.batch import ImageBatch
 
 
