@@ -135,6 +135,21 @@ def test_several_clips_from_one_open_file_equal_clips_one_by_one(numbered, kind)
         assert min(apart if kind == "vp9.webm" else apart[24:25]) < 0.01
 
 
+def test_small_frames_of_a_program_stream_are_not_miscounted_after_a_seek(tmp_path):
+    """Several frames share a packet there, of which FFmpeg stamps a part of a frame as the first one after a seek."""
+
+    def bars(i, _):
+        bits = np.array([i >> bit & 1 for bit in range(8)], dtype=np.uint8) * 200 + 20
+        return np.broadcast_to(bits.repeat(12)[None, :, None], (64, 96, 3)).copy()
+
+    shape = {"seconds": 4, "fps": 25, "size": (96, 64), "gop": 12, "bframes": 0, "rate": 24000}
+    path = film(tmp_path / "a.mpg", video="mpeg2video", audio="mp2", picture=bars, **shape)
+    for start in np.arange(0, 3.4, 0.1):
+        frames = read_clip(path, start, audio=False).frames
+        bits = frames.reshape(8, 64, 8, 12, 3)[:, 4:-4, :, 3:-3].mean((1, 3, 4)) > 127
+        assert (bits @ 2 ** np.arange(8)).tolist() == [int((start + i / 16 + 1.5e-3) * 25) for i in range(8)]
+
+
 def test_clips_far_apart_are_read_by_seeking(tmp_path):
     path = film(tmp_path / "long.mp4", seconds=40, fps=5, picture=noise_picture, gop=20, audio=None)
     times, pictures = whole(path)
