@@ -162,8 +162,8 @@ class VideoFile:
     def seek(self, time: float) -> None:
         """Go to a packet before the time, a key frame if the container knows them."""
         # FFmpeg begins in the middle of a frame of an MPEG program stream and gives the next ones wrong stamps.
-        stream = self.container.format.name == "mpeg"
-        if stream or not self._seek(int((time + self.origin) / self.stream.time_base)):
+        astray = self.container.format.name == "mpeg"
+        if astray or not self._seek(int((time + self.origin) / self.stream.time_base)):
             self.rewind()
 
     def _seek(self, stamp: int) -> bool:
