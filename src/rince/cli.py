@@ -56,9 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         if name in GUIDED and (text := importlib.import_module("rince.train.guide").guide(name, rest)) is not None:
-            print(text)
+            print(text, flush=True)
             return 0
-        return importlib.import_module(COMMANDS[name][0]).main(rest)
+        code = importlib.import_module(COMMANDS[name][0]).main(rest)
+        sys.stdout.flush()  # here, where somebody listens if it fails
+        return code
     except KeyboardInterrupt:
         print(f"rince {name}: interrupted", file=sys.stderr)
         return 130
