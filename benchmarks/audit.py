@@ -24,10 +24,10 @@ import torch
 from numpy.typing import NDArray
 
 from rince.audit import audit, storey
-from rince.data.cifar10 import CIFAR10
-from rince.data.digits import digit_pairs
-from rince.demo import auc
+from rince.data.images.cifar10 import CIFAR10
+from rince.data.pairs.digit_halves import digit_pairs
 from rince.noise.pairs import wrong_pairs
+from rince.reproduce.demo import auc
 
 RATES = (0.0, 0.1, 0.2, 0.4, 0.6)
 Pair = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -46,7 +46,7 @@ def data_sets(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, Pai
     if options.cifar10:
         yield "cifar-10 halves", cifar10_halves(options.cifar10, 6000 * seed % 44_000)
     if options.spoken:
-        from rince.data.spoken_digits import spoken_digit_pairs
+        from rince.data.pairs.spoken_digits import spoken_digit_pairs
 
         yield "spoken digits", spoken_digit_pairs(options.spoken, seed)[:2]
 
@@ -100,7 +100,7 @@ COST = """
 import sys, time
 import torch
 torch.set_num_threads(1)
-import rince.audit.verdict, rince.audit.save, rince.audit.command
+import rince.audit.verdict, rince.audit.save, rince.commands.audit
 
 def peak():  # of this process alone; getrusage would also count the one that started it
     status = open("/proc/self/status").read()
@@ -108,7 +108,7 @@ def peak():  # of this process alone; getrusage would also count the one that st
 
 before = peak()
 start = time.process_time()
-code = rince.audit.command.main(sys.argv[1:])
+code = rince.commands.audit.main(sys.argv[1:])
 after = peak()
 print(f"{time.process_time() - start:.1f} CPU s, {after - before:.0f} MB above start-up ({before:.0f} MB)")
 sys.exit(code)

@@ -23,9 +23,9 @@ import av
 import numpy as np
 import torch
 
-from rince.data.clip_reader import ClipFormat, TrainingClips, collate
-from rince.data.video import VideoFile, read_clip
-from rince.data.video_list import VideoList, list_folder, video_list
+from rince.data.video.clip_reader import ClipFormat, TrainingClips, collate
+from rince.data.video.decode import VideoFile, read_clip
+from rince.data.video.video_list import VideoList, list_folder, video_list
 
 
 def main() -> None:

@@ -19,11 +19,11 @@ from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GINConv, global_add_pool
 
-from rince.data.graphs import Graphs
-from rince.data.tudataset import tudataset
+from rince.data.graphs.graphs import Graphs
+from rince.data.graphs.tudataset import tudataset
 from rince.encoders.gin import GIN
+from rince.evaluate.graphs import features_of
 from rince.evaluate.svm import GRID, svm_accuracy
-from rince.methods.graphcl import features_of
 from rince.reproduce.graph_training import make_loss, train
 from rince.views.graph import graphcl_view
 
@@ -168,7 +168,7 @@ def lightning(datasets: dict[str, Graphs]) -> None:
 
     from lightning.pytorch import Trainer
 
-    from rince.data.tu_graphs import TUGraphs
+    from rince.data.graphs.tu_graphs import TUGraphs
     from rince.methods.graphcl import GraphCL
     from rince.views.graph import GraphViews
 

@@ -21,14 +21,14 @@ from typing import Any
 
 import torch
 
-import rince.data.digit_images
+import rince.data.images.digit_images
+import rince.encoders.files
 import rince.evaluate.online
-import rince.export
 import rince.losses
 import rince.methods.moco
 import rince.methods.simclr
 import rince.views.image  # noqa: F401
-from rince.train.command import main as main_of_train
+from rince.commands.train import main as main_of_train
 
 OPTIONS = {
     "simclr": ["--method", "rince.methods.simclr.SimCLR", "--method.hidden", "64"],

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rince.contrast import CrossView
-from rince.data.digits import digit_pairs
-from rince.data.spoken_digits import spoken_digit_pairs
-from rince.demo import recalls, split, train_towers
+from rince._support.progress import track
+from rince.data.pairs.digit_halves import digit_pairs
+from rince.data.pairs.spoken_digits import spoken_digit_pairs
 from rince.losses import RINCE, DensityRatio, InfoNCE
+from rince.losses.contrast import CrossView
 from rince.noise.pairs import wrong_pairs
-from rince.progress import track
+from rince.reproduce.demo import recalls, split, train_towers
 
 RATES = (0.0, 0.1, 0.2, 0.4, 0.6)
 QS = (0.1, 0.3, 0.5, 0.8)

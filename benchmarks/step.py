@@ -14,10 +14,10 @@ import torch
 from lightning.pytorch import Callback, Trainer
 
 from rince import RINCE
-from rince.data.images import Images
+from rince._support.step_seeds import generator
+from rince.data.images.in_memory import Images
 from rince.encoders.resnet import ResNet
 from rince.methods.simclr import SimCLR
-from rince.seeds import generator
 from rince.views.image import SimCLRViews
 
 

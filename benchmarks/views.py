@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from rince.seeds import Draws, generator
+from rince._support.step_seeds import Draws, generator
 from rince.views.image import CIFAR10_MEAN, CIFAR10_STD, Recipe
 
 
@@ -45,7 +45,7 @@ def main() -> None:
 def real_images(root: str | None, count: int) -> torch.Tensor:
     if root is None:
         return torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8, generator=generator(0))
-    from rince.data.cifar10 import CIFAR10
+    from rince.data.images.cifar10 import CIFAR10
 
     return CIFAR10(root).split("train")[0][:count]
 
@@ -76,7 +76,7 @@ def kornia_views(images: torch.Tensor) -> Callable[[], object] | None:
 def pillow_views(images: torch.Tensor) -> Callable[[], object]:
     from PIL import Image, ImageEnhance, ImageFilter
 
-    from rince.data.image_folder import crop_box
+    from rince.data.images.folder import crop_box
 
     pictures = [Image.fromarray(image) for image in images.permute(0, 2, 3, 1).numpy()[:512]]
     boxes = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from films import film
-from rince.data.videos import Videos
+from rince.data.video.videos import Videos
 
 COUNT = 12
 

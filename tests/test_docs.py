@@ -59,7 +59,7 @@ def trainer_parsers():
     from rince.train.parser import parse_settings, train_parser
 
     finetune = finetune_parser()
-    digits = parse_settings(train_parser(), {"data": {"class_path": "rince.data.digit_images.DigitImages"}})
+    digits = parse_settings(train_parser(), {"data": {"class_path": "rince.data.images.digit_images.DigitImages"}})
     finetune.set_defaults({"data": digits.data.as_dict()})
     return {"train": train_parser(), "finetune": finetune}
 

@@ -16,7 +16,7 @@ def test_every_room_is_found_without_an_import_of_its_own():
     code = (
         "import sys, rince; rince.noise, rince.data, rince.methods, rince.train, rince.views;"
         "assert 'torch' not in sys.modules or rince.noise.__doc__;"
-        "assert rince.optimisers.LARS and rince.export.save_encoder and rince.noise.wrong_pairs"
+        "assert rince.optimisers.LARS and rince.encoders.files.save_encoder and rince.noise.wrong_pairs"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     for path in (Path(rince.__file__).parent).iterdir():
@@ -28,7 +28,7 @@ def test_the_core_imports_torch_and_numpy_only():
     """import rince and its losses must work without any extra."""
     code = (
         "import sys; before = set(sys.modules); import torch, numpy; base = set(sys.modules) | before;"
-        "import rince; rince.RINCE(), rince.schedules, rince.objectives;"
+        "import rince; rince.RINCE(), rince.losses.schedules, rince.losses.objectives;"
         "new = {m.split('.')[0] for m in set(sys.modules) - base} - set(sys.stdlib_module_names);"
         "print(sorted(new - {'rince', 'torch', 'numpy', 'typing_extensions', 'sympy', 'mpmath', 'networkx'}))"
     )

@@ -3,12 +3,13 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from rince.contrast import CrossView, Queue, Supervised, TwoView
-    from rince.export import load_encoder
-    from rince.losses import RINCE, ContrastiveLoss, DensityRatio, InfoNCE
+from rince._moved import install as _keep_old_paths
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from rince.encoders.files import load_encoder
+    from rince.losses import RINCE, ContrastiveLoss, CrossView, DensityRatio, InfoNCE, Queue, Supervised, TwoView
+
+__version__ = "0.2.0.dev0"
 
 # Names are resolved on first use, so that `rince --help` does not pay for importing torch.
 _HOME = {
@@ -16,15 +17,15 @@ _HOME = {
     "InfoNCE": "rince.losses",
     "ContrastiveLoss": "rince.losses",
     "DensityRatio": "rince.losses",
-    "TwoView": "rince.contrast",
-    "CrossView": "rince.contrast",
-    "Queue": "rince.contrast",
-    "Supervised": "rince.contrast",
-    "load_encoder": "rince.export",
+    "TwoView": "rince.losses",
+    "CrossView": "rince.losses",
+    "Queue": "rince.losses",
+    "Supervised": "rince.losses",
+    "load_encoder": "rince.encoders.files",
 }
 _ROOMS = (
-    *("audit", "contrast", "data", "encoders", "evaluate", "export", "losses", "methods", "noise", "objectives"),
-    *("optimisers", "report", "reproduce", "schedules", "seeds", "train", "views"),
+    *("audit", "contrast", "data", "encoders", "errors", "evaluate", "losses", "methods", "noise", "objectives"),
+    *("optimisers", "report", "reproduce", "schedules", "train", "views"),
 )
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)
@@ -38,6 +39,8 @@ __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "Supervised",
     "load_encoder",
 ]
+
+_keep_old_paths()
 
 
 def __getattr__(name: str) -> Any:

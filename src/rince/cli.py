@@ -11,13 +11,13 @@ import sys
 from collections.abc import Sequence
 
 COMMANDS = {  # name: (module, one line for the help)
-    "audit": ("rince.audit.command", "find the wrong pairs of two columns: how many, which ones, how sure"),
-    "demo": ("rince.demo", "InfoNCE against RINCE on digits with wrong pairs, in under two minutes"),
-    "train": ("rince.train.command", "train an encoder from a configuration, or go on where it stopped"),
-    "finetune": ("rince.train.finetune", "train the encoder of a run further on labels, and test it"),
-    "evaluate": ("rince.evaluate.command", "linear probe, nearest neighbours and retrieval of a finished run"),
-    "reproduce": ("rince.reproduce.command", "the paper's experiments, one command each; alone it lists them"),
-    "export": ("rince.export", "write the encoder of a run to a file of its own, as safetensors"),
+    "audit": ("rince.commands.audit", "find the wrong pairs of two columns: how many, which ones, how sure"),
+    "demo": ("rince.reproduce.demo", "InfoNCE against RINCE on digits with wrong pairs, in under two minutes"),
+    "train": ("rince.commands.train", "train an encoder from a configuration, or go on where it stopped"),
+    "finetune": ("rince.commands.finetune", "train the encoder of a run further on labels, and test it"),
+    "evaluate": ("rince.commands.evaluate", "linear probe, nearest neighbours and retrieval of a finished run"),
+    "reproduce": ("rince.commands.reproduce", "the paper's experiments, one command each; alone it lists them"),
+    "export": ("rince.commands.export", "write the encoder of a run to a file of its own, as safetensors"),
 }
 
 # Their help is put together from sources: what they import before they could say it themselves takes seconds.

@@ -6,8 +6,8 @@ from rince.audit import audit
 from rince.audit.cross_fit import CrossFit, fitted_scores, fold_numbers
 from rince.audit.rate import p_values
 from rince.audit.towers import Features, Recipe
-from rince.demo import auc
 from rince.noise import wrong_pairs
+from rince.reproduce.demo import auc
 
 QUICK = Recipe(folds=3, members=1, width=64, dim=16, steps=60)
 

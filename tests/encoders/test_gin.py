@@ -4,7 +4,7 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN, GINConv, global_add_pool
 
-from rince.data.graphs import Graphs
+from rince.data.graphs.graphs import Graphs
 from rince.encoders.gin import GIN, Pooled
 
 

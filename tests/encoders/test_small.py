@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch import nn
 
+from rince._support.step_seeds import generator
 from rince.encoders.convnet import ConvNet
 from rince.encoders.heads import mlp
 from rince.encoders.patch_stem import MLP, PatchStem
-from rince.seeds import generator
 
 
 @pytest.mark.parametrize("norm", ["batch", "group", "none"])

@@ -2,7 +2,7 @@ import torch
 from torch_geometric.data import Data
 
 from rince import InfoNCE
-from rince.data.graphs import Graphs
+from rince.data.graphs.graphs import Graphs
 from rince.encoders.gin import GIN
 from rince.evaluate.graphs import evaluate_graphs
 from rince.methods.graphcl import GraphCL

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from rince._support.step_seeds import generator
 from rince.evaluate.pairs import retrieval, table, wrong_pairs_auc
-from rince.seeds import generator
 
 
 def slowly(a, b, labels):

@@ -37,9 +37,9 @@ def test_same_answers_as_a_grid_search(classes, seed):
 
 
 def test_same_answers_as_a_grid_search_on_real_graphs(real_data):
-    from rince.data.tudataset import tudataset
+    from rince.data.graphs.tudataset import tudataset
     from rince.encoders.gin import GIN
-    from rince.methods.graphcl import features_of
+    from rince.evaluate.graphs import features_of
 
     graphs = tudataset("MUTAG", real_data("tudataset/MUTAG.zip"))
     torch.manual_seed(0)

@@ -6,8 +6,9 @@ from lightning.pytorch import Callback, Trainer
 from torch import nn
 
 from rince import RINCE, CrossView, InfoNCE
+from rince._support.step_seeds import generator
 from rince.audit.callback import PairMonitor
-from rince.data.pairs import Pairs, Part
+from rince.data.pairs.in_memory import Pairs, Part
 from rince.encoders.audio import AudioConvNet
 from rince.encoders.patch_stem import MLP
 from rince.encoders.r2plus1d import R2Plus1D
@@ -15,7 +16,6 @@ from rince.encoders.towers import Towers
 from rince.evaluate.online import OnlineProbe
 from rince.evaluate.pairs import evaluate_pairs
 from rince.methods.cross_modal import CrossModal
-from rince.seeds import generator
 from rince.views.batch import PairBatch
 from rince.views.clip import ClipRecipe
 from rince.views.image import Recipe

@@ -2,9 +2,10 @@ import torch
 from torch_geometric.data import Data
 
 from rince import RINCE, InfoNCE
-from rince.data.graphs import Graphs
+from rince.data.graphs.graphs import Graphs
 from rince.encoders.gin import GIN
-from rince.methods.graphcl import GraphCL, features_of
+from rince.evaluate.graphs import features_of
+from rince.methods.graphcl import GraphCL
 from rince.views.graph import DropNodes, GraphViews
 
 
@@ -75,7 +76,7 @@ def test_rince_train_runs_on_a_data_set_in_raw_format(tmp_path, capsys):
     ]  # fmt: skip
     assert main(arguments) == 0, capsys.readouterr().err
     assert (tmp_path / "runs" / "rings" / "encoder.safetensors").exists()
-    from rince.export import load_encoder
+    from rince.encoders.files import load_encoder
 
     assert features_of(load_encoder(tmp_path / "runs" / "rings"), graphs).shape == (24, 96)
     capsys.readouterr()

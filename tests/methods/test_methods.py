@@ -10,14 +10,14 @@ import torch.distributed as dist
 from lightning.pytorch import Callback, Trainer
 
 from rince import RINCE, CrossView, InfoNCE, Queue, Supervised, TwoView
-from rince.data.images import Images
+from rince._support.step_seeds import generator
+from rince.data.images.in_memory import Images
 from rince.encoders.convnet import ConvNet
 from rince.methods.moco import MoCo
 from rince.methods.moco_v3 import MoCoV3
 from rince.methods.momentum import follow
 from rince.methods.simclr import SimCLR
 from rince.methods.supcon import SupCon
-from rince.seeds import generator
 from rince.views.image import SimCLRViews
 
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from rince._support.step_seeds import Draws, generator
 from rince.noise.crops import ExtraCrop
-from rince.seeds import Draws, generator
 from rince.views.image import Recipe
 
 STILL = {"crop": None, "flip": 0, "jitter_chance": 0, "grey_chance": 0, "blur_chance": 0}

@@ -70,8 +70,8 @@ def test_bad_options_are_one_sentence():
 
 
 def test_mirror_views_pick_one_side_and_evaluation_the_first():
-    from rince.data.stem_images import MirrorViews
-    from rince.seeds import Draws, generator
+    from rince._support.step_seeds import Draws, generator
+    from rince.views.mirror import MirrorViews
 
     images = torch.stack([torch.zeros(400, 3), torch.ones(400, 3)], 1)
     first, second = MirrorViews()(images, Draws(generator(0, 1), 400))
@@ -81,7 +81,7 @@ def test_mirror_views_pick_one_side_and_evaluation_the_first():
 
 def test_the_archive_is_fetched_only_on_demand(tmp_path, monkeypatch):
     fetched = []
-    monkeypatch.setattr("rince.data.cifar10.fetch", lambda address, path, md5: fetched.append(path))
+    monkeypatch.setattr("rince.data.images.cifar10.fetch", lambda address, path, md5: fetched.append(path))
     parser = cifar10.options("cifar10-label-noise", "", 3)
     cifar10.parsed(parser, ["--root", str(tmp_path)])
     assert not fetched

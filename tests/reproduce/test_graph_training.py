@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from rince.data.graphs import Graphs
+from rince.data.graphs.graphs import Graphs
 from rince.reproduce.graph_training import LOSSES, evaluate_epochs, make_loss, train
 from rince.views.graph import graphcl_view
 

@@ -60,7 +60,7 @@ def test_arguments_are_those_of_the_constructor():
         ("loss", "RINCE", "rince.RINCE"),
         ("data.noise", "LabelFlips", "rince.noise.labels.LabelFlips"),
         ("encoder.a", "ConvNet", "rince.encoders.convnet.ConvNet"),
-        ("data.source.class_path", "CIFAR10", "rince.data.cifar10.CIFAR10"),
+        ("data.source.class_path", "CIFAR10", "rince.data.images.cifar10.CIFAR10"),
         ("trainer.callbacks", "PairMonitor", "rince.audit.callback.PairMonitor"),
         ("data.root", "Videos", "Videos"),  # a folder
         ("name", "MoCo", "MoCo"),

@@ -30,7 +30,7 @@ views:
     a: {class_path: rince.views.image.Recipe, init_args: {size: 8, flip: 0, blur_chance: 0, mean: [0.3], std: [0.4]}}
     b: {class_path: rince.views.sound.SoundRecipe, init_args: {sample_rate: 8000, window: 128, hop: 0.016, shift: 0.05}}
 data:
-  class_path: rince.data.spoken_digits.SpokenDigits
+  class_path: rince.data.pairs.spoken_digits.SpokenDigits
   init_args: {source: SOURCE, batch_size: 20, wrong_pairs: 0.4}
 checkpoint_every: 2
 trainer:

@@ -15,8 +15,8 @@ import yaml
 import rince
 from crashes import CRASHES, Crash
 from rince import cli
-from rince.data.digit_images import DigitImages
-from rince.export import save_encoder
+from rince.data.images.digit_images import DigitImages
+from rince.encoders.files import save_encoder
 from rince.train.finetune import towers_of
 
 QUIET = [
@@ -280,7 +280,7 @@ def test_a_missing_extra_names_the_pip_install(pretrained, monkeypatch, capsys):
             raise ImportError(name)
         return real(name, *rest)
 
-    monkeypatch.setattr("rince.extras.importlib.import_module", without)
+    monkeypatch.setattr("rince._support.optional_imports.importlib.import_module", without)
     assert cli.main(["finetune", str(pretrained)]) == 2
     assert "pip install 'rince[train]'" in capsys.readouterr().err
 
@@ -331,7 +331,7 @@ def test_either_tower_of_a_cross_modal_run_on_arrays(tmp_path):
         "encoder": {"class_path": "rince.encoders.towers.Towers", "init_args": towers},
         "views": {"class_path": "rince.views.pair.PairViews", "init_args": side},
         "data": {
-            "class_path": "rince.data.paired_arrays.PairedArrays",
+            "class_path": "rince.data.pairs.arrays.PairedArrays",
             "init_args": {"path": str(tmp_path / "pairs.npz"), "batch_size": 30},
         },
     }

@@ -12,9 +12,9 @@ pytest.importorskip("av")
 from films import film
 from rince import cli
 from rince.encoders.audio import AudioConvNet
+from rince.encoders.files import save_encoder
 from rince.encoders.r2plus1d import R2Plus1D
 from rince.encoders.towers import Towers
-from rince.export import save_encoder
 from rince.train.finetune import Source, finetune_parser, settle
 from rince.train.parser import instantiate, parse
 from rince.train.shipped import SHIPPED
@@ -124,7 +124,7 @@ def sounds(tmp_path):
 def hear(run, sounds, *options):
     data = {
         "data": {
-            "class_path": "rince.data.videos.Videos",
+            "class_path": "rince.data.video.videos.Videos",
             "init_args": {
                 "root": str(sounds), "table": str(sounds / "train.csv"), "num_frames": 2, "size": 16, "batch_size": 3,
                 "audio_duration": 0.5, "sample_rate": 8000, "workers": 0, "test_clips": 2,

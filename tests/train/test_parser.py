@@ -1,7 +1,7 @@
 import pytest
 
-from rince.train.command import run_name
 from rince.train.parser import instantiate, named_classes, parse, parse_settings, train_parser
+from rince.train.run import run_name
 from rince.train.shipped import SHIPPED
 
 CONFIGS = SHIPPED
@@ -123,7 +123,7 @@ def test_short_names_and_both_spellings_are_understood(parser, dash):
     options += f" --checkpoint{dash}every 7 --trainer.max{dash}epochs 3"
     config = parse(parser, ["digits/simclr", *options.split()])
     assert config.method.class_path == "rince.methods.moco.MoCo" and config.checkpoint_every == 7
-    assert config.data.class_path == "rince.data.cifar10.CIFAR10" and config.trainer.max_epochs == 3
+    assert config.data.class_path == "rince.data.images.cifar10.CIFAR10" and config.trainer.max_epochs == 3
     assert config.data.init_args.noise.class_path == "rince.noise.labels.LabelFlips"
 
 
@@ -157,7 +157,7 @@ def test_a_missing_extra_names_the_pip_install(parser, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("sklearn")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr("importlib.import_module", lambda name: without_sklearn(name))
-    from rince.data.digit_images import DigitImages
+    from rince.data.images.digit_images import DigitImages
 
     with pytest.raises(ImportError, match=r"pip install 'rince\[train\]'"):
         DigitImages().setup()

@@ -25,7 +25,7 @@ views:
     a: {class_path: rince.views.clip.ClipRecipe, init_args: {size: 16}}
     b: {class_path: rince.views.sound.SoundRecipe, init_args: {sample_rate: 8000, window: 128, hop: 0.016}}
 data:
-  class_path: rince.data.videos.Videos
+  class_path: rince.data.video.videos.Videos
   init_args:
     root: ROOT
     num_frames: 4

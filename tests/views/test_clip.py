@@ -3,8 +3,8 @@ import pytest
 import torch
 from PIL import Image
 
-from rince.seeds import Draws, generator
-from rince.views import operations as op
+from rince._support import image_operations as op
+from rince._support.step_seeds import Draws, generator
 from rince.views.clip import ClipRecipe
 from rince.views.image import Recipe
 

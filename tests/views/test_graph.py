@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 
-from rince.data.graphs import Graphs
+from rince.data.graphs.graphs import Graphs
 from rince.views.graph import (
     Choice,
     DropNodes,

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from rince._support.step_seeds import Draws, generator
 from rince.noise.crops import ExtraCrop
-from rince.seeds import Draws, generator
 from rince.views.image import MoCoV3Views, OwnViews, Recipe, SimCLRViews
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rince.seeds import Draws, generator
+from rince._support.step_seeds import Draws, generator
 from rince.views.clip import ClipRecipe
 from rince.views.pair import PairViews, Unchanged
 from rince.views.sound import SoundRecipe

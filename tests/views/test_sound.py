@@ -3,7 +3,7 @@ import pytest
 import scipy.signal
 import torch
 
-from rince.seeds import Draws, generator
+from rince._support.step_seeds import Draws, generator
 from rince.views.sound import SoundRecipe, bin_statistics, shifted
 
 

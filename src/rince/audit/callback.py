@@ -10,8 +10,8 @@ from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 
 from rince.audit.rate import p_values, storey
-from rince.contrast.contrast import Contrast, unit
 from rince.losses import ContrastiveLoss
+from rince.losses.contrast.contrast import Contrast, unit
 
 COLLAPSE = (
     "collapse: after {step} steps pairs score {positive:.3f} and strangers {negative:.3f} on average, so the embedding "

@@ -18,13 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rince._support.progress import track
 from rince.audit.clusters import equal_pairs, together
 from rince.audit.columns import Keys, Matrix
 from rince.audit.null import STRANGERS, Scored, stranger_index
 from rince.audit.probability import at_p_values
 from rince.audit.rate import chances, p_values
 from rince.audit.towers import Features, Recipe, embed, relative_scores, train_towers
-from rince.progress import track
 
 REFERENCES = 2048
 FEW = 20_000  # strangers of a fold that the first round is content with

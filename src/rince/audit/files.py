@@ -17,8 +17,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from rince._support.optional_imports import require
 from rince.audit.tables import TABLES, Source, column_names, listed, number_batches, value_batches
-from rince.extras import require
 
 TENSORS = (".pt", ".pth", ".safetensors")
 KINDS = (".npy", ".npz", *TABLES, *TENSORS)

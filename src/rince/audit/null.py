@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rince._support.progress import track
 from rince.audit.clusters import equal_pairs, together
 from rince.audit.columns import (
     FEWEST,
@@ -21,7 +22,6 @@ from rince.audit.columns import (
     release,
     row_codes,
 )
-from rince.progress import track
 
 STRANGERS = 1_000_000
 POOL = 200_000

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rince.extras import require
-from rince.files import write_text, written_whole
+from rince._support.atomic_files import write_text, written_whole
+from rince._support.optional_imports import require
 from rince.report.audit_page import audit_page
 from rince.report.shown import shown
 

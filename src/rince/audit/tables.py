@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.extras import require
+from rince._support.optional_imports import require
 
 TEXT_TABLES = {".csv": ",", ".tsv": "\t"}
 TABLES = (".parquet", *TEXT_TABLES)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rince.audit.columns import Keys, Matrix, RowCheck, chunks, read, release, row_codes
-from rince.contrast import CrossView
 from rince.losses import RINCE
+from rince.losses.contrast import CrossView
 
 IN_MEMORY = 50_000_000  # numbers; a larger column is read from where it is, batch by batch
 

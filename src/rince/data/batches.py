@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.utils.data import Sampler
 
-from rince.seeds import generator
+from rince._support.step_seeds import generator
 
 
 class SeededBatches(Sampler[list[int]]):

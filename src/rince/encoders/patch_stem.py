@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from rince.seeds import generator
+from rince._support.step_seeds import generator
 
 
 class PatchStem(nn.Module):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from rince.progress import track
+from rince._support.progress import track
 from rince.views.batch import ImageBatch
 
 Space = Literal["encoder", "projection"]

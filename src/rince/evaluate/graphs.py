@@ -4,10 +4,10 @@ from statistics import stdev
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
-from rince.data.graphs import Graphs
+from rince.data.graphs.graphs import Graphs
 from rince.evaluate.svm import linear_accuracy, svm_accuracy
-from rince.methods.graphcl import features_of
 
 
 def evaluate_graphs(method: Any, graphs: Graphs, space: str = "encoder", seed: int = 0) -> dict[str, list[float]]:
@@ -21,3 +21,14 @@ def evaluate_graphs(method: Any, graphs: Graphs, space: str = "encoder", seed: i
         "svm": [100 * result.accuracy, 100 * stdev(result.accuracies)],
         "linear": [100 * linear_accuracy(features, graphs.y, seed=seed), 0.0],
     }
+
+
+@torch.no_grad()
+def features_of(encoder: nn.Module, graphs: Graphs, batch_size: int = 512) -> Tensor:
+    """Features of a whole data set from the encoder in evaluation mode, [graphs, features]."""
+    training = encoder.training
+    encoder.eval()
+    try:
+        return torch.cat([encoder(graphs.batch(part)) for part in torch.arange(len(graphs)).split(batch_size)])
+    finally:
+        encoder.train(training)

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from rince._support.optional_imports import require
+from rince._support.progress import track
 from rince.evaluate.features import Space
 from rince.evaluate.linear import DECAYS, fit_linear
 from rince.evaluate.retrieval import recall_at
-from rince.extras import require
-from rince.progress import track
 from rince.views.batch import PairBatch
 
 

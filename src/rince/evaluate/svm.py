@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from rince.extras import require
+from rince._support.optional_imports import require
 
 GRID = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 Array = NDArray[Any]

@@ -1,1 +1,39 @@
 """Training methods: LightningModules that put views, encoder and loss together."""
+
+from typing import TYPE_CHECKING
+
+from rince._support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from rince.methods.cross_modal import CrossModal
+    from rince.methods.finetune import FineTune
+    from rince.methods.graphcl import GraphCL
+    from rince.methods.method import Method
+    from rince.methods.moco import MoCo
+    from rince.methods.moco_v3 import MoCoV3
+    from rince.methods.simclr import SimCLR
+    from rince.methods.supcon import SupCon
+
+HOMES = {  # public name: the module that defines it
+    "SimCLR": "simclr",
+    "SupCon": "supcon",
+    "MoCo": "moco",
+    "MoCoV3": "moco_v3",
+    "GraphCL": "graphcl",
+    "CrossModal": "cross_modal",
+    "FineTune": "finetune",
+    "Method": "method",
+}
+
+__all__ = [
+    "CrossModal",
+    "FineTune",
+    "GraphCL",
+    "Method",
+    "MoCo",
+    "MoCoV3",
+    "SimCLR",
+    "SupCon",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, HOMES)

@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from rince.contrast import CrossView
 from rince.encoders.heads import mlp
 from rince.encoders.towers import Towers
+from rince.losses.contrast import CrossView
 from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
 from rince.views.batch import PairBatch
 from rince.views.pair import PairViews

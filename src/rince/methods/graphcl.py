@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 
-from rince.contrast import CrossView
+from rince._support.step_seeds import generator
 from rince.encoders.heads import mlp
+from rince.losses.contrast import CrossView
 from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
-from rince.seeds import generator
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -48,14 +47,3 @@ class GraphCL(Method):
 
     def embed(self, batch: "Batch") -> Tensor:
         return self.encoder(batch)
-
-
-@torch.no_grad()
-def features_of(encoder: nn.Module, graphs: Any, batch_size: int = 512) -> Tensor:
-    """Features of a whole data set (:class:`rince.data.graphs.Graphs`) from the encoder in evaluation mode."""
-    training = encoder.training
-    encoder.eval()
-    try:
-        return torch.cat([encoder(graphs.batch(part)) for part in torch.arange(len(graphs)).split(batch_size)])
-    finally:
-        encoder.train(training)

@@ -9,9 +9,9 @@ import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
-from rince import schedules
+from rince._support.step_seeds import Draws, generator, number, seed_globally
+from rince.losses import schedules
 from rince.optimisers import warmup_cosine
-from rince.seeds import Draws, generator, number, seed_globally
 
 OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 

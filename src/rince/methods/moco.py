@@ -6,11 +6,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from rince.contrast import Queue
+from rince._support.step_seeds import generator
 from rince.encoders.heads import mlp
+from rince.losses.contrast import Queue
 from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
 from rince.methods.momentum import follow, frozen_copy
-from rince.seeds import generator
 from rince.views.batch import ImageBatch
 
 

@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rince import schedules as over_training
-from rince.contrast import CrossView
 from rince.encoders.heads import mlp
+from rince.losses import schedules as over_training
+from rince.losses.contrast import CrossView
+from rince.losses.temperature import in_use
 from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
 from rince.methods.momentum import follow, frozen_copy
-from rince.temperature import in_use
 from rince.views.batch import ImageBatch
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rince.contrast import TwoView
 from rince.encoders.heads import mlp
+from rince.losses.contrast import TwoView
 from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
 from rince.views.batch import ImageBatch
 

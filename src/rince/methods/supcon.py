@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from rince.contrast import Supervised, TwoView
+from rince.losses.contrast import Supervised, TwoView
 from rince.methods.method import OptimiserFactory, with_contrast
 from rince.methods.simclr import SimCLR
 from rince.views.batch import ImageBatch

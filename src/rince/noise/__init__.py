@@ -1,5 +1,33 @@
 """Noise that is put in on purpose: seeded, and every function says which items it hit."""
 
-from rince.noise.pairs import WrongPairs, wrong_pairs
+from typing import TYPE_CHECKING
 
-__all__ = ["WrongPairs", "wrong_pairs"]
+from rince._support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from rince.noise.crops import ExtraCrop
+    from rince.noise.labels import LabelFlips
+    from rince.noise.pairs import WrongPairs, wrong_pairs
+    from rince.noise.sounds import Overdub, Shift, Silence
+
+HOMES = {  # public name: the module that defines it
+    "LabelFlips": "labels",
+    "ExtraCrop": "crops",
+    "Overdub": "sounds",
+    "Shift": "sounds",
+    "Silence": "sounds",
+    "WrongPairs": "pairs",
+    "wrong_pairs": "pairs",
+}
+
+__all__ = [
+    "ExtraCrop",
+    "LabelFlips",
+    "Overdub",
+    "Shift",
+    "Silence",
+    "WrongPairs",
+    "wrong_pairs",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, HOMES)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from rince.seeds import Draws
+from rince._support.step_seeds import Draws
 
 
 class Hits(nn.Module):
@@ -50,7 +50,7 @@ class ExtraCrop:
 
     def numbers(self, draw: Draws, size: int) -> dict[str, Tensor]:
         """Which views are hit, and the box of every crop."""
-        from rince.views.operations import random_boxes
+        from rince._support.image_operations import random_boxes
 
         boxes = random_boxes(draw, size, size, (self.area, self.area), (3 / 4, 4 / 3))
         names = ("noise_top", "noise_left", "noise_height", "noise_width")
@@ -58,7 +58,7 @@ class ExtraCrop:
 
     def __call__(self, planes: Tensor, numbers: dict[str, Tensor]) -> Tensor:
         """Planes (channels, n, size, size) of which those marked in ``noise_hit`` are cropped."""
-        from rince.views.operations import resize, resize_weights
+        from rince._support.image_operations import resize, resize_weights
 
         chosen = numbers["noise_hit"].nonzero().squeeze(1)
         if not len(chosen):

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rince.seeds import generator
+from rince._support.step_seeds import generator
 
 # CIFAR-10: truck -> automobile, bird -> airplane, deer -> horse, cat <-> dog.
 CIFAR10_PAIRS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}

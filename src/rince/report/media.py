@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from rince.extras import require
+from rince._support.optional_imports import require
 
 THUMBNAIL = 160
 LARGEST = 1_000_000  # bytes of a sound or a video that is put into the page

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from rince.files import write_text
+from rince._support.atomic_files import write_text
 from rince.reproduce.grid import run_grid
 from rince.reproduce.options import checked
 from rince.reproduce.tables import aligned, as_csv, plus_minus
@@ -39,7 +39,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
     if not 0 <= found.rate <= 1:
         raise ValueError(f"--rate must lie in [0, 1], got {found.rate}")
     if found.download:
-        from rince.data.cifar10 import CIFAR10
+        from rince.data.images.cifar10 import CIFAR10
 
         CIFAR10(found.root, download=True).prepare_data()
     return found

@@ -47,7 +47,7 @@ def settings(run: Run, root: str) -> dict[str, Any]:
             "rince.views.image.SimCLRViews", size=16, noise=part("rince.noise.crops.ExtraCrop", rate=run["rate"])
         ),
         "optimiser": part("torch.optim.Adam", lr=0.002, weight_decay=1e-6),
-        "data": part("rince.data.cifar10.CIFAR10", root=root, batch_size=256, limit=4000, validation=5000),
+        "data": part("rince.data.images.cifar10.CIFAR10", root=root, batch_size=256, limit=4000, validation=5000),
         "probe": False,
         "checkpoint_every": 100,
         "trainer": {"max_epochs": run["epochs"], "log_every_n_steps": 15, "accelerator": "cpu"},

@@ -49,17 +49,22 @@ def one_run(run: Run, root: str, out: str) -> dict[str, Any]:
 
 def settings(run: Run, root: str, cache: str) -> dict[str, Any]:
     """What configs/cifar10/small-label-noise.yaml says, with the loss, noise and seed of the run."""
-    source = part("rince.data.cifar10.CIFAR10", root=root)
+    source = part("rince.data.images.cifar10.CIFAR10", root=root)
     noise = part("rince.noise.labels.LabelFlips", rate=run["rate"])
     return {
         "seed": run["seed"],
         "method": part("rince.methods.supcon.SupCon", positives=run["positives"], hidden=0, width=128),
         "encoder": part("rince.encoders.patch_stem.MLP", widths=[512, 512], dropout=0.3, relu_last=True),
         "loss": loss_of(run),
-        "views": part("rince.data.stem_images.MirrorViews"),
+        "views": part("rince.views.mirror.MirrorViews"),
         "optimiser": part("torch.optim.AdamW", lr=0.002),
         "data": part(
-            "rince.data.stem_images.StemFeatures", source=source, cache=cache, train=10_000, batch_size=256, noise=noise
+            "rince.data.images.stem_features.StemFeatures",
+            source=source,
+            cache=cache,
+            train=10_000,
+            batch_size=256,
+            noise=noise,
         ),
         "probe": False,
         "checkpoint_every": 500,

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from rince.extras import require
-from rince.files import written_whole
+from rince._support.atomic_files import written_whole
+from rince._support.optional_imports import require
 
 
 def canvas(width: float = 6.0, height: float = 4.0, columns: int = 1) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rince.files import write_text
+from rince._support.atomic_files import write_text
 from rince.reproduce.grid import Run, finished_runs, run_grid
 from rince.reproduce.options import checked
 from rince.reproduce.tables import aligned, as_csv, plus_minus, seeds_note
@@ -101,8 +101,8 @@ def one_run(run: Run, root: str, out: str) -> dict[str, Any]:
 
 
 def pretrain(run: Run, root: str, folder: Path) -> None:
-    from rince.train.command import run as train
     from rince.train.parser import parse_settings, train_parser
+    from rince.train.run import run as train
 
     if not (folder / "result.json").exists():
         parser = train_parser()
@@ -178,7 +178,7 @@ def clip_recipe() -> dict[str, Any]:
 
 def videos(run: Run, root: str, batch_size: int, **options: Any) -> dict[str, Any]:
     shape = {"train": 480, "test": 160, "size": 32, "crop": [0.8, 1.0], "batch_size": batch_size}
-    kind = "rince.data.generated_video.GeneratedVideo"
+    kind = "rince.data.synthetic.generated_video.GeneratedVideo"
     return part(kind, root=root, videos_seed=run["videos_seed"], **shape, **options)
 
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from rince import RINCE, ContrastiveLoss, InfoNCE, objectives
-from rince.data.graphs import Graphs
-from rince.data.tudataset import tudataset
+from rince import RINCE, ContrastiveLoss, InfoNCE
+from rince._support.step_seeds import generator, number
+from rince.data.graphs.graphs import Graphs
+from rince.data.graphs.tudataset import tudataset
 from rince.encoders.gin import GIN
-from rince.seeds import generator, number
+from rince.losses import objectives
 from rince.views.graph import GraphViews, View
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ def evaluate_epochs(
     graphs: Graphs, loss: ContrastiveLoss, view: View, epochs: int, evaluated: Sequence[int], seed: int, **options: Any
 ) -> dict[str, Any]:
     """Train and tell the SVM's accuracy in percent at every one of the ``evaluated`` epochs, with times."""
+    from rince.evaluate.graphs import features_of
     from rince.evaluate.svm import svm_accuracy
-    from rince.methods.graphcl import features_of
 
     found: dict[str, Any] = {}
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from rince.data.graphs import Graphs
-from rince.files import write_text
+from rince._support.atomic_files import write_text
+from rince._support.step_seeds import generator
+from rince.data.graphs.graphs import Graphs
 from rince.reproduce.graph_training import LOSSES, graphs_of, make_loss, train, views_of
 from rince.reproduce.grid import Run, results_of
 from rince.reproduce.options import graph_options, parsed
 from rince.reproduce.tables import aligned, as_csv, plus_minus, seeds_note
-from rince.seeds import generator
 
 if TYPE_CHECKING:
     from rince.methods.graphcl import GraphCL
@@ -69,8 +69,8 @@ def work(run: Run, root: str) -> dict[str, Any]:
     from sklearn.metrics import roc_auc_score
 
     from rince.audit import audit
+    from rince.evaluate.graphs import features_of
     from rince.evaluate.svm import svm_accuracy
-    from rince.methods.graphcl import features_of
     from rince.views.graph import graphcl_view
 
     graphs, seed = graphs_of(run["dataset"], root), run["seed"]

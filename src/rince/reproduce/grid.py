@@ -14,7 +14,7 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
-from rince.files import write_text
+from rince._support.atomic_files import write_text
 
 Run = Mapping[str, Any]  # the settings of one run, plain values only
 Result = dict[str, Any]

@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-import rince.options
+import rince._support.command_options
 
 
 def graph_options(
@@ -44,7 +44,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
 
 def checked(parser: argparse.ArgumentParser, arguments: list[str], *counts: str) -> argparse.Namespace:
     """The options of any experiment; ``counts`` are at least 1, and ``rates``, where there are any, shares."""
-    options = rince.options.parsed(parser, arguments)
+    options = rince._support.command_options.parsed(parser, arguments)
     for name in counts:
         if getattr(options, name) < 1:
             raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(options, name)}")

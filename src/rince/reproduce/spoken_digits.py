@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rince.files import write_text
+from rince._support.atomic_files import write_text
 from rince.reproduce.grid import Run, finished_runs, run_grid
 from rince.reproduce.options import checked
 from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_minus, seeds_note
@@ -120,7 +120,7 @@ def settings(run: Run, source: str) -> dict[str, Any]:
         "views": part("rince.views.pair.PairViews", a=image, b=sound),
         "optimiser": part("torch.optim.Adam", lr=0.002, fused=True),
         "data": part(
-            "rince.data.spoken_digits.SpokenDigits",
+            "rince.data.pairs.spoken_digits.SpokenDigits",
             source=source,
             batch_size=BATCH,
             wrong_pairs=run["wrong"],

@@ -10,9 +10,9 @@ def part(class_path: str, **init_args: Any) -> dict[str, Any]:
 
 def trained(settings: dict[str, Any], out: str, name: str) -> tuple[Any, Any]:
     """Method and data of the run in ``out/NAME``, which is done, or gone on with, if it is not finished."""
-    from rince.train.command import run
     from rince.train.load import load_run
     from rince.train.parser import parse_settings, train_parser
+    from rince.train.run import run
 
     folder = Path(out) / name
     if not (folder / "result.json").exists():

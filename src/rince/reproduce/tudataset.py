@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rince.files import write_text
+from rince._support.atomic_files import write_text
 from rince.reproduce.graph_training import LOSSES, evaluate_epochs, graphs_of, make_loss
 from rince.reproduce.grid import Run, results_of
 from rince.reproduce.options import graph_options, parsed

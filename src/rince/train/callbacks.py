@@ -9,7 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from rince.files import written_whole
+from rince._support.atomic_files import written_whole
 
 
 class WholeCheckpoint(Callback):

@@ -28,7 +28,7 @@ CLASSES = {  # part: import paths
         "rince.encoders.patch_stem.MLP",
         "rince.encoders.towers.Towers",
     ],
-    "loss": ["rince.losses.RINCE", "rince.losses.InfoNCE", "rince.losses.ContrastiveLoss"],
+    "loss": ["rince.losses.loss.RINCE", "rince.losses.loss.InfoNCE", "rince.losses.loss.ContrastiveLoss"],
     "views": [
         "rince.views.image.SimCLRViews",
         "rince.views.image.MoCoV3Views",
@@ -40,23 +40,23 @@ CLASSES = {  # part: import paths
         "rince.views.pair.PairViews",
         "rince.views.pair.Unchanged",
         "rince.views.graph.GraphViews",
-        "rince.data.stem_images.MirrorViews",
+        "rince.views.mirror.MirrorViews",
     ],
     "data": [
-        "rince.data.digit_images.DigitImages",
-        "rince.data.cifar10.CIFAR10",
-        "rince.data.image_folder.ImageFolder",
-        "rince.data.arrays.Arrays",
-        "rince.data.stem_images.StemFeatures",
-        "rince.data.tu_graphs.TUGraphs",
-        "rince.data.paired_arrays.PairedArrays",
-        "rince.data.spoken_digits.SpokenDigits",
-        "rince.data.videos.Videos",
-        "rince.data.kinetics400.Kinetics400",
-        "rince.data.acav100m.ACAV100M",
-        "rince.data.ucf101.UCF101",
-        "rince.data.hmdb51.HMDB51",
-        "rince.data.generated_video.GeneratedVideo",
+        "rince.data.images.digit_images.DigitImages",
+        "rince.data.images.cifar10.CIFAR10",
+        "rince.data.images.folder.ImageFolder",
+        "rince.data.images.arrays.Arrays",
+        "rince.data.images.stem_features.StemFeatures",
+        "rince.data.graphs.tu_graphs.TUGraphs",
+        "rince.data.pairs.arrays.PairedArrays",
+        "rince.data.pairs.spoken_digits.SpokenDigits",
+        "rince.data.video.videos.Videos",
+        "rince.data.video.kinetics400.Kinetics400",
+        "rince.data.video.acav100m.ACAV100M",
+        "rince.data.video.ucf101.UCF101",
+        "rince.data.video.hmdb51.HMDB51",
+        "rince.data.synthetic.generated_video.GeneratedVideo",
     ],
     "optimiser": ["rince.optimisers.LARS", "torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD"],
     "noise": [
@@ -89,8 +89,8 @@ def classes_of(option: str, nested: bool = True) -> dict[str, str]:
 
 
 def public_path(path: str) -> str:
-    """rince.RINCE rather than rince.losses.RINCE."""
-    return path.replace("rince.losses.", "rince.")
+    """rince.RINCE rather than rince.losses.loss.RINCE."""
+    return path.replace("rince.losses.loss.", "rince.")
 
 
 def whole_path(option: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""``rince finetune RUN``: the encoder of a run learns labels, and is tested."""
+"""Fine-tuning: the encoder of a run learns labels, and is tested."""
 
 import hashlib
 import json
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.data import DataLoader
 
-from rince.export import fill, read_encoder
-from rince.files import write_text
-from rince.train.command import run, run_name, values_of
+from rince._support.atomic_files import write_text
+from rince.encoders.files import fill, read_encoder
 from rince.train.folder import RunFolder
 from rince.train.guide import FINETUNE_OPTIONS
-from rince.train.parser import instantiate, named_classes, parse, train_parser
+from rince.train.parser import instantiate, train_parser
+from rince.train.run import run, run_name, values_of
 from rince.views.batch import ImageBatch
 
 DEFAULTS = {
@@ -34,20 +34,6 @@ class Source(NamedTuple):
     path: Path
     weights: Path
     parts: dict[str, Any]
-
-
-def main(arguments: list[str]) -> int:
-    if not arguments or arguments[0].startswith("-"):
-        raise ValueError("say what to fine-tune: rince finetune RUN [CONFIG] [options]")
-    source = read_source(arguments[0])
-    rest = ["--config", *arguments[1:]] if arguments[1:] and not arguments[1].startswith("-") else arguments[1:]
-    check_file(source, named_classes(rest))
-    parser = finetune_parser(source)
-    config = parse(parser, arguments[1:])
-    config.run = str(source.path)
-    for result in fine_tune(parser, config, source):
-        print(sentence(result))
-    return 0
 
 
 def finetune_parser(source: Source | None = None) -> Any:
@@ -243,13 +229,3 @@ def summary_of(path: Path, splits: list[int], results: list[dict[str, Any]]) -> 
         "deviation": statistics.stdev(accuracies) if len(accuracies) > 1 else 0.0,
         "splits": {str(split): accuracy for split, accuracy in zip(splits, accuracies, strict=True)},
     }
-
-
-def sentence(result: dict[str, Any]) -> str:
-    if "splits" in result:
-        return f"{result['run']}: accuracy {result['accuracy']:.2f} %, the mean of {len(result['splits'])} splits"
-    without = f" ({left} more have no label)" if (left := result.get("test_items_without_label")) else ""
-    return (
-        f"{result['run']}: accuracy {result['accuracy']:.2f} % on {result['test_items']} test items{without} after "
-        f"{result['epochs']} epochs, {result['seconds']:.0f} s"
-    )

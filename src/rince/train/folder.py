@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rince.files import write_text, written_whole
+from rince._support.atomic_files import write_text, written_whole
 
 # What may differ between the two halves of a resumed run: where it runs and what is shown, not what is computed.
 FREE = (

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rince.extras import require
+from rince._support.optional_imports import require
 from rince.train.catalogue import whole_path, with_whole_paths
 from rince.train.complaint import one_sentence
 from rince.train.guide import OPTIONS, PART_HELP

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rince.seeds import Draws
-from rince.views import operations as op
+from rince._support import image_operations as op
+from rince._support.step_seeds import Draws
 from rince.views.image import IMAGENET_MEAN, IMAGENET_STD, PIXELS_AT_A_TIME, Recipe
 
 TEST_CROP = 0.875  # of the shorter side: the same as resizing it to size / 0.875 and cutting out the middle

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rince.data.graphs import spans
+from rince._support.ragged import spans
 from rince.views.graph_sampling import uniform
 
 NODES_PER_WALKER = 32

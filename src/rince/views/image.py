@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rince._support import image_operations as op
+from rince._support.step_seeds import Draws
 from rince.noise.crops import ExtraCrop, Hits
-from rince.seeds import Draws
-from rince.views import operations as op
 
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from rince.seeds import Draws
+from rince._support.step_seeds import Draws
 
 
 class PairViews(nn.Module):

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from rince.seeds import Draws
+from rince._support.step_seeds import Draws
 
 QUIETEST = 1e-10  # in power, -100 dB: below it there is nothing to hear, and the logarithm of zero to avoid
 

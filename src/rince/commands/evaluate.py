@@ -1,0 +1,173 @@
+"""``rince evaluate RUN``: what the frozen features of a run are worth."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rince._support.atomic_files import write_text
+from rince._support.command_options import parsed
+from rince._support.step_seeds import generator
+
+
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="rince evaluate", description=__doc__, exit_on_error=False)
+    parser.add_argument("run", help="folder of the run")
+    parser.add_argument(
+        "--probe", choices=("exact", "adam"), default="exact", help="linear probe: exact (L-BFGS) or the paper's Adam"
+    )
+    parser.add_argument(
+        "--space", choices=("encoder", "projection"), default="encoder", help="where features are taken (encoder)"
+    )
+    parser.add_argument(
+        "--labels_per_class", type=int, default=None, metavar="N", help="learn from N labels a class, in several draws"
+    )
+    parser.add_argument("--draws", type=int, default=10, help="draws of the labels (10)")
+    parser.add_argument("--k", type=int, default=None, help="neighbours of the kNN (200, or 20 with few labels)")
+    parser.add_argument("--baselines", action="store_true", help="also raw inputs and the untrained encoder")
+    parser.add_argument("--force", action="store_true", help="write over an earlier evaluation")
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    found = parsed(options(), arguments)
+    for name in ("labels_per_class", "draws", "k"):
+        if getattr(found, name) is not None and getattr(found, name) < 1:
+            raise ValueError(f"--{name} must be at least 1, got {getattr(found, name)}")
+    few = f"-{found.labels_per_class}-labels" if found.labels_per_class else ""
+    target = Path(found.run) / f"evaluation-{found.space}-{found.probe}{few}.json"
+    if target.exists() and not found.force:
+        raise FileExistsError(f"{target} is there already: look into it, or write over it with --force")
+    result = evaluate_run(found)
+    write_text(target, json.dumps(result, indent=2) + "\n")
+    print(table(result))
+    print(f"written to {target}")
+    return 0
+
+
+def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
+    """Accuracies of every kind of features, in percent: mean and standard deviation over the draws."""
+    from rince.evaluate.features import features_of
+    from rince.methods.cross_modal import CrossModal
+    from rince.train.load import load_run
+
+    method, data, _ = load_run(found.run)
+    if isinstance(method, CrossModal):
+        return _pair_scores(method, data, found)
+    if (graphs := getattr(data, "graphs", None)) is not None:
+        return _graph_accuracies(method, graphs, found)
+    if hasattr(data, "pair_batches"):
+        return _one_side_accuracies(method, data, found)
+    parts = {part: data.split(part) for part in ("train", "test")}
+    if int(parts["train"][1].max()) < 1:
+        raise ValueError("these data have no labels of two classes or more, so there is nothing to evaluate against")
+    kinds = {"trained": {part: features_of(method, x, found.space) for part, (x, _) in parts.items()}}
+    if found.baselines:
+        untrained, _, _ = load_run(found.run, trained=False)
+        kinds["untrained"] = {part: features_of(untrained, x, found.space) for part, (x, _) in parts.items()}
+        kinds["raw inputs"] = {part: x.flatten(1).float() for part, (x, _) in parts.items()}
+    labels = {part: y for part, (_, y) in parts.items()}
+    return {name: accuracies(features, labels, found) for name, features in kinds.items()}
+
+
+def _one_side_accuracies(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:
+    """Videos, or one side of pairs, after fine-tuning: read batch by batch, since they need not fit into memory."""
+    from rince.evaluate.features import labelled_features
+    from rince.train.load import load_run
+
+    def batches(part: str) -> Any:
+        clips_alone = hasattr(data, "evaluation_loader") and getattr(method, "tower", None) != "b"
+        return data.evaluation_loader(part) if clips_alone else data.pair_batches(part)
+
+    methods = {"trained": method}
+    if found.baselines:
+        methods["untrained"] = load_run(found.run, trained=False)[0]
+    result = {}
+    for name, one in methods.items():
+        read = {part: labelled_features(one, batches(part), found.space) for part in ("train", "test")}
+        if len(read["train"][1].unique()) < 2 or not len(read["test"][1]):
+            raise ValueError("these data have no labels of two classes or more, so there is nothing to evaluate")
+        features, labels = ({part: both[i] for part, both in read.items()} for i in (0, 1))
+        result[name] = accuracies(features, labels, found)
+    return result
+
+
+def _graph_accuracies(method: Any, graphs: Any, found: argparse.Namespace) -> dict[str, Any]:
+    """Graphs come without a test part: everything is cross-validated."""
+    from rince.evaluate.graphs import evaluate_graphs
+    from rince.train.load import load_run
+
+    if found.labels_per_class or found.probe != "exact":
+        raise ValueError("a run on graphs is cross-validated with all labels: leave out --labels_per_class and --probe")
+    result = {"trained": evaluate_graphs(method, graphs, found.space)}
+    if found.baselines:
+        untrained, _, _ = load_run(found.run, trained=False)
+        result["untrained"] = evaluate_graphs(untrained, graphs, found.space)
+    return result
+
+
+def _pair_scores(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:
+    """Two towers are compared with each other, and each is probed on its own."""
+    from rince.evaluate.pairs import evaluate_pairs
+    from rince.train.load import load_run
+
+    if found.labels_per_class or found.probe != "exact" or found.k:
+        raise ValueError("a run on pairs is probed with all labels: leave out --labels_per_class, --probe and --k")
+    result = {"trained": evaluate_pairs(method, data, found.space)}
+    if found.baselines:
+        untrained, _, _ = load_run(found.run, trained=False)
+        result["untrained"] = evaluate_pairs(untrained, data, found.space)
+    return result
+
+
+def accuracies(features: dict[str, Tensor], labels: dict[str, Tensor], found: argparse.Namespace) -> dict[str, Any]:
+    from rince.evaluate.knn import knn_accuracy
+    from rince.evaluate.linear import fit_adam, fit_linear
+    from rince.evaluate.retrieval import recall_at
+
+    scores: dict[str, list[float]] = {"linear": [], "knn": []}
+    draws = found.draws if found.labels_per_class else 1
+    for draw in range(draws):
+        chosen = few_labels(labels["train"], found.labels_per_class, draw)
+        x, y = features["train"][chosen], labels["train"][chosen]
+        probe = fit_linear(x, y, seed=draw) if found.probe == "exact" else fit_adam(x, y, seed=draw)
+        scores["linear"].append(100 * probe.accuracy(features["test"], labels["test"]))
+        k = found.k or (20 if found.labels_per_class else 200)
+        scores["knn"].append(100 * knn_accuracy(x, y, features["test"], labels["test"], k=k))
+    recall = recall_at(features["test"], labels["test"], features["train"], labels["train"])
+    result: dict[str, Any] = {f"recall@{k}": [100 * value, 0.0] for k, value in recall.items()}
+    for name, values in scores.items():
+        spread = torch.tensor(values).std().item() if draws > 1 else 0.0
+        result[name] = [sum(values) / draws, spread]
+    return result
+
+
+def few_labels(labels: Tensor, per_class: int | None, draw: int) -> Tensor:
+    """Which items may show their labels: all, or ``per_class`` of each class by the given draw."""
+    if per_class is None:
+        return torch.arange(len(labels))
+    order = torch.randperm(len(labels), generator=generator(draw, 60))
+    chosen = [order[labels[order] == c][:per_class] for c in range(int(labels.max()) + 1)]
+    if min(map(len, chosen)) < per_class:
+        raise ValueError(f"a class has only {min(map(len, chosen))} items, so {per_class} labels of it cannot be drawn")
+    return torch.cat(chosen)
+
+
+def table(result: dict[str, Any]) -> str:
+    if "a to b recall@1" in next(iter(result.values())):
+        from rince.evaluate.pairs import table as table_of_pairs
+
+        return table_of_pairs(result)
+    known = ("svm", "linear", "knn", "recall@1", "recall@10")
+    columns = [c for c in known if all(c in row for row in result.values())]
+    width = max(map(len, result))
+    lines = [f"{'':<{width}}" + "".join(f"{c:>15}" for c in columns)]
+    for name, row in result.items():
+        cells = "".join(
+            f"{f'{row[c][0]:.1f} ± {row[c][1]:.1f}' if row[c][1] else f'{row[c][0]:.1f}':>15}" for c in columns
+        )
+        lines.append(f"{name:<{width}}{cells}")
+    return "\n".join(lines)

@@ -1,0 +1,24 @@
+"""Collections of graphs, stored in one piece."""
+
+from typing import TYPE_CHECKING
+
+from rince._support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from rince.data.graphs.graphs import Graphs
+    from rince.data.graphs.tu_graphs import TUGraphs
+    from rince.data.graphs.tudataset import tudataset
+
+HOMES = {  # public name: the module that defines it
+    "Graphs": "graphs",
+    "tudataset": "tudataset",
+    "TUGraphs": "tu_graphs",
+}
+
+__all__ = [
+    "Graphs",
+    "TUGraphs",
+    "tudataset",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, HOMES)

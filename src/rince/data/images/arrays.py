@@ -1,0 +1,77 @@
+"""Your own images as arrays in an .npz file."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rince.data.images.in_memory import Images
+from rince.noise.labels import LabelFlips
+
+
+class Arrays(Images):
+    """A file with ``images`` (n, height, width[, channels], bytes) and, where known, ``labels`` (n,).
+
+    ``test_images`` and ``test_labels`` are the test part; without them every tenth image is.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        batch_size: int = 256,
+        noise: LabelFlips | None = None,
+        limit: int | None = None,
+        wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
+    ):
+        """
+        Args:
+            path: The .npz file.
+            batch_size: Images in a batch, counted over all processes.
+            noise: Wrong labels for training; evaluation always sees the right ones.
+            limit: Train on the first so many images only.
+            wrong_pairs: Share of images whose second view is one of a stranger.
+            wrong_pairs_seed: Which images that are, and whose view they get.
+        """
+        super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
+        self.path = Path(path)
+
+    def read(self) -> dict[str, tuple[Tensor, Tensor]]:
+        arrays = read_npz(self.path)
+        train = self._part(arrays, "")
+        if "test_images" in arrays:
+            return {"train": train, "test": self._part(arrays, "test_")}
+        images, labels = train
+        is_test = torch.arange(len(images)) % 10 == 9
+        return {"train": (images[~is_test], labels[~is_test]), "test": (images[is_test], labels[is_test])}
+
+    def _part(self, arrays: dict[str, np.ndarray], prefix: str) -> tuple[Tensor, Tensor]:
+        name = f"{prefix}images"
+        if name not in arrays:
+            raise ValueError(f"{self.path} has no array '{name}', only {', '.join(arrays) or 'nothing'}")
+        images = arrays[name]
+        if images.dtype != np.uint8 or images.ndim not in (3, 4):
+            raise ValueError(
+                f"{name} in {self.path} must be bytes (n, height, width[, channels]), got {images.dtype} {images.shape}"
+            )
+        images = images[..., None] if images.ndim == 3 else images
+        labels = np.asarray(arrays.get(f"{prefix}labels", np.zeros(len(images), np.int64)))
+        if labels.shape != (len(images),) or not np.issubdtype(labels.dtype, np.integer):
+            raise ValueError(
+                f"{prefix}labels in {self.path} must be {len(images)} whole numbers, got {labels.dtype} {labels.shape}"
+            )
+        pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
+        return pixels, torch.from_numpy(labels.astype(np.int64))
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a file, read without running anything in it."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no {path}: give the .npz file as path")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise ValueError(f"{path} is no whole .npz file of plain arrays ({type(error).__name__})") from error

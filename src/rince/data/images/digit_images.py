@@ -1,0 +1,22 @@
+"""scikit-learn's digits: 1,797 images of 8 x 8 grey pixels that ship with a dependency."""
+
+import torch
+from torch import Tensor
+
+from rince._support.optional_imports import require
+from rince._support.step_seeds import generator
+from rince.data.images.in_memory import Images
+
+
+class DigitImages(Images):
+    """The first test images are set aside by a fixed shuffle: 1,397 for training, 400 for tests."""
+
+    class_names = tuple("0123456789")
+
+    def read(self) -> dict[str, tuple[Tensor, Tensor]]:
+        digits = require("sklearn.datasets", "train").load_digits()
+        images = (torch.from_numpy(digits.images) * (255 / 16)).round().to(torch.uint8)[:, None]
+        labels = torch.from_numpy(digits.target).long()
+        order = torch.randperm(len(images), generator=generator(1797))
+        train, test = order[400:], order[:400]
+        return {"train": (images[train], labels[train]), "test": (images[test], labels[test])}

@@ -1,0 +1,247 @@
+"""Images in one folder a class, decoded and cropped by the loader's workers: ImageNet, or your own."""
+
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from rince._support.optional_imports import require
+from rince._support.step_seeds import Draws, generator
+from rince.data.batches import SeededBatches
+from rince.data.images.in_memory import SameLabel
+from rince.noise.labels import LabelFlips, NoisyLabels
+from rince.views.batch import ImageBatch
+
+ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+
+
+class ImageFolder(LightningDataModule):
+    """``root/train/CLASS/*.jpg`` and ``root/val/CLASS/*.jpg`` (or test). ImageNet is laid out like this.
+
+    Workers decode an image, take two random crops and shrink them to ``size``; colours, blur and the rest are done for
+    whole batches on the model's device. An image that does not decode is replaced by another one, and counted.
+    """
+
+    seed: int = 0
+    pairing: Literal["self", "label"] = "self"
+
+    def __init__(
+        self,
+        root: str,
+        size: int = 224,
+        batch_size: int = 256,
+        crop: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        noise: LabelFlips | None = None,
+        workers: int = 4,
+        strict: bool = False,
+    ):
+        """
+        Args:
+            root: Folder with the folders train and val (or test).
+            size: Height and width of the crops.
+            batch_size: Images in a batch, counted over all processes.
+            crop: Least and largest share of the area that a crop keeps.
+            ratio: Least and largest ratio of width to height of a crop.
+            noise: Wrong labels for training; evaluation always sees the right ones.
+            workers: Processes that decode, for each training process.
+            strict: Stop at an image that does not decode instead of replacing it.
+        """
+        super().__init__()
+        self.root, self.size, self.batch_size, self.crop, self.ratio = Path(root), size, batch_size, crop, ratio
+        self.noise, self.workers, self.strict = noise, workers, strict
+        self.noisy: NoisyLabels | None = None
+        self._lists: dict[str, tuple[list[Path], Tensor]] = {}
+        self.class_names: tuple[str, ...] = ()
+
+    def setup(self, stage: str | None = None) -> None:
+        if self._lists:
+            return
+        require("PIL.Image", "train")
+        self.class_names, paths, labels = list_images(self.root / "train")
+        self._lists["train"] = paths, labels
+        for name in ("val", "test"):
+            if (self.root / name).is_dir():
+                names, paths, labels = list_images(self.root / name)
+                if names != self.class_names:
+                    odd = sorted(set(names) ^ set(self.class_names))
+                    raise ValueError(
+                        f"{self.root / name} and train have other classes: {odd[0]} is in one of them only"
+                    )
+                self._lists["test"] = paths, labels
+                break
+        if self.noise is not None:
+            self.noisy = self.noise(self._lists["train"][1])
+
+    @property
+    def classes(self) -> int:
+        self.setup()
+        return len(self.class_names)
+
+    def noise_record(self) -> dict[str, Any]:
+        return {} if self.noisy is None else self.noisy.record()
+
+    def split(self, split: str) -> tuple[Tensor, Tensor]:
+        """All images of a part, cropped at the centre and resized, with right labels; they must fit into memory."""
+        self.setup()
+        if split not in self._lists:
+            raise ValueError(f"there is no part '{split}' in {self.root}")
+        paths, labels = self._lists[split]
+        loader = DataLoader(_Centres(paths, self.size, self.strict), batch_size=64, num_workers=self.workers)
+        images, shown = zip(*loader, strict=True)
+        return torch.cat(images), labels[torch.cat(shown)]
+
+    def train_dataloader(self) -> DataLoader:
+        trainer = self.trainer
+        assert trainer is not None
+        self.setup()
+        paths, labels = self._lists["train"]
+        labels = labels if self.noisy is None else self.noisy.labels
+        batches = SeededBatches.of_trainer(trainer, len(paths), self.batch_size, self.seed)
+        partner = SameLabel(labels) if self.pairing == "label" else None
+        crops = _Crops(paths, labels, partner, self.size, self.crop, self.ratio, self.seed, self.strict)
+        return DataLoader(
+            crops,
+            batch_sampler=_WithStep(batches),
+            num_workers=self.workers,
+            collate_fn=_collate,
+            pin_memory=torch.cuda.is_available(),
+            persistent_workers=False,  # new workers read where training stands
+        )
+
+
+def list_images(folder: Path) -> tuple[tuple[str, ...], list[Path], Tensor]:
+    """Class names, files and labels of a folder with one folder a class."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}: images belong into {folder}/CLASS/")
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if not names:
+        raise ValueError(f"{folder} has no class folders: images belong into {folder}/CLASS/")
+    paths, labels = [], []
+    for label, name in enumerate(names):
+        found = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
+        if not found:
+            raise ValueError(f"the class folder {folder / name} holds no images: fill it or remove it")
+        paths += found
+        labels += [label] * len(found)
+    return tuple(names), paths, torch.tensor(labels)
+
+
+class _WithStep:
+    """The same batches, every item with the number of its batch, from which a worker draws its crop."""
+
+    def __init__(self, batches: SeededBatches):
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Any:
+        own = self.batches
+        for step, chosen in enumerate(own, start=own.seen()):
+            draw = Draws(generator(own.seed, step, 2), len(chosen), own.rank, own.processes)
+            yield [(item, step, float(u)) for item, u in zip(chosen, draw.uniform(), strict=True)]
+
+
+class _Fixed(Draws):
+    """A draw that was made elsewhere."""
+
+    def __init__(self, value: float):
+        self.value = value
+
+    def uniform(self, low: float = 0.0, high: float = 1.0, shape: tuple[int, ...] = ()) -> Tensor:
+        return torch.tensor([self.value])
+
+
+class _Crops(Dataset):
+    def __init__(
+        self,
+        paths: list[Path],
+        labels: Tensor,
+        partner: Callable[[Tensor, Draws], Tensor] | None,
+        size: int,
+        crop: tuple[float, float],
+        ratio: tuple[float, float],
+        seed: int,
+        strict: bool,
+    ):
+        self.paths, self.labels, self.partner, self.strict = paths, labels, partner, strict
+        self.size, self.crop, self.ratio, self.seed = size, crop, ratio, seed
+
+    def __getitem__(self, key: tuple[int, int, float]) -> tuple[Tensor, Tensor, int, int]:
+        item, step, u = key
+        other = item if self.partner is None else int(self.partner(torch.tensor([item]), _Fixed(u)))
+        random = np.random.default_rng((self.seed, step, item))
+        first, shown = _decode(self.paths, item, self.strict)
+        second = first if other == item else _decode(self.paths, other, self.strict)[0]
+        views = [self._crop(image, random) for image in (first, second)]
+        return views[0], views[1], int(self.labels[shown]), shown
+
+    def _crop(self, image: Any, random: np.random.Generator) -> Tensor:
+        box = crop_box(random, image.width, image.height, self.crop, self.ratio)
+        return _pixels(image.resize((self.size, self.size), resample=2, box=box))
+
+
+def crop_box(
+    random: np.random.Generator, width: int, height: int, scale: tuple[float, float], ratio: tuple[float, float]
+) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of a random crop, drawn as in ``image_operations.random_boxes``."""
+    for _ in range(10):
+        area = width * height * random.uniform(*scale)
+        aspect = math.exp(random.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if 0 < w <= width and 0 < h <= height:
+            left, top = int(random.integers(width - w + 1)), int(random.integers(height - h + 1))
+            return left, top, left + w, top + h
+    aspect = min(max(width / height, ratio[0]), ratio[1])
+    w, h = min(width, round(height * aspect)), min(height, round(width / aspect))
+    left, top = (width - w) // 2, (height - h) // 2
+    return left, top, left + w, top + h
+
+
+class _Centres(Dataset):
+    def __init__(self, paths: list[Path], size: int, strict: bool):
+        self.paths, self.size, self.strict = paths, size, strict
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, item: int) -> tuple[Tensor, int]:
+        image, shown = _decode(self.paths, item, self.strict)
+        side = min(image.width, image.height) * 0.875  # the middle of what a short side of size / 0.875 would show
+        left, top = (image.width - side) / 2, (image.height - side) / 2
+        box = (left, top, left + side, top + side)
+        return _pixels(image.resize((self.size, self.size), resample=2, box=box)), shown
+
+
+def _decode(paths: list[Path], item: int, strict: bool) -> tuple[Any, int]:
+    """The image, or the next one that decodes; and which one it is."""
+    from PIL import Image, UnidentifiedImageError
+
+    for offset in range(len(paths)):
+        shown = (item + offset) % len(paths)
+        path = paths[shown]
+        try:
+            with Image.open(path) as image:
+                return image.convert("RGB"), shown
+        except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            if strict:
+                raise ValueError(f"{path} does not decode as an image ({error})") from error
+            warnings.warn(f"{path} does not decode as an image and is replaced by the next one")
+    raise ValueError(f"none of the {len(paths)} images decodes, the first being {paths[0]}")
+
+
+def _pixels(image: Any) -> Tensor:
+    return torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1)
+
+
+def _collate(items: list[tuple[Tensor, Tensor, int, int]]) -> ImageBatch:
+    first, second, labels, ids = zip(*items, strict=True)
+    return ImageBatch(torch.stack(first), torch.tensor(labels), torch.tensor(ids), torch.stack(second), True)

@@ -1,0 +1,143 @@
+"""Images in memory, batch by batch, with noise in their labels or pairs on demand."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor
+
+from rince._support.step_seeds import Draws, generator
+from rince.data.batches import SeededBatches
+from rince.noise.labels import LabelFlips, NoisyLabels
+from rince.noise.pairs import WrongPairs, wrong_pairs
+from rince.views.batch import ImageBatch
+
+Split = Literal["train", "validation", "test"]
+Partner = Callable[[Tensor, Draws], Tensor]
+"""From the numbers of items to those of the items that give their second views."""
+
+
+class Images(LightningDataModule):
+    """What all image data sets share. A subclass fills ``train`` and ``test`` in ``read``.
+
+    ``seed`` and ``pairing`` are set by the run: the seed of the order, and how the method wants its pairs made.
+    """
+
+    seed: int = 0
+    pairing: Literal["self", "label"] = "self"
+    class_names: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        batch_size: int = 256,
+        noise: LabelFlips | None = None,
+        limit: int | None = None,
+        wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
+    ):
+        """
+        Args:
+            batch_size: Images in a batch, counted over all processes.
+            noise: Wrong labels for training; evaluation always sees the right ones.
+            limit: Train on the first so many images only.
+            wrong_pairs: Share of images whose second view is one of a stranger.
+            wrong_pairs_seed: Which images that are, and whose view they get.
+        """
+        super().__init__()
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit must be at least 1 image, got {limit}")
+        self.batch_size, self.noise, self.limit = batch_size, noise, limit
+        self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
+        self.mispaired: WrongPairs | None = None
+        self.noisy: NoisyLabels | None = None
+        self._splits: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def read(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """Bytes (n, channels, height, width) and labels of the parts "train" and "test"."""
+        raise NotImplementedError
+
+    def setup(self, stage: str | None = None) -> None:
+        if self._splits:
+            return
+        self._splits = self.read()
+        if self.limit is not None:
+            self._splits["train"] = tuple(part[: self.limit] for part in self._splits["train"])  # type: ignore[assignment]
+        if self.noise is not None:
+            self.noisy = self.noise(self._splits["train"][1])
+        if self.wrong_pairs:
+            self.mispaired = wrong_pairs(len(self._splits["train"][0]), self.wrong_pairs, self.wrong_pairs_seed)
+
+    @property
+    def classes(self) -> int:
+        self.setup()
+        return int(max(labels.max() for _, labels in self._splits.values())) + 1
+
+    def split(self, split: Split) -> tuple[Tensor, Tensor]:
+        """All images of a part and their right labels."""
+        self.setup()
+        if split not in self._splits:
+            raise ValueError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._splits)}")
+        return self._splits[split]
+
+    def noise_record(self) -> dict[str, Any]:
+        """What the noise hit, as arrays to be saved with the run."""
+        record = {} if self.noisy is None else self.noisy.record()
+        if self.mispaired is not None:
+            index = self.mispaired.partner
+            digest = hashlib.sha256(index.tobytes()).hexdigest()
+            record |= {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
+        return record
+
+    def train_dataloader(self) -> "ImageLoader":
+        trainer = self.trainer
+        assert trainer is not None
+        images, labels = self.split("train")
+        labels = labels if self.noisy is None else self.noisy.labels
+        batches = SeededBatches.of_trainer(trainer, len(images), self.batch_size, self.seed)
+        partner: Partner | None = SameLabel(labels) if self.pairing == "label" else None
+        if self.mispaired is not None:
+            if partner is not None:
+                raise ValueError(
+                    "wrong_pairs is for methods that pair an image with itself; SupCon takes wrong labels (data.noise)"
+                )
+            index = torch.from_numpy(self.mispaired.partner)
+            partner = lambda ids, draw: index[ids]  # noqa: E731
+        return ImageLoader(images, labels, batches, partner)
+
+
+class ImageLoader:
+    """Indexes whole batches out of a tensor: for images in memory there is nothing for workers to do."""
+
+    def __init__(self, images: Tensor, labels: Tensor, batches: SeededBatches, partner: Partner | None = None):
+        self.images, self.labels, self.batches, self.partner = images, labels, batches, partner
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[ImageBatch]:
+        for step, chosen in enumerate(self.batches, start=self.batches.seen()):
+            ids = torch.tensor(chosen)
+            partners = None
+            if self.partner is not None:
+                draw = Draws(generator(self.batches.seed, step, 2), len(ids), self.batches.rank, self.batches.processes)
+                partners = self.images[self.partner(ids, draw)]
+            yield ImageBatch(self.images[ids], self.labels[ids], ids, partners)
+
+
+class SameLabel:
+    """For every item another one with the same label, drawn anew each time; itself where it is the only one."""
+
+    def __init__(self, labels: Tensor):
+        self.order = labels.argsort(stable=True)
+        self.place = self.order.argsort()
+        count = labels.bincount()
+        self.first, self.count = (count.cumsum(0) - count)[labels], count[labels]
+
+    def __call__(self, ids: Tensor, draw: Draws) -> Tensor:
+        others = (self.count[ids] - 1).clamp_min(1)
+        step = 1 + (draw.uniform() * others).long().clamp(max=others - 1)
+        within = (self.place[ids] - self.first[ids] + step) % self.count[ids]
+        return self.order[self.first[ids] + within]

@@ -1,0 +1,64 @@
+"""Your own pairs as two arrays in an .npz file: features of images and texts, two tables, pictures and sounds."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rince.data.images.arrays import read_npz
+from rince.data.pairs.in_memory import Pairs, Part
+
+
+class PairedArrays(Pairs):
+    """A file with ``a`` and ``b``, which belong together row by row, and, where known, ``labels`` (n,).
+
+    Bytes stay bytes, as image recipes want them; other numbers become floats. ``test_a``, ``test_b`` and
+    ``test_labels`` are the test part; without them every tenth pair is.
+    """
+
+    def __init__(self, path: str, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
+        """
+        Args:
+            path: The .npz file.
+            batch_size: Pairs in a batch, counted over all processes.
+            wrong_pairs: Share of training pairs to be made wrong on purpose.
+            wrong_pairs_seed: Which pairs that are, and whose ``b`` they get.
+        """
+        super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
+        self.path = Path(path)
+
+    def read(self) -> dict[str, Part]:
+        arrays = read_npz(self.path)
+        pairs = self._part(arrays, "")
+        if "test_a" in arrays:
+            return {"train": pairs, "test": self._part(arrays, "test_")}
+        is_test = torch.arange(len(pairs.labels)) % 10 == 9
+        return {"train": Part(*(x[~is_test] for x in pairs)), "test": Part(*(x[is_test] for x in pairs))}
+
+    def _part(self, arrays: dict[str, np.ndarray], prefix: str) -> Part:
+        a, b = (self._side(arrays, f"{prefix}{side}") for side in "ab")
+        if len(a) != len(b):
+            raise ValueError(
+                f"{prefix}a and {prefix}b in {self.path} must have one row a pair, got {len(a)} and {len(b)} rows"
+            )
+        labels = np.asarray(arrays.get(f"{prefix}labels", np.full(len(a), -1)))
+        if labels.shape != (len(a),) or not np.issubdtype(labels.dtype, np.integer):
+            raise ValueError(
+                f"{prefix}labels in {self.path} must be {len(a)} whole numbers, got {labels.dtype} {labels.shape}"
+            )
+        return Part(a, b, torch.from_numpy(labels.astype(np.int64)))
+
+    def _side(self, arrays: dict[str, np.ndarray], name: str) -> Tensor:
+        if name not in arrays:
+            raise ValueError(f"{self.path} has no array '{name}', only {', '.join(arrays) or 'nothing'}")
+        values = arrays[name]
+        if values.dtype.kind not in "fiub" or values.ndim < 2:
+            raise ValueError(
+                f"{name} in {self.path} must hold numbers, one row a pair, got {values.dtype} {values.shape}"
+            )
+        if values.dtype != np.uint8:
+            values = values.astype(np.float32)
+            if not np.isfinite(values).all():
+                raise ValueError(f"{name} in {self.path} holds values that are not finite: drop or mend those pairs")
+        return torch.from_numpy(np.ascontiguousarray(values))

@@ -1,0 +1,39 @@
+"""scikit-learn's 1797 handwritten digits of 8 x 8 pixels, cut into two views that belong together."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rince._support.optional_imports import require
+
+Cut = Literal["rows", "columns", "top_bottom", "left_right"]
+
+
+class DigitPairs(NamedTuple):
+    """Two views of every digit, (1797, 32) each in [0, 1], and which digit it is."""
+
+    a: NDArray[np.float32]
+    b: NDArray[np.float32]
+    digit: NDArray[np.int64]
+
+
+def digit_pairs(cut: Cut = "rows") -> DigitPairs:
+    """The digits cut in two: even against odd ``"rows"`` or ``"columns"``, ``"top_bottom"`` or ``"left_right"``."""
+    bundle = require("sklearn.datasets", "train").load_digits()
+    a, b = cut_in_two(bundle.images.astype(np.float32) / 16, cut)
+    return DigitPairs(a, b, bundle.target.astype(np.int64))
+
+
+def cut_in_two(images: NDArray[np.float32], cut: Cut) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Images (N, height, width), cut into two flat views."""
+    halves = {
+        "rows": (np.s_[:, 0::2], np.s_[:, 1::2]),
+        "columns": (np.s_[:, :, 0::2], np.s_[:, :, 1::2]),
+        "top_bottom": (np.s_[:, : images.shape[1] // 2], np.s_[:, images.shape[1] // 2 :]),
+        "left_right": (np.s_[:, :, : images.shape[2] // 2], np.s_[:, :, images.shape[2] // 2 :]),
+    }
+    if cut not in halves:
+        raise ValueError(f"cut must be one of {', '.join(halves)}, got {cut!r}")
+    first, second = halves[cut]
+    return images[first].reshape(len(images), -1), images[second].reshape(len(images), -1)

@@ -1,0 +1,120 @@
+"""Pairs in memory, batch by batch, with wrong pairs on demand."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor
+
+from rince.data.batches import SeededBatches
+from rince.data.images.in_memory import Split
+from rince.noise.pairs import WrongPairs, wrong_pairs
+from rince.views.batch import PairBatch
+
+
+class Part(NamedTuple):
+    """Items that belong together row by row, and the class of each pair, -1 where nobody knows it."""
+
+    a: Tensor
+    b: Tensor
+    labels: Tensor
+
+
+class Pairs(LightningDataModule):
+    """What data sets of pairs share. A subclass fills the parts "train" and "test" in ``read``.
+
+    A data set of your own needs ``train_dataloader()`` for training and, for ``rince evaluate``, ``pair_batches``.
+    ``seed`` is set by the run: it is the seed of the order.
+    """
+
+    seed: int = 0
+    pairing: str = "self"
+    class_names: tuple[str, ...] = ()
+
+    def __init__(self, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
+        """
+        Args:
+            batch_size: Pairs in a batch, counted over all processes.
+            wrong_pairs: Share of training pairs in which ``b`` is a stranger's.
+            wrong_pairs_seed: Which pairs that are, and whose ``b`` they get.
+        """
+        super().__init__()
+        if not 0 <= wrong_pairs <= 1:
+            raise ValueError(f"wrong_pairs must lie in [0, 1], got {wrong_pairs}")
+        self.batch_size = batch_size
+        self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
+        self.mispaired: WrongPairs | None = None
+        self._parts: dict[str, Part] = {}
+
+    def read(self) -> dict[str, Part]:
+        """The right pairs of the parts "train", "test" and, where there is one, "validation"."""
+        raise NotImplementedError
+
+    def setup(self, stage: str | None = None) -> None:
+        if self._parts:
+            return
+        self._parts = self.read()
+        train = self._parts["train"]
+        if self.wrong_pairs:
+            groups = self.groups(train)
+            keys = None if groups is None else groups.numpy()
+            self.mispaired = wrong_pairs(len(train.labels), self.wrong_pairs, self.wrong_pairs_seed, keys)
+
+    def groups(self, train: Part) -> Tensor | None:
+        """Within these a partner would be as right as the own one, so a wrong pair is never made of one group."""
+        return None
+
+    @property
+    def classes(self) -> int:
+        self.setup()
+        return int(max(part.labels.max() for part in self._parts.values())) + 1
+
+    def split(self, split: Split) -> Part:
+        """The right pairs of a part."""
+        self.setup()
+        if split not in self._parts:
+            raise ValueError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._parts)}")
+        return self._parts[split]
+
+    def pair_batches(self, split: Split, noisy: bool = False, batch_size: int = 256) -> Iterator[PairBatch]:
+        """A part in order, batch by batch: the right pairs or, ``noisy``, those that training sees."""
+        part = self.split(split)
+        for ids in torch.arange(len(part.labels)).split(batch_size):
+            yield self._batch(part, ids, noisy and split == "train")
+
+    def noise_record(self) -> dict[str, Any]:
+        """What the noise hit, as arrays to be saved with the run."""
+        self.setup()
+        if self.mispaired is None:
+            return {}
+        index = self.mispaired.partner
+        digest = hashlib.sha256(index.tobytes()).hexdigest()
+        return {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
+
+    def train_dataloader(self) -> "PairLoader":
+        trainer = self.trainer
+        assert trainer is not None
+        count = len(self.split("train").labels)
+        return PairLoader(self, SeededBatches.of_trainer(trainer, count, self.batch_size, self.seed))
+
+    def _batch(self, part: Part, ids: Tensor, noisy: bool) -> PairBatch:
+        partners = ids if self.mispaired is None or not noisy else torch.from_numpy(self.mispaired.partner)[ids]
+        return PairBatch(part.a[ids], part.b[partners], part.labels[ids], ids)
+
+
+class PairLoader:
+    """Indexes whole batches out of tensors: for pairs in memory there is nothing for workers to do."""
+
+    def __init__(self, pairs: Pairs, batches: SeededBatches):
+        self.pairs, self.batches = pairs, batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[PairBatch]:
+        part = self.pairs.split("train")
+        for chosen in self.batches:
+            yield self.pairs._batch(part, torch.tensor(chosen), noisy=True)

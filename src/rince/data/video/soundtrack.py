@@ -1,0 +1,155 @@
+"""The sound of an open file around given moments, as mono samples at a given rate."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rince._support.optional_imports import require
+
+LEAD = 0.25  # seconds decoded before the wanted ones: codecs with overlapping windows need a run-up
+GAP = 0.02  # seconds between two packets that count as a hole; less is rounding of their stamps
+EDGE = 0.02  # seconds kept on both sides for the resampling filter
+# Samples that coding puts before a sound. Other containers say so themselves, and FFmpeg leaves them out. MP3: 529 of
+# any decoder and 576 of LAME, the encoder of most files; AAC: the least that an encoder adds; the others: of all alike.
+LATE = {"mp3": 1105, "mp2": 481, "aac": 1024, "ac3": 256}
+
+
+class Soundtrack:
+    """One stream of sound. ``origin`` is the file's time zero in seconds of its own clock."""
+
+    def __init__(self, container: Any, stream: Any, origin: float):
+        self.container, self.stream = container, stream
+        stream.codec_context.thread_count = 1
+        self.tick = float(stream.time_base)
+        self.rate = int(stream.codec_context.sample_rate)
+        coding = stream.codec_context.codec.canonical_name
+        self.late = LATE.get(coding, 0) / self.rate if container.format.name == "avi" else 0.0
+        self.origin = origin + self.late
+
+    def around(self, middles: Sequence[float], duration: float, sample_rate: int) -> list[NDArray[np.float32]]:
+        """``duration`` seconds around each moment; silence where the file has no sound."""
+        count = round(duration * sample_rate)
+        if count < 1 or not np.isfinite(list(middles)).all():
+            raise ValueError(f"a sound must last longer than 0 s around a finite moment, got {duration} s")
+        sounds: list[Any] = [None] * len(middles)
+        order = sorted(range(len(middles)), key=lambda i: middles[i])
+        while order:
+            first = last = order[0]
+            run = []
+            while order and middles[order[0]] - middles[last] <= duration + LEAD:  # overlapping: decoded once
+                last = order.pop(0)
+                run.append(last)
+            begin = middles[first] - duration / 2 - EDGE
+            whole = self._samples(begin, middles[last] + duration / 2 + EDGE)
+            length = round((duration + 2 * EDGE) * self.rate)
+            for i in run:
+                place = round((middles[i] - middles[first]) * self.rate)
+                part = resample(whole[place : place + length], self.rate, sample_rate)
+                part = part[round(EDGE * sample_rate) :][:count]
+                sounds[i] = np.pad(part, (0, count - len(part)))
+        return sounds
+
+    def _samples(self, begin: float, end: float) -> NDArray[np.float32]:
+        """Mono samples at the stream's own rate from ``begin`` to ``end``."""
+        samples = np.zeros(round((end - begin) * self.rate), dtype=np.float32)
+        following: int | None = None
+        for frame in self._decoded(begin, end):
+            sound = mono(frame)
+            place = following
+            if frame.pts is not None:
+                told = round((frame.pts * self.tick - self.origin - begin) * self.rate)
+                if following is None or abs(told - following) > GAP * self.rate:
+                    place = told
+            if place is None:
+                continue
+            following = place + len(sound)
+            low, high = max(0, place), min(len(samples), following)
+            if low < high:
+                samples[low:high] = sound[low - place : high - place]
+        return samples
+
+    def _decoded(self, begin: float, end: float) -> Iterator[Any]:
+        for packet in self._packets(begin - LEAD, end):
+            yield from decoded(self.stream.codec_context, packet)
+
+    def _packets(self, begin: float, end: float) -> Iterator[Any]:
+        """Packets from ``begin`` to ``end``; ``None`` at the end of the file, so that the decoder gives its rest."""
+        beginning = self.stream.start_time or 0
+        target = max(beginning, int((begin + self.origin) / self.tick))
+        for place in (target, beginning):
+            self.container.seek(place, stream=self.stream)
+            with demuxed(self.container, self.stream) as packets:
+                first = next(packets, None)
+                if first is not None and place != beginning and self._time(first) > begin + LEAD:
+                    continue  # the seek came down too late
+                for packet in chain((first,), packets) if first is not None else ():
+                    time = self._time(packet)
+                    if time > end:
+                        return
+                    if time + (packet.duration or 0) * self.tick >= begin:
+                        yield packet
+            break
+        yield None
+
+    def _time(self, packet: Any) -> float:
+        stamp = packet.pts if packet.pts is not None else packet.dts
+        return (stamp or 0) * self.tick - self.origin
+
+
+@contextmanager
+def demuxed(container: Any, stream: Any) -> Iterator[Iterator[Any]]:
+    """The packets of a stream that hold something; a file that breaks off, or speaks of streams that it does not have,
+    is at its end there. PyAV loses memory with every iterator that is not read to its end unless it is closed."""
+    broken = (require("av", "video").FFmpegError, IndexError)
+    source = container.demux(stream)
+
+    def whole() -> Iterator[Any]:
+        try:
+            yield from (packet for packet in source if packet.size)
+        except broken:
+            return
+
+    try:
+        yield whole()
+    finally:
+        source.close()
+
+
+def decoded(context: Any, packet: Any) -> Sequence[Any]:
+    """The frames that come out of a packet; one that is damaged gives none, as in any player."""
+    try:
+        return context.decode(packet)
+    except Exception as error:
+        av = require("av", "video")
+        if isinstance(error, (av.error.InvalidDataError, av.error.EOFError)):
+            return ()
+        raise
+
+
+def mono(frame: Any) -> NDArray[np.float32]:
+    """The mean of a frame's channels, as floats in [-1, 1]."""
+    values = frame.to_ndarray()
+    if not frame.format.is_planar:
+        values = values.reshape(-1, len(frame.layout.channels)).T
+    if values.dtype == np.uint8:
+        values = values.astype(np.float32) - 128
+        scale = 128.0
+    else:
+        scale = 1.0 if values.dtype.kind == "f" else float(-np.iinfo(values.dtype).min)
+    sound = values[0] if len(values) == 1 else values.mean(0)
+    return (sound / scale).astype(np.float32, copy=False)
+
+
+def resample(sound: NDArray[np.float32], rate: int, new: int) -> NDArray[np.float32]:
+    if rate == new or not len(sound):
+        return sound
+    av = require("av", "video")
+    frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(sound)[None], format="flt", layout="mono")
+    frame.sample_rate = rate
+    resampler = av.AudioResampler(format="flt", layout="mono", rate=new)
+    parts = [*resampler.resample(frame), *resampler.resample(None)]
+    return np.concatenate([part.to_ndarray()[0] for part in parts])

@@ -1,0 +1,273 @@
+"""Videos of your own, in a folder or listed in a CSV file: clips with or without their sounds, batch by batch."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningDataModule
+from torch.utils.data import DataLoader
+
+from rince._support.optional_imports import require
+from rince._support.step_seeds import generator
+from rince.data.batches import SeededBatches
+from rince.data.video.clip_reader import ClipFormat, EvaluationClips, TrainingClips, collate
+from rince.data.video.skipped import Skipped
+from rince.data.video.video_list import VideoList, list_folder, list_tables
+from rince.noise.sounds import NoisySounds, SoundNoise
+from rince.views.batch import ClipBatch, PairBatch
+
+
+class Videos(LightningDataModule):
+    """``root/train/CLASS/*.mp4`` and ``root/test/CLASS/*.mp4`` (or val), ``root/CLASS/*.mp4``, or CSV files.
+
+    Workers decode, crop and resize; colours and spectrograms are made for whole batches on the model's device. A video
+    that cannot be used is replaced by another one, counted, and listed in ``skipped.csv`` in the run's folder; in
+    evaluation it is left out.
+    """
+
+    seed: int = 0
+    pairing: Literal["self", "label"] = "self"
+    folder: Path | None = None  # of the run, where skipped.csv goes
+    tables: tuple[str, ...] = ("table", "test_table")  # which of them a kind of videos reads
+
+    def __init__(
+        self,
+        root: str = ".",
+        table: str | None = None,
+        test_table: str | None = None,
+        num_frames: int = 8,
+        fps: float = 16,
+        audio_duration: float = 2.0,
+        sample_rate: int = 24000,
+        size: int = 224,
+        crop: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        clips: int = 1,
+        sound: bool = True,
+        short: Literal["skip", "hold", "loop"] = "skip",
+        batch_size: int = 64,
+        test_clips: int = 10,
+        validation: float = 0.0,
+        noise: SoundNoise | None = None,
+        workers: int = 4,
+    ):
+        """
+        Args:
+            root: Folder with the folders train, test (or val) and, with test, val; or with class folders; where a
+                table's paths start.
+            table: CSV file of the videos to train on, with the columns path, label (optional) and start (optional).
+            test_table: CSV file of the videos to test on.
+            num_frames: Frames of a clip.
+            fps: Frames a second of a clip, whatever the file has.
+            audio_duration: Seconds of sound around the middle of the clip.
+            sample_rate: Samples a second of the sound.
+            size: Height and width of the clips.
+            crop: Least and largest share of the area that a crop keeps.
+            ratio: Least and largest ratio of width to height of a crop.
+            clips: Clips of a video at each visit, read in one go.
+            sound: Pairs of clip and sound; without, clips alone.
+            short: What happens to a video shorter than a clip: skipped, its last frame held, or played again.
+            batch_size: Clips in a batch, counted over all processes.
+            test_clips: Clips of a video in a test, evenly spaced in time.
+            validation: Share of the training videos kept aside: the part "validation", for your own use.
+            noise: Wrong sounds for training; evaluation always hears the right ones.
+            workers: Processes that decode, for each training process.
+        """
+        super().__init__()
+        for name, value in (("num_frames", num_frames), ("size", size), ("clips", clips), ("test_clips", test_clips)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        for name, number in (("fps", fps), ("audio_duration", audio_duration), ("sample_rate", sample_rate)):
+            if not 0 < number < float("inf"):
+                raise ValueError(f"{name} must be above 0, got {number}")
+        if not 0 < crop[0] <= crop[1] <= 1:
+            raise ValueError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
+        if not 0 <= validation < 1:
+            raise ValueError(f"validation must be a share of the videos in [0, 1), got {validation}")
+        if batch_size % clips or batch_size // clips < 2:
+            raise ValueError(
+                f"batch_size must be a multiple of clips, {clips}, and hold two videos or more, got {batch_size}"
+            )
+        for name, given in (("table", table), ("test_table", test_table)):
+            if given is not None and name not in self.tables:
+                raise ValueError(f"{type(self).__name__} has lists of its own: leave out {name}, got {given}")
+        if noise is not None and not sound:
+            raise ValueError("noise on sounds needs sound: true")
+        self.root, self.table, self.test_table = Path(root), table, test_table
+        self.form = ClipFormat(
+            num_frames, fps, audio_duration, sample_rate, size, sound, "refuse" if short == "skip" else short
+        )
+        self.crop, self.ratio, self.clips, self.batch_size = crop, ratio, clips, batch_size
+        self.test_clips, self.validation, self.noise, self.workers = test_clips, validation, noise, workers
+        self.class_names: tuple[str, ...] = ()
+        self.noisy: NoisySounds | None = None
+        self._lists: dict[str, VideoList] = {}
+        self._skipped: Skipped | None = None
+        self._training: ClipLoader | None = None
+
+    def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
+        """The names of the classes, and the videos of the parts "train" and, where they are, "validation" and "test".
+        With a folder val and none called test, val is what is tested on."""
+        if self.table is not None:
+            tables = {"train": self.table, "test": self.test_table}
+            return list_tables({part: Path(table) for part, table in tables.items() if table is not None}, self.root)
+        if not (self.root / "train").is_dir():
+            names, found = list_folder(self.root)
+            return names, {"train": found}
+        names, found = list_folder(self.root / "train")
+        lists = {"train": found}
+        folders = [name for name in ("val", "test") if (self.root / name).is_dir()]
+        for name, part in zip(folders, ["test"] if len(folders) == 1 else ["validation", "test"], strict=False):
+            others, lists[part] = list_folder(self.root / name)
+            if others != names:
+                odd = sorted(set(others) ^ set(names))
+                raise ValueError(f"{self.root / name} and train have other classes: {odd[0]} is in one only")
+        return names, lists
+
+    def setup(self, stage: str | None = None) -> None:
+        if self._lists:
+            return
+        require("av", "video")
+        self.class_names, lists = self.read()
+        if self.validation and "validation" in lists:
+            raise ValueError(f"{self.root} has a validation part of its own: leave out validation, {self.validation}")
+        if self.validation:
+            count = len(lists["train"].paths)
+            order = torch.randperm(count, generator=generator(0, 6)).numpy()
+            aside = round(self.validation * count)
+            lists["validation"] = lists["train"].take(np.sort(order[:aside]))
+            lists["train"] = lists["train"].take(np.sort(order[aside:]))
+        self._lists = lists
+        if self.noise is not None:
+            self.noisy = self.noise(len(lists["train"].paths), lists["train"].labels)
+
+    @property
+    def classes(self) -> int:
+        self.setup()
+        return len(self.class_names)
+
+    def check_views(self, views: torch.nn.Module) -> None:
+        """Refuse recipes for clips of another size, or sounds of another rate, than the data have."""
+        for recipe in views.modules():
+            for name, mine in (("size", self.form.size), ("sample_rate", self.form.sample_rate)):
+                if getattr(recipe, name, mine) != mine:
+                    raise ValueError(
+                        f"data and views must agree: data.{name} is {mine}, that of {type(recipe).__name__} is "
+                        f"{getattr(recipe, name)}"
+                    )
+
+    def noise_record(self) -> dict[str, Any]:
+        """What the noise hit, as arrays to be saved with the run."""
+        return {} if self.noisy is None else self.noisy.record()
+
+    def videos(self, part: str) -> VideoList:
+        """Files and right labels of a part: train, validation or test."""
+        self.setup()
+        if part not in self._lists:
+            raise ValueError(f"there is no part '{part}' of {self.root}, only {', '.join(self._lists)}")
+        return self._lists[part]
+
+    @property
+    def skipped(self) -> Skipped:
+        """The videos that could not be used so far."""
+        if self._skipped is None:
+            self.setup()
+            totals = {part: len(videos.paths) for part, videos in self._lists.items()}
+            self._skipped = Skipped(totals, self.folder, self.trainer.global_rank if self.trainer else 0)
+        return self._skipped
+
+    def train_dataloader(self) -> "ClipLoader":
+        videos, trainer = self.videos("train"), self.trainer
+        shape = len(videos.paths), self.batch_size // self.clips, self.seed
+        batches = SeededBatches(*shape, lambda: 0) if trainer is None else SeededBatches.of_trainer(trainer, *shape)
+        reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy)
+        loader = self._loader(reader, self.form.sound, True, batch_sampler=WithStep(batches))
+        self._training = ClipLoader(loader, "train", self.skipped, strict=True)
+        return self._training
+
+    def val_dataloader(self) -> Any:
+        """The middle clip of every video kept aside."""
+        self.setup()
+        return self.evaluation_loader("validation", 1, self.form.sound) if "validation" in self._lists else []
+
+    def test_dataloader(self) -> "ClipLoader":
+        """``test_clips`` clips of every video, with sound if training has it."""
+        return self.evaluation_loader("test", self.test_clips, self.form.sound)
+
+    def evaluation_loader(
+        self, part: str, clips: int = 1, sound: bool = False, noisy: bool = False, rank: int = 0, processes: int = 1
+    ) -> "ClipLoader":
+        """Clips of the videos of a part, in order; of every ``processes``-th one with several processes."""
+        videos = self.videos(part)
+        noise = self.noisy if noisy and part == "train" else None
+        reader = EvaluationClips(videos, self.form._replace(sound=sound), clips, noise)
+        items = range(rank, len(videos.paths), processes)
+        share = max(1, self.batch_size // clips)
+        batches = [list(items[i : i + share]) for i in range(0, len(items), share)]
+        loader = self._loader(reader, sound, False, batch_sampler=batches)
+        return ClipLoader(loader, part, self.skipped)
+
+    def _loader(self, reader: Any, pairs: bool, cropped: bool, batch_sampler: Any) -> DataLoader:
+        return DataLoader(
+            reader,
+            batch_sampler=batch_sampler,
+            num_workers=self.workers,
+            collate_fn=partial(collate, pairs=pairs, cropped=cropped),
+            pin_memory=torch.cuda.is_available(),
+            persistent_workers=cropped and self.workers > 0,  # a few labelled videos make short epochs
+        )
+
+    def pair_batches(self, part: str, noisy: bool = False) -> "ClipLoader":
+        """The middle clip of every video of a part with its sound: the right one or, ``noisy``, that of training."""
+        return self.evaluation_loader(part, sound=True, noisy=noisy)
+
+    def teardown(self, stage: str | None = None) -> None:
+        if self._training is not None:
+            self._training.close()
+            self._training = None
+        if self._skipped is not None:
+            self._skipped.write()
+
+
+class WithStep:
+    """The same batches, every item with the number of its batch, from which a worker draws all that is random."""
+
+    def __init__(self, batches: SeededBatches):
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        for step, chosen in enumerate(self.batches, start=self.batches.seen()):
+            yield [(item, step) for item in chosen]
+
+
+class ClipLoader:
+    """The batches of a loader; keeps account of the videos that its workers could not use."""
+
+    def __init__(self, loader: DataLoader, part: str, skipped: Skipped, strict: bool = False):
+        self.loader: Any = loader
+        self.part, self.skipped, self.strict = part, skipped, strict
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def close(self) -> None:
+        """Let the workers go, which otherwise wait for another epoch."""
+        self.loader = ()
+
+    def __iter__(self) -> Iterator[PairBatch | ClipBatch]:
+        known = len(self.skipped.reasons)
+        for batch, report in self.loader:
+            self.skipped.note(self.part, report.tried, report.bad)
+            if self.strict and report.empty:
+                self.skipped.give_up(self.part)
+            if batch is not None:
+                yield batch
+        self.skipped.write()
+        if len(self.skipped.reasons) > known:
+            self.skipped.tell()

@@ -1,0 +1,105 @@
+"""Encoders as files: safetensors with the recipe to build them, usable without Lightning."""
+
+import importlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from rince._support.atomic_files import written_whole
+from rince._support.optional_imports import require
+
+
+def save_encoder(
+    path: str | os.PathLike[str], encoder: nn.Module, recipe: dict[str, Any], about: dict[str, Any]
+) -> None:
+    """Write the weights of ``encoder`` with ``recipe`` (class_path and init_args) and whatever else is to be known."""
+    safetensors = require("safetensors.torch", "train")
+    # Copies, because safetensors refuses tensors that share memory, as tied weights do.
+    weights = {name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
+    # One entry only: safetensors writes several in random order, and equal encoders should be equal files.
+    metadata = {"rince_encoder": json.dumps({"encoder": recipe, "about": about})}
+    with written_whole(path) as temporary:
+        safetensors.save_file(weights, temporary, metadata=metadata)
+
+
+def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None) -> nn.Module:
+    """The encoder of an exported file or a run folder, in evaluation mode.
+
+    ``encoder.about`` tells how it was trained and how its inputs were normalised. The file names the class of the
+    encoder; one from outside rince is not built from a name in a file: build it yourself and pass it.
+    """
+    path = Path(path)
+    path = path / "encoder.safetensors" if path.is_dir() else path
+    if not path.exists():
+        raise FileNotFoundError(f"there is no encoder at {path}: train one, or make it with rince export RUN")
+    recipe, about, weights = read_encoder(path)
+    if encoder is None:
+        encoder = _build(path, recipe)
+    fill(encoder, weights, path, recipe)
+    encoder.about = about  # type: ignore[assignment]
+    return encoder.eval()
+
+
+def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recipe: dict[str, Any]) -> None:
+    """Put weights that were read from ``path`` into an encoder, or say in one sentence what does not fit."""
+    try:
+        encoder.load_state_dict(weights)
+    except RuntimeError as error:
+        name = recipe.get("class_path", "an encoder")
+        raise ValueError(
+            f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
+        ) from error
+
+
+def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.Tensor]]:
+    """Recipe (class_path and init_args), what is told about it, and weights of an encoder's file; nothing is built."""
+    safetensors = require("safetensors", "train")
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path} is no whole safetensors file ({error})") from error
+    if "rince_encoder" not in metadata:
+        raise ValueError(f"{path} is a safetensors file, but no encoder written by rince")
+    known = json.loads(metadata["rince_encoder"])
+    return known["encoder"], known["about"], weights
+
+
+def _build(path: Path, recipe: dict[str, Any]) -> nn.Module:
+    name = str(recipe.get("class_path"))
+    if not name.startswith("rince."):
+        raise ValueError(
+            f"{path} holds {name}, which is not rince's: build it and call load_encoder(path, encoder=yours)"
+        )
+    module, _, kind = name.rpartition(".")
+    found = getattr(importlib.import_module(module), kind, None)
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise ValueError(f"{path} names {name} as its encoder, which is no network")
+    return found(**{key: _built(path, value) for key, value in (recipe.get("init_args") or {}).items()})
+
+
+def _built(path: Path, value: Any) -> Any:
+    """An argument of an encoder; one that is a recipe itself, such as a tower, is built under the same rules."""
+    if isinstance(value, dict):
+        if "class_path" in value:
+            return _build(path, value)
+        return {key: _built(path, inner) for key, inner in value.items()}
+    return [_built(path, inner) for inner in value] if isinstance(value, list) else value
+
+
+def _first_misfit(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:
+    own = encoder.state_dict()
+    for name in sorted(own.keys() | weights.keys()):
+        if name not in weights:
+            return f"{name} is missing in the file"
+        if name not in own:
+            return f"{name} is in the file only"
+    for name, value in own.items():
+        if value.shape != weights[name].shape:
+            return f"{name} is {tuple(weights[name].shape)} in the file and {tuple(value.shape)} in the network"
+    return "values differ in kind"

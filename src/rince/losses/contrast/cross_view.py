@@ -1,0 +1,58 @@
+"""The contrast of two modalities, and of MoCo v3 and GraphCL."""
+
+import torch
+from torch import Tensor
+
+from rince.losses.contrast.contrast import (
+    Contrast,
+    Scores,
+    check_pair,
+    check_per_pair,
+    count_strangers,
+    over_temperature,
+)
+from rince.losses.contrast.gather import gather, processes
+from rince.losses.contrast.kernel import negative_scores, negative_scores_both
+
+
+class CrossView(Contrast):
+    """Anchors in ``a``, candidates in ``b``: N - 1 negatives each, none from the anchor's own side.
+
+    ``symmetric=True`` adds the way back, so that there are 2N anchors, first those in ``a``, then those in ``b``.
+    ``symmetric=False`` is one direction only, as in MoCo v3 and GraphCL.
+    """
+
+    def __init__(self, symmetric: bool = True):
+        super().__init__()
+        self.symmetric = symmetric
+
+    def forward(
+        self,
+        a: Tensor,
+        b: Tensor | None,
+        temperature: float | Tensor,
+        labels: Tensor | None = None,
+        ids: Tensor | None = None,
+    ) -> Scores:
+        own_b = check_pair(a, b)
+        ids = check_per_pair("ids", ids, a)
+        n = a.shape[0]
+        own_a, own_b = over_temperature(temperature, a, own_b)
+        positive = (own_a * own_b).sum(1)
+        sides = [own_b, own_a] if self.symmetric else [own_b]
+        everything, known, start = gather(sides, [] if ids is None else [ids])
+        total = everything[0].shape[0]
+        everyone = known[0] if known else torch.arange(total, device=a.device)
+        keys = everyone[start : start + n]
+        if not self.symmetric:
+            negatives = negative_scores(own_a, everything[0], keys, everyone)
+        elif processes() == 1:
+            negatives = torch.cat(negative_scores_both(own_a, own_b, keys, keys))
+        else:
+            directions = zip((own_a, own_b), everything, strict=True)
+            negatives = torch.cat([negative_scores(own, others, keys, everyone) for own, others in directions])
+        count = positive.new_full((n,), total - 1) if ids is None else count_strangers(keys, everyone)
+        return Scores(positive.repeat(len(sides)), negatives, count.to(positive.dtype).repeat(len(sides)))
+
+    def extra_repr(self) -> str:
+        return f"symmetric={self.symmetric}"

@@ -1,0 +1,20 @@
+import pytest
+
+from rince._support.atomic_files import write_text, written_whole
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_rest(tmp_path):
+    path = tmp_path / "result.json"
+    write_text(path, "old")
+    with pytest.raises(RuntimeError), written_whole(path) as temporary:
+        temporary.write_text("half of the n")
+        raise RuntimeError("killed")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_write_makes_its_folder_and_keeps_the_suffix_for_writers_that_look_at_it(tmp_path):
+    with written_whole(tmp_path / "new" / "table.parquet") as temporary:
+        assert temporary.suffix == ".parquet"
+        temporary.write_bytes(b"x")
+    assert (tmp_path / "new" / "table.parquet").read_bytes() == b"x"

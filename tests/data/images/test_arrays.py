@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from rince.data.images.arrays import Arrays
+
+
+def write(path, **arrays):
+    np.savez(path, **arrays)
+    return str(path)
+
+
+def test_every_tenth_image_is_for_tests_unless_there_is_a_test_part(tmp_path):
+    images, labels = np.zeros((20, 6, 5, 3), np.uint8), np.arange(20)
+    data = Arrays(write(tmp_path / "a.npz", images=images, labels=labels))
+    assert data.split("train")[0].shape == (18, 3, 6, 5) and data.split("test")[1].tolist() == [9, 19]
+    both = Arrays(
+        write(tmp_path / "b.npz", images=images, labels=labels, test_images=images[:3], test_labels=labels[:3])
+    )
+    assert len(both.split("train")[0]) == 20 and len(both.split("test")[0]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"pictures": np.zeros((2, 4, 4), np.uint8)}, "no array 'images', only pictures"),
+        ({"images": np.zeros((2, 4, 4))}, "must be bytes"),
+        ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.zeros(3, int)}, "2 whole numbers"),
+        ({"images": np.array([{"code": 1}], dtype=object)}, "no whole .npz file of plain arrays"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(tmp_path, arrays, message):
+    with pytest.raises(ValueError, match=message):
+        Arrays(write(tmp_path / "a.npz", **arrays)).setup()
+
+
+def test_a_truncated_or_missing_file_is_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    write(path, images=np.zeros((20, 6, 5, 3), np.uint8))
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"no whole \.npz"):
+        Arrays(str(path)).setup()
+    with pytest.raises(FileNotFoundError, match=r"give the \.npz file as path"):
+        Arrays(str(tmp_path / "b.npz")).setup()

@@ -1,0 +1,111 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch import Trainer
+from PIL import Image
+
+from rince import RINCE
+from rince.data.images.folder import ImageFolder, crop_box
+from rince.encoders.convnet import ConvNet
+from rince.methods.simclr import SimCLR
+from rince.methods.supcon import SupCon
+from rince.views.image import SimCLRViews
+
+
+@pytest.fixture
+def folder(tmp_path):
+    random = np.random.default_rng(0)
+    for part, count in (("train", 6), ("val", 2)):
+        for label in ("cat", "dog"):
+            (tmp_path / part / label).mkdir(parents=True)
+            for i in range(count):
+                pixels = random.integers(0, 256, (30 + i, 40, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / part / label / f"{i}.png")
+    return tmp_path
+
+
+def data(folder, **options):
+    return ImageFolder(str(folder), size=16, batch_size=4, workers=0, **options)
+
+
+def batches_of(module, method):
+    trainer = Trainer(
+        max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, use_distributed_sampler=False,
+    )  # fmt: skip
+    module.pairing = method.pairing
+    trainer.fit(method, datamodule=module)
+    method.seen = 0
+    return list(module.train_dataloader())
+
+
+def make(kind):
+    views = SimCLRViews(size=16)
+    return kind(ConvNet(width=4), RINCE(), views, lambda p: torch.optim.Adam(p), hidden=8, width=4)
+
+
+def test_batches_hold_two_crops_of_each_image_and_are_the_same_again(folder):
+    module, method = data(folder), make(SimCLR)
+    batches = batches_of(module, method)
+    assert len(batches) == 3 and batches[0].cropped
+    assert batches[0].images.shape == batches[0].partners.shape == (4, 3, 16, 16)
+    assert not torch.equal(batches[0].images, batches[0].partners)
+    assert sorted(torch.cat([b.ids for b in batches]).tolist()) == list(range(12))
+    method.seen = 1  # as after a resume
+    assert all(torch.equal(a.images, b.images) for a, b in zip(batches[1:], module.train_dataloader(), strict=True))
+
+
+def test_partners_of_the_same_label_train_too(folder):
+    assert len(batches_of(data(folder), make(SupCon))) == 3
+
+
+def test_evaluation_sees_the_centre_of_every_image(folder):
+    module = data(folder)
+    images, labels = module.split("test")
+    assert images.shape == (4, 3, 16, 16) and labels.tolist() == [0, 0, 1, 1] and module.class_names == ("cat", "dog")
+
+
+def test_an_image_that_does_not_decode_is_replaced_and_told_or_stops_when_strict(folder):
+    (folder / "val" / "cat" / "0.png").write_bytes(b"not an image")
+    with pytest.warns(UserWarning, match="cat/0.png does not decode"):
+        images, _ = data(folder).split("test")
+    assert torch.equal(images[0], images[1])
+    with pytest.raises(ValueError, match=r"cat/0\.png does not decode"):
+        data(folder, strict=True).split("test")
+
+
+def test_the_image_that_stands_in_for_another_has_its_own_label(folder):
+    (folder / "val" / "cat" / "1.png").write_bytes(b"not an image")
+    with pytest.warns(UserWarning, match="cat/1.png does not decode"):
+        images, labels = data(folder).split("test")
+    assert torch.equal(images[1], images[2]) and labels.tolist() == [0, 1, 1, 1]
+
+
+def test_a_truncated_image_counts_as_one_that_does_not_decode(folder):
+    path = folder / "val" / "cat" / "0.png"
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.warns(UserWarning, match="does not decode"):
+        data(folder).split("test")
+
+
+def test_an_empty_class_folder_no_classes_and_no_folder_are_named(folder, tmp_path):
+    (folder / "train" / "emu").mkdir()
+    with pytest.raises(ValueError, match="train/emu holds no images"):
+        data(folder).setup()
+    (folder / "train" / "emu" / "0.jpg").write_bytes(b"x")
+    with pytest.raises(ValueError, match="emu is in one of them only"):
+        data(folder).setup()
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        data(tmp_path / "elsewhere").setup()
+
+
+def test_crops_have_the_areas_and_ratios_asked_for():
+    random = np.random.default_rng(0)
+    boxes = np.array([crop_box(random, 400, 300, (0.2, 0.5), (3 / 4, 4 / 3)) for _ in range(2000)])
+    w, h = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
+    share = w * h / 120000
+    assert share.min() > 0.19 and share.max() < 0.51 and abs(share.mean() - 0.35) < 0.01
+    assert abs(np.log(w / h).mean()) < 0.02 and np.abs(np.log(w / h)).max() < math.log(4 / 3) + 0.02
+    assert boxes.min() >= 0 and boxes[:, 2].max() <= 400 and boxes[:, 3].max() <= 300

@@ -1,0 +1,126 @@
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+from rince.data.pairs.spoken_digits import SpokenDigits, log_mel, mel_bands, spoken_digit_pairs, spoken_digits
+from tones import write_digits, write_tone
+
+
+@pytest.fixture
+def recordings(tmp_path):
+    return write_digits(tmp_path / "recordings")
+
+
+def test_a_tone_is_loudest_in_the_band_around_its_frequency():
+    tone = torch.sin(2 * torch.pi * 1000 * torch.arange(4800) / 8000)[None]
+    features = log_mel(tone, 24, 16)
+    assert features.shape == (1, 24, 16) and features.max() == 1 and features.min() >= -1
+    loudest = int(features[0].mean(1).argmax())
+    assert int(mel_bands(24, 256)[:, round(1000 / 4000 * 128)].argmax()) == loudest
+
+
+def test_a_folder_and_a_zip_file_give_the_same(recordings, tmp_path):
+    with zipfile.ZipFile(tmp_path / "fsdd.zip", "w") as archive:
+        for path in recordings.iterdir():
+            archive.write(path, f"recordings/{path.name}")
+    folder, archive = spoken_digits(recordings), spoken_digits(tmp_path / "fsdd.zip")
+    assert (folder.features == archive.features).all() and (folder.digit == np.repeat(np.arange(10), 2)).all()
+    assert set(archive.speaker) == {"anna"}
+
+
+def test_every_sound_gets_an_image_of_its_digit_by_seed(recordings):
+    from sklearn.datasets import load_digits
+
+    pairs, again, other = (spoken_digit_pairs(recordings, seed) for seed in (0, 0, 1))
+    assert (load_digits().target[pairs.image] == pairs.digit).all()
+    assert len(set(pairs.image)) == 20
+    assert (pairs.image == again.image).all() and (pairs.image != other.image).any()
+
+
+def test_bad_sources_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no spoken digits at"):
+        spoken_digits(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="no recordings named"):
+        spoken_digits(tmp_path)
+    (tmp_path / "3_anna_0.wav").write_bytes(b"not a wav")
+    with pytest.raises(ValueError, match=r"3_anna_0\.wav is not a readable wav"):
+        spoken_digits(tmp_path)
+    write_tone(tmp_path / "3_anna_0.wav", 440, rate=16000)
+    with pytest.raises(ValueError, match="16-bit mono at 8000"):
+        spoken_digits(tmp_path)
+    (tmp_path / "fsdd.zip").write_bytes(b"PK not a zip")
+    with pytest.raises(ValueError, match="neither a folder"):
+        spoken_digits(tmp_path / "fsdd.zip")
+
+
+def test_the_real_recordings_are_3000_of_six_speakers(real_data):
+    digits = spoken_digits(real_data("fsdd.zip"))
+    assert len(digits.digit) == 3000 and (np.bincount(digits.digit) == 300).all() and len(set(digits.speaker)) == 6
+    assert digits.features.shape == (3000, 24 * 16) and np.isfinite(digits.features).all()
+
+
+def images_of(part):
+    return {tuple(image.flatten().tolist()) for image in part.a}
+
+
+@pytest.mark.parametrize("parting", ["takes", "speaker", "random"])
+def test_parts_share_neither_images_nor_recordings(parting, tmp_path):
+    source = write_digits(tmp_path / "recordings", takes=12, speakers=("anna", "bela", "cyd", "dora"))
+    data = SpokenDigits(str(source), parting)
+    parts = [data.split(name) for name in ("train", "validation", "test")]
+    sizes = {"takes": [80, 200, 200], "speaker": [240, 120, 120], "random": [384, 48, 48]}[parting]
+    assert [len(part.labels) for part in parts] == sizes
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert not images_of(parts[i]) & images_of(parts[j])
+        heard = [{sound.numpy().tobytes() for sound in parts[k].b} for k in (i, j)]
+        assert not heard[0] & heard[1]
+    for part in parts:
+        assert part.a.dtype == torch.uint8 and part.a.shape[1:] == (1, 8, 8) and part.b.shape[1:] == (4800,)
+
+
+def test_every_pair_shows_the_digit_that_is_said(recordings):
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    known = {
+        tuple(np.rint(i * 255 / 16).astype(int).flatten()): d for i, d in zip(digits.images, digits.target, strict=True)
+    }
+    part = SpokenDigits(str(write_digits(recordings / "more", takes=11))).split("train")
+    assert [known[tuple(image.flatten().tolist())] for image in part.a] == part.labels.tolist()
+    power = torch.fft.rfft(part.b[:, :2400], dim=1).abs()
+    heard = (power.argmax(1) * 8000 / 2400 - 200) / 300
+    assert torch.equal(heard.floor().long(), part.labels)
+
+
+def test_wrong_pairs_are_of_another_digit_and_the_seed_decides(tmp_path):
+    source = str(write_digits(tmp_path / "recordings", takes=30))
+    data = SpokenDigits(source, wrong_pairs=0.4, wrong_pairs_seed=1)
+    (right,), (noisy,) = data.pair_batches("train"), data.pair_batches("train", noisy=True)
+    wrong = data.noise_record()["partner_hit"]
+    assert wrong.sum() == 80 and torch.equal((noisy.b != right.b).any(1), torch.from_numpy(wrong))
+    said = torch.from_numpy(data.noise_record()["partner"])
+    assert (right.labels[said] != right.labels)[wrong].all()
+    same = SpokenDigits(source, wrong_pairs=0.4, wrong_pairs_seed=1)
+    other = SpokenDigits(source, wrong_pairs=0.4, split_seed=1, wrong_pairs_seed=1)
+    assert torch.equal(next(same.pair_batches("train", noisy=True)).b, noisy.b)
+    assert not torch.equal(next(other.pair_batches("train")).a, right.a)
+
+
+def test_too_few_recordings_and_bad_settings_are_named(recordings):
+    with pytest.raises(ValueError, match="in the train part by takes"):
+        SpokenDigits(str(recordings)).setup()
+    with pytest.raises(ValueError, match="parting must be takes, speaker or random, got 'x'"):
+        SpokenDigits(parting="x")
+    with pytest.raises(ValueError, match="seconds must be positive"):
+        SpokenDigits(seconds=0)
+
+
+def test_the_real_recordings_are_parted_as_their_authors_do(real_data):
+    data = SpokenDigits(str(real_data("fsdd.zip")), wrong_pairs=0.6)
+    parts = {name: data.split(name) for name in ("train", "validation", "test")}
+    assert {name: len(part.labels) for name, part in parts.items()} == {"train": 2400, "validation": 300, "test": 300}
+    assert all((part.labels.bincount() == len(part.labels) // 10).all() for part in parts.values())
+    assert len(images_of(parts["test"])) == 300 and not images_of(parts["test"]) & images_of(parts["train"])
+    assert data.noise_record()["partner_hit"].sum() == 1440 and data.classes == 10

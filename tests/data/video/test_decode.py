@@ -1,0 +1,380 @@
+"""Clips against a slow and obvious reference: decode the whole file, then pick."""
+
+import pickle
+from types import SimpleNamespace
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from films import TONE, film, turn
+from rince.data.video.decode import BadVideo, TooShort, VideoFile, probe, read_clip, told
+from rince.data.video.frame_transform import Look
+from rince.data.video.soundtrack import demuxed
+
+VARIABLE = np.concatenate([np.arange(0, 1, 1 / 30), [1.0, 1.15], np.arange(1.2, 3, 0.1)])
+VP9 = {"video": "libvpx-vp9", "audio": "libopus", "rate": 48000, "options": {"cpu-used": "8", "deadline": "realtime"}}
+KINDS = {
+    "h264.mp4": {},
+    "h264-late.mp4": {"sound_late": 0.4},
+    "h264-opus.mkv": {"audio": "libopus", "rate": 48000, "layout": "stereo"},
+    "h264-aac.mkv": {},
+    "vp9.webm": VP9,
+    "mpeg4-pcm.avi": {"video": "mpeg4", "audio": "pcm_s16le", "layout": "stereo"},
+    "mpeg4-still.avi": {"video": "mpeg4", "audio": "pcm_s16le", "bframes": 0},
+    "h264.ts": {},
+    "mpeg4.mov": {"video": "mpeg4", "audio": "pcm_s16le", "rate": 24000},
+    "open-groups.mp4": {"options": {"x264-params": "open-gop=1:bframes=3:keyint=12"}},
+    "hidden-frames.webm": VP9 | {"options": {"cpu-used": "4", "auto-alt-ref": "1", "lag-in-frames": "16"}},
+    "mpeg2.mpg": {"video": "mpeg2video", "audio": "mp2"},
+    "flv1.flv": {"video": "flv", "audio": "aac", "bframes": 0},
+    "variable.mp4": {"times": VARIABLE},
+    "variable.mkv": {"times": VARIABLE, "audio": "libopus", "rate": 48000},
+    "variable.webm": {"times": VARIABLE, **VP9},
+    "variable.avi": {"times": VARIABLE, "video": "mpeg4", "audio": "pcm_s16le"},
+    "variable-still.avi": {"times": VARIABLE, "video": "mpeg4", "audio": "pcm_s16le", "bframes": 0},
+    "mpeg4-mp3.avi": {"video": "mpeg4", "audio": "libmp3lame"},
+    "mpeg4-mp3-slow.avi": {"video": "mpeg4", "audio": "libmp3lame", "rate": 24000, "layout": "stereo"},
+    "mpeg4-mp3-still.avi": {"video": "mpeg4", "audio": "libmp3lame", "rate": 16000, "bframes": 0},
+    "h264-mp3-still.avi": {"audio": "libmp3lame", "bframes": 0},
+    "h264-mp3.avi": {"audio": "libmp3lame", "rate": 24000},
+    "mpeg4-mp2.avi": {"video": "mpeg4", "audio": "mp2"},
+    "mpeg4-ac3.avi": {"video": "mpeg4", "audio": "ac3"},
+    "h264-aac.avi": {},
+    "mpeg2.avi": {"video": "mpeg2video", "audio": "pcm_s16le"},
+}
+
+
+def noise_picture(i, _):
+    """A picture that tells its number: coarse blocks, so that it survives coding."""
+    blocks = np.random.default_rng(i).integers(0, 2, (6, 8, 1), dtype=np.uint8) * 200 + 20
+    return np.repeat(np.repeat(np.repeat(blocks, 8, 0), 8, 1), 3, 2)
+
+
+@pytest.fixture(scope="module")
+def flashes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("flashes")
+    return {name: film(folder / name, **options) for name, options in KINDS.items()}
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("numbered")
+    return {name: film(folder / name, picture=noise_picture, **options) for name, options in KINDS.items()}
+
+
+def whole(path):
+    """All frames of a file and when they are shown, from the first one on."""
+    with av.open(str(path)) as container:
+        frames = list(container.decode(video=0))
+        avi, rate = container.format.name == "avi", float(container.streams.video[0].average_rate)
+    if avi:  # it numbers frames in the order of decoding
+        times = VARIABLE if "variable" in path.name else np.arange(len(frames)) / rate
+    else:
+        times = np.array([frame.time - frames[0].time for frame in frames])
+    assert len(times) == len(frames)
+    return times, [frame.to_ndarray(format="rgb24") for frame in frames]
+
+
+@pytest.mark.parametrize("start", [0.0, 0.61, 0.8, 0.95, 1.0, 1.11, 1.9])
+@pytest.mark.parametrize("kind", KINDS)
+def test_flash_and_beep_are_where_they_were_put(flashes, kind, start):
+    clip = read_clip(flashes[kind], start, num_frames=12, fps=30)
+    moments = start + np.arange(12) / 30
+    white = clip.frames.mean((1, 2, 3)) > 120
+    sure = (np.abs(moments - 1.0) > 0.002) & (np.abs(moments - 1.2) > 0.002)
+    assert (white == ((moments >= 1.0) & (moments < 1.2)))[sure].all()
+    assert clip.audio.shape == (48000,) and clip.audio.dtype == np.float32
+    heard = np.flatnonzero(np.abs(clip.audio) > 0.1)
+    begin, end = start + 0.2 - 1.0, start + 0.2 + 1.0
+    if begin < 1.0 < end:
+        assert abs(begin + heard[0] / 24000 - 1.0) < 0.01
+    if begin < 1.2 < end:
+        assert abs(begin + heard[-1] / 24000 - 1.2) < 0.01
+    if begin > 1.21:
+        assert not len(heard)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=12)
+@given(start=st.floats(-0.5, 3.5), frames=st.integers(1, 10), fps=st.sampled_from([4, 16, 23.976, 60]))
+def test_frames_are_those_a_player_would_show_at_any_start(numbered, kind, start, frames, fps):
+    times, pictures = reference(numbered[kind])
+    moments = start + np.arange(frames) / fps
+    try:
+        clip = read_clip(numbered[kind], start, frames, fps, audio=False)
+    except TooShort as error:
+        assert moments[-1] >= error.end - 0.002 and error.end >= times[-1]
+    except ValueError:
+        assert start < 0
+    else:
+        late, early = np.searchsorted(times, [moments - 0.003, moments + 0.003], side="right").clip(1) - 1
+        for frame, i, j in zip(clip.frames, late, early, strict=True):  # the same, but where two frames meet
+            assert np.array_equal(frame, pictures[i]) or np.array_equal(frame, pictures[j])
+
+
+def reference(path, known={}):  # noqa: B006
+    if path not in known:
+        known[path] = whole(path)
+    return known[path]
+
+
+@pytest.mark.parametrize("kind", ["h264.mp4", "vp9.webm", "mpeg4-pcm.avi"])
+def test_several_clips_from_one_open_file_equal_clips_one_by_one(numbered, kind):
+    starts = [2.1, 0.0, 1.3, 1.4, 0.0]
+    with VideoFile(numbered[kind]) as file:
+        together = file.clips(starts)
+        again = file.clips(starts[:2])
+    for clip, start in zip([*together, *again], [*starts, *starts[:2]], strict=True):
+        alone = read_clip(numbered[kind], start)
+        assert np.array_equal(clip.frames, alone.frames)
+        # Stamps in whole milliseconds place a decoder started elsewhere up to 24 samples off.
+        apart = [np.abs(np.roll(clip.audio, lag) - alone.audio)[30:-30].max() for lag in range(-24, 25)]
+        assert min(apart if kind == "vp9.webm" else apart[24:25]) < 0.01
+
+
+def test_small_frames_of_a_program_stream_are_not_miscounted_after_a_seek(tmp_path):
+    """Several frames share a packet there, of which FFmpeg stamps a part of a frame as the first one after a seek."""
+
+    def bars(i, _):
+        bits = np.array([i >> bit & 1 for bit in range(8)], dtype=np.uint8) * 200 + 20
+        return np.broadcast_to(bits.repeat(12)[None, :, None], (64, 96, 3)).copy()
+
+    shape = {"seconds": 4, "fps": 25, "size": (96, 64), "gop": 12, "bframes": 0, "rate": 24000}
+    path = film(tmp_path / "a.mpg", video="mpeg2video", audio="mp2", picture=bars, **shape)
+    for start in np.arange(0, 3.4, 0.1):
+        frames = read_clip(path, start, audio=False).frames
+        bits = frames.reshape(8, 64, 8, 12, 3)[:, 4:-4, :, 3:-3].mean((1, 3, 4)) > 127
+        assert (bits @ 2 ** np.arange(8)).tolist() == [int((start + i / 16 + 1.5e-3) * 25) for i in range(8)]
+
+
+def test_clips_far_apart_are_read_by_seeking(tmp_path):
+    path = film(tmp_path / "long.mp4", seconds=40, fps=5, picture=noise_picture, gop=20, audio=None)
+    times, pictures = whole(path)
+    with VideoFile(path) as file:
+        clips = file.clips([30.0, 3.1, 17.0], num_frames=4, fps=5, audio=False)
+    for clip, start in zip(clips, [30.0, 3.1, 17.0], strict=True):
+        first = np.searchsorted(times, start + 0.001, side="right") - 1
+        assert all(np.array_equal(a, b) for a, b in zip(clip.frames, pictures[first : first + 4], strict=True))
+
+
+def test_sound_is_resampled_mixed_and_silent_outside_of_the_file(tmp_path):
+    def left_only(t):
+        return np.stack([0.5 * np.sin(2 * np.pi * TONE * t), np.zeros_like(t)])
+
+    path = film(
+        tmp_path / "a.mkv", seconds=1.5, audio="pcm_s16le", rate=48000, layout="stereo", sound=left_only, video="mpeg4"
+    )
+    for rate in (8000, 24000, 48000):
+        audio = read_clip(path, 0.0, audio_duration=4.0, sample_rate=rate).audio
+        t = np.arange(4 * rate) / rate - 1.75  # the clip's middle is at 0.25 s
+        expected = np.where((t >= 0) & (t < 1.5), 0.25 * np.sin(2 * np.pi * TONE * t), 0)
+        inner = (t > 0.01) & (t < 1.49)
+        assert np.abs(audio - expected)[inner].max() < 2e-3
+        assert np.abs(audio[(t < -0.02) | (t > 1.52)]).max() < 1e-4
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("degrees", [0, 90, 180, 270])
+def test_a_turned_video_is_shown_upright_whole_or_cropped(tmp_path, degrees, mirrored):
+    def corner(*_):
+        picture = np.full((48, 64, 3), 30, dtype=np.uint8)
+        picture[:24, :16], picture[:24, 16:32] = 220, 120
+        return picture
+
+    path = film(tmp_path / "a.mp4", seconds=1, picture=corner, audio=None)
+    plain = read_clip(path, 0.0, num_frames=1).frames[0]
+    turn(path, degrees, mirrored)
+    expected = plain[:, ::-1] if mirrored else plain
+    expected = np.rot90(expected, degrees // 90)
+    shown = read_clip(path, 0.0, num_frames=1).frames[0]
+    assert np.array_equal(shown, expected)
+    with VideoFile(path) as file:
+        box = (4, 8, 28, 32)
+        look = Look(lambda width, height: box if (height, width) == shown.shape[:2] else (0, 0, 2, 2), 24)
+        cropped = file.clips([0.0], 1, looks=[look])[0].frames[0]
+    assert cropped.shape == (24, 24, 3)
+    assert np.abs(cropped.astype(int) - expected[8:32, 4:28]).mean() < 6
+
+
+@pytest.mark.parametrize(
+    ("pixels", "codec"), [("gray", "ffv1"), ("yuv444p", "libx264"), ("yuv420p10le", "libx264"), ("bgra", "ffv1")]
+)
+def test_grey_and_unusual_pixels_become_rgb(tmp_path, pixels, codec):
+    path = film(tmp_path / "a.mkv", seconds=1, video=codec, pixels=pixels, picture=noise_picture, audio=None, bframes=0)
+    with VideoFile(path) as file:
+        plain = file.clips([0.0], 4, 30)[0].frames
+        small = file.clips([0.0], 4, 30, looks=[Look(lambda w, h: (0, 0, w, h), 16)])[0].frames
+    for i in range(4):
+        assert np.abs(plain[i].astype(int) - noise_picture(i, 0)).mean() < 8
+    assert small.shape == (4, 16, 16, 3)
+
+
+def test_frames_that_change_their_size_get_that_of_the_first_one():
+    look = Look()
+    first, second = (np.repeat(np.repeat(noise_picture(0, 0), k, 0), k, 1) for k in (1, 2))
+    shown = [look(av.VideoFrame.from_ndarray(picture, "rgb24")).copy() for picture in (first, second, first)]
+    assert np.array_equal(shown[0], first) and np.array_equal(shown[2], first)
+    assert shown[1].shape == first.shape and np.abs(shown[1].astype(int) - first).mean() < 12
+
+
+def test_an_iterator_of_packets_is_closed_when_it_is_left_early():
+    closed = []
+
+    class Container:
+        def demux(self, stream):
+            try:
+                yield from [SimpleNamespace(size=size) for size in (3, 0, 5)]
+            finally:
+                closed.append(stream)
+
+    with demuxed(Container(), "pictures") as packets:
+        assert next(packets).size == 3 and not closed
+    assert closed == ["pictures"]
+    with demuxed(Container(), "sound") as packets:
+        assert [packet.size for packet in packets] == [3, 5]
+
+
+@pytest.mark.parametrize("error", [IndexError("list index out of range"), av.error.InvalidDataError(1, "bad", "a.flv")])
+def test_packets_of_streams_that_are_not_there_end_a_file(error):
+    class Container:
+        def demux(self, stream):
+            yield SimpleNamespace(size=3)
+            raise error
+
+    with demuxed(Container(), "pictures") as packets:
+        assert [packet.size for packet in packets] == [3]
+    with pytest.raises(BadVideo, match=r"a\.flv does not decode as a video"), told("a.flv"):
+        raise error
+
+
+def test_a_crop_resized_on_the_way_equals_one_made_afterwards(numbered):
+    from PIL import Image
+
+    box = (6, 4, 54, 40)
+    with VideoFile(numbered["h264.mp4"]) as file:
+        whole_frames = file.clips([1.0], looks=None)[0].frames
+        frames = file.clips([1.0], looks=[Look(lambda w, h: box, 32)])[0].frames
+    for frame, picture in zip(frames, whole_frames, strict=True):
+        slow = np.asarray(Image.fromarray(picture).resize((32, 32), 2, box=box))
+        assert np.abs(frame.astype(int) - slow).mean() < 6
+
+
+def test_a_clip_past_the_end_is_refused_held_or_looped(numbered):
+    path = numbered["h264.mp4"]
+    _, pictures = reference(path)
+    with pytest.raises(TooShort, match=r"too short: its last frame is over at 3\.000 s") as caught:
+        read_clip(path, 2.9)
+    assert pickle.loads(pickle.dumps(caught.value)).end == caught.value.end
+    held = read_clip(path, 2.9, num_frames=6, fps=30, short="hold").frames
+    assert [int(np.array_equal(frame, pictures[-1])) for frame in held] == [0, 0, 1, 1, 1, 1]
+    looped = read_clip(path, 2.9, num_frames=6, fps=30, short="loop").frames
+    assert all(np.array_equal(a, pictures[i]) for a, i in zip(looped, [87, 88, 89, 0, 1, 2], strict=True))
+
+
+def test_files_without_sound_or_with_sound_unwanted_have_none(tmp_path, flashes):
+    path = film(tmp_path / "mute.mp4", audio=None, seconds=1)
+    assert read_clip(path, 0.0).audio is None
+    assert read_clip(flashes["h264.mp4"], 0.0, audio=False).audio is None
+    with VideoFile(path) as file, pytest.raises(BadVideo, match=r"mute\.mp4 has no sound"):
+        file.sounds([0.5], 1.0, 8000)
+
+
+def test_files_that_are_no_videos_are_one_sentence(tmp_path, flashes):
+    content = flashes["h264.mp4"].read_bytes()
+    (tmp_path / "cut.mp4").write_bytes(content[: len(content) // 2])
+    (tmp_path / "empty.mp4").write_bytes(b"")
+    (tmp_path / "text.mp4").write_text("not a video\n" * 100)
+    film(tmp_path / "sound.mp4", video=None)
+    for name in ("cut", "empty", "text", "sound"):
+        with pytest.raises(BadVideo, match=rf"{name}\.mp4 (does not decode as a video|has no pictures)") as caught:
+            read_clip(tmp_path / f"{name}.mp4", 0.0)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(FileNotFoundError, match="there is no video"):
+        read_clip(tmp_path / "nowhere.mp4", 0.0)
+    with pytest.raises(ValueError, match="must start at 0 s or later"):
+        read_clip(flashes["h264.mp4"], float("nan"))
+    with pytest.raises(ValueError, match="short must be one of refuse, hold, loop, got 'skip'"):
+        read_clip(flashes["h264.mp4"], 0.0, short="skip")
+    with pytest.raises(ValueError, match="at least 1 frame"):
+        read_clip(flashes["h264.mp4"], 0.0, num_frames=0)
+
+
+def test_the_cover_of_a_song_is_no_video(tmp_path):
+    with av.open(str(tmp_path / "song.mp4"), "w") as container:
+        sound, cover = container.add_stream("aac", rate=24000, layout="mono"), container.add_stream("mjpeg", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 64, 48, "yuvj420p"
+        cover.disposition = av.stream.Disposition.attached_pic
+        container.mux(cover.encode(av.VideoFrame.from_ndarray(noise_picture(0, 0), format="rgb24")))
+        samples = av.AudioFrame.from_ndarray(np.zeros((1, 24000), np.float32), format="fltp", layout="mono")
+        samples.sample_rate = 24000
+        container.mux(sound.encode(samples))
+        for stream in (cover, sound):
+            container.mux(stream.encode(None))
+    with pytest.raises(BadVideo, match=r"song\.mp4 has no pictures"):
+        read_clip(tmp_path / "song.mp4", 0.0)
+
+
+def test_a_file_that_breaks_off_is_read_up_to_there(tmp_path):
+    path = film(tmp_path / "a.mp4", picture=noise_picture, container_options={"movflags": "faststart"})
+    first = read_clip(path, 0.5).frames
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) * 2 // 3])
+    assert np.array_equal(read_clip(path, 0.5).frames, first)
+    with pytest.raises(TooShort) as caught:
+        read_clip(path, 2.4)
+    assert 1.0 < caught.value.end < 2.9
+
+
+@settings(max_examples=40)
+@given(places=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=60), start=st.floats(0, 2))
+def test_damaged_bytes_give_a_clip_or_a_bad_video(numbered, tmp_path_factory, places, start):
+    for kind in ("h264.mp4", "vp9.webm", "mpeg4-pcm.avi"):
+        content = bytearray(numbered[kind].read_bytes())
+        for share, value in places:
+            content[int(share * (len(content) - 1))] = value
+        path = tmp_path_factory.getbasetemp() / f"damaged-{kind}"
+        path.write_bytes(bytes(content))
+        try:
+            clip = read_clip(path, start)
+        except BadVideo:
+            continue
+        assert clip.frames.shape[0] == 8 and (clip.audio is None or clip.audio.shape == (48000,))
+
+
+def test_probing_reads_the_header_only(flashes, monkeypatch):
+    monkeypatch.setattr("rince.data.video.decode.Packets", None)
+    told = probe(flashes["h264.mp4"])
+    assert told == (3.0, 90, 30.0, 64, 48, 44100)
+    assert abs(probe(flashes["vp9.webm"]).duration - 3.0) < 0.05
+
+
+def test_one_thread_decodes_unless_told_otherwise(flashes):
+    with VideoFile(flashes["h264.mp4"]) as file:
+        assert file.stream.codec_context.thread_count == 1
+    with VideoFile(flashes["h264.mp4"], threads=3) as file:
+        assert file.stream.codec_context.thread_count == 3
+        assert np.array_equal(file.clips([1.0])[0].frames, read_clip(flashes["h264.mp4"], 1.0).frames)
+
+
+def test_real_files_give_the_protocol_s_shapes_and_the_frames_of_a_whole_decode(real_data):
+    sounds = 0
+    for path in sorted(real_data("video").iterdir()):
+        with VideoFile(path) as file:
+            room = file.duration - 0.55
+            starts = [0.0, 0.31 * room, 0.77 * room, room]
+            cropped = file.clips(starts, looks=[Look(lambda w, h: (0, 0, 224, 224), 224) for _ in starts])
+            plain = [file.clips([start], audio=False)[0] for start in starts]
+            together = file.clips(starts, audio=False)
+        times, pictures = whole(path)
+        assert all(np.array_equal(a.frames, b.frames) for a, b in zip(plain, together, strict=True)), path
+        for clip, full, start in zip(cropped, plain, starts, strict=True):
+            assert clip.frames.shape == (8, 224, 224, 3)
+            assert clip.audio is None or clip.audio.shape == (48000,)
+            sounds += clip.audio is not None and clip.audio.std() > 1e-4
+            moments = start + np.arange(8) / 16
+            shown = np.searchsorted(times, moments + 0.001, side="right") - 1
+            assert all(np.array_equal(a, pictures[i]) for a, i in zip(full.frames, shown, strict=True)), path
+    assert sounds == 3 * 4

@@ -1,0 +1,15 @@
+import shutil
+
+import pytest
+
+from rince.data.video.kinetics400 import Kinetics400
+
+
+def test_kinetics_has_train_and_val_and_other_classes_there_are_told(root):
+    data = Kinetics400(str(root))
+    assert data.classes == 2 and len(data.videos("test").paths) == 4
+    shutil.copytree(root / "val" / "cat", root / "val" / "emu")
+    with pytest.raises(ValueError, match="emu is in one only"):
+        Kinetics400(str(root)).setup()
+    with pytest.raises(FileNotFoundError, match="train"):
+        Kinetics400(str(root / "val")).setup()

@@ -1,0 +1,84 @@
+import pytest
+import torch
+
+from rince.losses.contrast import kernel
+
+
+def dense(rows, columns, row_keys, column_keys):
+    scores = rows.double() @ columns.double().T
+    return scores.masked_fill(row_keys[:, None] == column_keys, -torch.inf)
+
+
+def embeddings(n, temperature, seed=0, width=24):
+    g = torch.Generator().manual_seed(seed)
+    z = torch.nn.functional.normalize(torch.randn(n, width, generator=g), dim=1)
+    return (z * temperature**-0.5).requires_grad_()
+
+
+def agree(got, expected, inputs, bound):
+    """Values, and gradients of a weighted sum, so that every row has a weight of its own."""
+    g = torch.Generator().manual_seed(1)
+    weights = [torch.rand(x.shape, generator=g) for x in got]
+    for a, b in zip(got, expected, strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=bound, atol=bound)
+    ours = torch.autograd.grad(sum((x * w).sum() for x, w in zip(got, weights, strict=True)), inputs)
+    total = sum((x * w).sum() for x, w in zip(expected, weights, strict=True))
+    theirs = torch.autograd.grad(total, inputs, retain_graph=True)
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a.double() - b).norm() <= bound * b.norm()
+
+
+# 0.02 has scores too far apart for one shift; 600 and 700 leave ragged last tiles.
+@pytest.mark.parametrize("temperature, bound", [(1, 2e-6), (0.1, 5e-6), (0.02, 5e-5)])
+@pytest.mark.parametrize("keys", ["own", "shared", "scattered"])
+def test_tiles_equal_the_dense_matrix(temperature, bound, keys):
+    n, m = 600, 700
+    a, b = embeddings(n, temperature), embeddings(m, temperature, seed=1)
+    everyone = {
+        "own": torch.arange(m),
+        "shared": torch.arange(m) // 3,
+        "scattered": torch.randint(-(2**62), 2**62, (m // 7,)).repeat(7),
+    }[keys]
+    row_keys = everyone[50 : 50 + n]
+    scores = dense(a, b, row_keys, everyone)
+    assert n * m > kernel.DENSE
+    agree([kernel.negative_scores(a, b, row_keys, everyone)], [scores.logsumexp(1)], [a, b], bound)
+    both = kernel.negative_scores_both(a, b, row_keys, everyone)
+    agree(both, [scores.logsumexp(1), scores.logsumexp(0)], [a, b], bound)
+    itself = [dense(a, a, row_keys, row_keys).logsumexp(1)]
+    agree([kernel.negative_scores_self(a, row_keys)], itself, [a], bound)
+
+
+@pytest.mark.parametrize("temperature", (0.5, 0.01))
+@pytest.mark.parametrize("n", (4, 600))
+def test_rows_without_negatives_are_minus_infinity_with_no_gradient(n, temperature):
+    a = embeddings(n, temperature)
+    keys = torch.zeros(n, dtype=torch.int64)
+    lse = kernel.negative_scores_self(a, keys)
+    assert torch.isneginf(lse).all()
+    lse.masked_fill(torch.isneginf(lse), 0).sum().backward()
+    assert (a.grad == 0).all()
+
+
+def test_columns_without_gradient_cost_none(monkeypatch):
+    asked = []
+    backward = kernel._tiled_backward
+    monkeypatch.setattr(kernel, "_tiled_backward", lambda *given: asked.append(given[-2:]) or backward(*given))
+    a, b = embeddings(600, 0.5), embeddings(700, 0.5, seed=1)
+    for rows, columns in ((a, b.detach()), (a.detach(), b), (a, b)):
+        kernel.negative_scores(rows, columns, None, None).sum().backward()
+    assert asked == [(True, False), (False, True), (True, True)]
+
+
+def test_the_backward_pass_keeps_no_matrix_of_scores():
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+        kernel.negative_scores_self(embeddings(2048, 0.5), torch.arange(2048))
+    assert kept and max(kept) <= 2048 * 24
+
+
+def test_the_operators_are_registered_as_torch_wants_them():
+    a, b = embeddings(6, 0.5), embeddings(5, 0.5, seed=1)
+    keys = torch.arange(6)
+    for arguments in ((a, b, keys, keys[:5], True), (a, b, None, None, False), (a, None, keys, None, True)):
+        torch.library.opcheck(kernel._tiled, arguments)

@@ -1,0 +1,109 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+import rince
+from rince.losses.contrast.contrast import unit
+
+
+@given(size=st.integers(1, 12), batches=st.lists(st.integers(1, 30), min_size=1, max_size=6))
+def test_the_queue_holds_the_newest_keys_first_in_first_out(size, batches):
+    queue, history = rince.Queue(3, size), torch.empty(0, 3)
+    for i, n in enumerate(batches):
+        keys = torch.randn(n, 3, generator=torch.Generator().manual_seed(i))
+        queue.push(keys)
+        history = torch.cat([history, unit(keys)])[-size:]
+    held = queue.keys[: len(history)]
+    assert {tuple(k) for k in held.tolist()} == {tuple(k) for k in history.tolist()}
+    if len(history) == size:  # the oldest lies where the next key will go
+        oldest = int(queue.pushed) % size
+        torch.testing.assert_close(held.roll(-oldest, 0), history)
+
+
+def test_it_survives_a_state_dict():
+    loss = rince.RINCE(contrast=rince.Queue(4, 6))
+    z = torch.randn(3, 4, 4)
+    for a in z:
+        loss(a, a.flip(0))
+    other = rince.RINCE(contrast=rince.Queue(4, 6))
+    other.load_state_dict(loss.state_dict())
+    assert loss(z[0], z[1]).item() == other(z[0], z[1]).item()
+
+
+def test_only_training_pushes():
+    loss = rince.RINCE(contrast=rince.Queue(4, 6))
+    a, b = torch.randn(2, 3, 4)
+    loss.eval()
+    loss(a, b)
+    assert loss.contrast.pushed == 0
+    loss.train()
+    loss(a, b)
+    assert loss.contrast.pushed == 3
+
+
+def test_keys_carry_no_gradient_and_an_empty_queue_is_finite():
+    loss = rince.RINCE(contrast=rince.Queue(4, 6))
+    a, b = (torch.randn(3, 4, requires_grad=True) for _ in range(2))
+    loss(a, b).backward()
+    assert a.grad.isfinite().all() and b.grad is None
+
+
+def test_a_push_between_forward_and_backward_changes_no_gradient():
+    loss = rince.InfoNCE(contrast=rince.Queue(4, 3))
+    loss.contrast.push(torch.eye(4)[:3])
+    a, b = torch.randn(3, 4, requires_grad=True), torch.randn(3, 4)
+    expected = torch.autograd.grad(rince.InfoNCE(contrast=loss.contrast).eval()(a, b), a)[0]
+    loss.train()
+    value = loss(a, b)  # this pushes
+    torch.testing.assert_close(torch.autograd.grad(value, a)[0], expected)
+
+
+def test_keys_of_the_same_id_are_no_negatives():
+    contrast = rince.Queue(4, 6)
+    contrast.push(torch.randn(2, 4), torch.tensor([7, 8]))
+    contrast.push(torch.randn(2, 4))  # without ids: negatives of everyone
+    scores = contrast(torch.randn(3, 4), torch.randn(3, 4), 0.5, None, torch.tensor([7, 8, 9]))
+    assert scores.number.tolist() == [3, 3, 4]
+
+
+@pytest.mark.parametrize("ids", [[0, 1, 2], [-1, -2, 2**62]])
+def test_no_id_of_a_query_is_that_of_a_key_without_id(ids):
+    contrast = rince.Queue(4, 6)
+    contrast.push(torch.randn(5, 4))
+    assert contrast(torch.randn(3, 4), torch.randn(3, 4), 0.5, None, torch.tensor(ids)).number.tolist() == [5, 5, 5]
+
+
+def test_ids_leave_keys_out_of_the_sum():
+    queue, queue_ids = torch.randn(6, 4), torch.tensor([7, 8, 9, 7, 1, 2])
+    loss = rince.InfoNCE(contrast=rince.Queue(4, 6), reduction="none")
+    loss.contrast.push(queue, queue_ids)
+    a, b, ids = torch.randn(3, 4), torch.randn(3, 4), torch.tensor([7, 8, 5])
+    halves = reference.halves("Queue", a, b, 0.5, ids=ids, queue=queue, queue_ids=queue_ids)
+    expected = reference.losses(reference.info_nce, *halves)
+    torch.testing.assert_close(loss(a, b, ids=ids).double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "key, ids, message",
+    [
+        (torch.randn(2, 5), None, "keys of width 4, got embeddings of width 5"),
+        (torch.randn(4), None, r"\(pairs, width\)"),
+        (torch.randn(2, 4), torch.arange(3), "ids must have one value a pair"),
+    ],
+)
+def test_a_bad_push_is_refused(key, ids, message):
+    with pytest.raises(ValueError, match=message):
+        rince.Queue(4, 6).push(key, ids)
+
+
+@pytest.mark.parametrize("dim, size", [(0, 5), (4, 0), (4, -1), (4, 2.5), (4, True)])
+def test_bad_sizes_are_refused(dim, size):
+    with pytest.raises(ValueError, match="whole number of at least 1"):
+        rince.Queue(dim, size)
+
+
+def test_another_width_is_refused():
+    with pytest.raises(ValueError, match="keys of width 4, got embeddings of width 5"):
+        rince.RINCE(contrast=rince.Queue(4, 6))(torch.randn(2, 5), torch.randn(2, 5))

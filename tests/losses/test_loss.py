@@ -1,0 +1,394 @@
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+import rince
+from rince.losses import objectives
+
+WIDTH = 16
+CONTRASTS = {
+    "TwoView": rince.TwoView,
+    "CrossView": rince.CrossView,
+    "CrossView one way": lambda: rince.CrossView(symmetric=False),
+    "Queue": lambda: rince.Queue(WIDTH, 40),
+    "Supervised": rince.Supervised,
+}
+QS = (0, 1e-8, 1e-3, 0.1, 0.5, 1)
+OBJECTIVES = {"info_nce": (objectives.info_nce, reference.info_nce), "dcl": (objectives.dcl, reference.dcl)}
+
+
+def batch(n, seed=0, width=WIDTH):
+    """Pairs that mostly belong together, labels, and a queue of earlier keys."""
+    g = torch.Generator().manual_seed(seed)
+    z1 = torch.randn(n, width, generator=g)
+    z2 = z1 + torch.randn(n, width, generator=g)
+    labels = torch.randint(0, max(2, n // 4), (n,), generator=g)
+    return z1.requires_grad_(), z2.requires_grad_(), labels, torch.randn(40, width, generator=g)
+
+
+def losses_under_test(t):
+    for name, (ours, theirs) in OBJECTIVES.items():
+        yield name, lambda contrast, f=ours: rince.ContrastiveLoss(f, t, contrast), theirs
+    for q in QS:
+        yield (
+            f"q={q}",
+            lambda contrast, q=q: rince.RINCE(q, 0.01, t, contrast),
+            lambda pos, neg, q=q: reference.rince(pos, neg, q, 0.01),
+        )
+
+
+def call(loss, z1, z2, labels, queue):
+    if isinstance(loss.contrast, rince.Queue):
+        loss.contrast.push(queue)
+    return loss(z1, z2, labels=labels if isinstance(loss.contrast, rince.Supervised) else None)
+
+
+@pytest.mark.filterwarnings("ignore:RINCE with q")
+@pytest.mark.parametrize("t", (0.01, 0.05, 0.1, 0.5, 1))
+@pytest.mark.parametrize("n", (2, 3, 7, 64, 513))
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_value_and_gradient_equal_the_dense_float64_reference(kind, n, t):
+    z1, z2, labels, queue = batch(n)
+    bound = 1e-5 if t >= 0.1 else 2e-4
+    halves = reference.halves(kind, z1, z2, t, labels=labels, queue=queue)
+    for name, make, objective in losses_under_test(t):
+        expected = reference.losses(objective, *halves).mean()
+        if not expected.abs() < 1e37:  # no float32 holds the true value
+            assert name in ("q=1",) and t == 0.01
+            continue
+        value = call(make(CONTRASTS[kind]()), z1, z2, labels, queue)
+        assert abs(value.item() - expected.item()) <= bound * abs(expected.item()), name
+        got = torch.cat(torch.autograd.grad(value, (z1, z2), materialize_grads=True))
+        true = torch.cat(torch.autograd.grad(expected, (z1, z2), materialize_grads=True, retain_graph=True))
+        if true.norm() < 1e37:
+            assert (got.double() - true).norm() <= bound * true.norm(), name
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+@pytest.mark.parametrize("q", QS)
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_unit_scale_is_finite_down_to_the_lowest_temperature_under_autocast(kind, q, dtype):
+    z1, z2, labels, queue = batch(17)
+    weight = torch.eye(WIDTH, requires_grad=True)
+    for t in (0.005, 0.01, 0.1, 1):
+        with torch.autocast("cpu", dtype=dtype):
+            loss = rince.RINCE(q, 0.01, t, CONTRASTS[kind](), scale="unit")
+            value = call(loss, z1 @ weight, z2 @ weight, labels, queue)
+        assert value.dtype == torch.float32
+        (gradient,) = torch.autograd.grad(value, weight)
+        assert value.isfinite() and gradient.isfinite().all()
+
+
+def test_autocast_takes_scores_in_full_precision():
+    z1, z2, *_ = batch(32)
+    loss = rince.RINCE(temperature=0.1)
+    plain = loss(z1, z2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert loss(z1, z2).item() == plain.item()
+    half = loss(z1.half(), z2.half())
+    assert half.dtype == torch.float32 and half.item() == pytest.approx(plain.item(), rel=1e-2)
+
+
+@pytest.mark.parametrize("q", (0.1, 0.5, 1))
+def test_unit_scale_is_the_papers_form_times_a_factor(q):
+    z1, z2, *_ = batch(9)
+    paper, unit = rince.RINCE(q, temperature=0.5)(z1, z2), rince.RINCE(q, temperature=0.5, scale="unit")(z1, z2)
+    assert unit.item() == pytest.approx(paper.item() * math.exp(-q / 0.5), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_gradient_check_in_float64_with_a_learned_temperature(kind):
+    z1, z2, labels, queue = (x.double() if x.is_floating_point() else x for x in batch(5))
+    temperature = torch.nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
+    loss = rince.RINCE(0.5, 0.1, temperature, CONTRASTS[kind](), scale="unit")
+    assert list(loss.parameters()) == [temperature]
+    loss.eval()
+    if kind == "Queue":
+        loss.double()
+        loss.contrast.push(queue)
+        z2 = z2.detach()
+    labels = labels if kind == "Supervised" else None
+    assert torch.autograd.gradcheck(lambda a, b, _: loss(a, b, labels=labels), (z1, z2, temperature))
+
+
+@given(scale=st.floats(-30, 30), seed=st.integers(0, 99))
+@settings(max_examples=30)
+def test_the_scale_of_embeddings_does_not_matter(scale, seed):
+    z1, z2, *_ = batch(6, seed)
+    loss = rince.RINCE()
+    assert loss(z1 * 10**scale, z2 * 10**-scale).item() == pytest.approx(loss(z1, z2).item(), rel=1e-5)
+
+
+@given(n=st.integers(1, 12), seed=st.integers(0, 999), kind=st.sampled_from(list(CONTRASTS)))
+@settings(max_examples=60)
+def test_the_order_of_pairs_does_not_matter(n, seed, kind):
+    z1, z2, labels, queue = batch(n, seed)
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    a = call(rince.RINCE(contrast=CONTRASTS[kind]()), z1, z2, labels, queue)
+    b = call(rince.RINCE(contrast=CONTRASTS[kind]()), z1[order], z2[order], labels[order], queue)
+    assert a.item() == pytest.approx(b.item(), rel=1e-5, abs=1e-6)
+
+
+def test_none_gives_one_loss_an_anchor_and_sum_adds_them():
+    z1, z2, *_ = batch(7)
+    each = rince.RINCE(reduction="none")(z1, z2)
+    assert each.shape == (14,)
+    assert rince.RINCE(reduction="none", contrast=rince.CrossView(symmetric=False))(z1, z2).shape == (7,)
+    assert rince.RINCE(reduction="sum")(z1, z2).item() == pytest.approx(each.sum().item(), rel=1e-6)
+    assert rince.RINCE()(z1, z2).item() == pytest.approx(each.mean().item(), rel=1e-6)
+
+
+def test_weights_make_a_weighted_mean_over_pairs():
+    z1, z2, *_ = batch(7)
+    w = torch.tensor([0.0, 1, 2, 3, 4, 5, 6])
+    each = rince.RINCE(reduction="none")(z1, z2)
+    expected = (each * w.repeat(2)).sum() / (2 * w.sum())
+    assert rince.RINCE()(z1, z2, weights=w).item() == pytest.approx(expected.item(), rel=1e-6)
+    nothing = rince.RINCE()(z1, z2, weights=torch.zeros(7))
+    nothing.backward()
+    assert nothing.item() == 0 and z1.grad.abs().sum() == 0
+
+
+def test_scores_are_the_two_halves():
+    z1, z2, *_ = batch(7)
+    for loss in (rince.InfoNCE(0.1), rince.InfoNCE(0.1, rince.CrossView())):
+        assert objectives.info_nce(*loss.scores(z1, z2)).mean().item() == pytest.approx(loss(z1, z2).item(), rel=1e-6)
+    queue = rince.InfoNCE(contrast=rince.Queue(WIDTH, 4))
+    queue.scores(z1, z2)
+    assert queue.contrast.pushed == 0  # looking changes nothing
+
+
+def test_density_ratio_follows_the_number_of_negatives():
+    z1, z2, *_ = batch(7)
+    for lam, r in (("balanced", 1), (rince.DensityRatio(2.5), 2.5)):
+        assert rince.RINCE(lam=lam)(z1, z2).item() == pytest.approx(rince.RINCE(lam=r / (r + 12))(z1, z2).item())
+    ids = torch.tensor([0, 0, 0, 1, 2, 3, 4])
+    each = rince.RINCE(lam="balanced", reduction="none")(z1, z2, ids=ids)
+    for anchor, negatives in ((0, 8), (3, 12)):
+        fixed = rince.RINCE(lam=1 / (1 + negatives), reduction="none")(z1, z2, ids=ids)
+        assert each[anchor].item() == pytest.approx(fixed[anchor].item(), rel=1e-6)
+
+
+def test_balanced_is_where_equal_scores_have_no_gradient_direction():
+    """At q = 1 and all scores equal, positives and negatives pull equally hard when lam = 1 / (K + 1)."""
+    positive = torch.tensor(0.3, requires_grad=True)
+    scores = torch.full((9,), 0.3, requires_grad=True)
+    objectives.rince(positive, scores.logsumexp(0), 1, rince.DensityRatio(1)(torch.tensor(9))).backward()
+    assert positive.grad.item() == pytest.approx(-scores.grad.sum().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_an_empty_batch_is_zero(kind):
+    z, nothing = torch.randn(0, WIDTH, requires_grad=True), torch.zeros(0, dtype=torch.long)
+    labels = nothing if kind == "Supervised" else None
+    loss = rince.RINCE(contrast=CONTRASTS[kind]())
+    value = loss(z, z, labels=labels, ids=nothing, weights=torch.rand(0))
+    value.backward()
+    assert value.item() == 0 and z.grad.shape == (0, WIDTH)
+    assert [len(half) for half in loss.scores(z, z, labels=labels)] == [0, 0]
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_one_side_may_be_of_another_precision(kind):
+    z1, z2, labels, queue = batch(5)
+    loss = rince.InfoNCE(contrast=CONTRASTS[kind]())
+    value, mixed = call(loss, z1, z2, labels, queue), call(loss, z1, z2.double(), labels, queue)
+    assert mixed.dtype == torch.float64
+    if kind != "Queue":  # which has moved on
+        assert mixed.item() == pytest.approx(value.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_a_learned_temperature_keeps_full_precision_in_a_model_of_halves(kind):
+    z1, z2, labels, queue = batch(5)
+    temperature = torch.nn.Parameter(torch.tensor([[0.0625]]))  # a number that halves hold exactly, in an odd shape
+    half = rince.RINCE(0.9, 0.1, temperature, CONTRASTS[kind](), scale="unit").bfloat16()
+    plain = rince.RINCE(0.9, 0.1, 0.0625, CONTRASTS[kind](), scale="unit")
+    if kind == "Queue":
+        half.contrast.float()
+    value = call(half, z1, z2, labels, queue)
+    assert value.dtype == torch.float32
+    assert value.item() == pytest.approx(call(plain, z1, z2, labels, queue).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_a_new_q_before_the_backward_pass_changes_no_gradient(kind, monkeypatch):
+    monkeypatch.setattr("rince.losses.contrast.supervised.DENSE", 20)  # several blocks, which are computed again
+    z1, z2, labels, queue = batch(9)
+    gradients = []
+    for late in (0.1, 0.9):
+        loss = rince.RINCE(0.1, contrast=CONTRASTS[kind]())
+        value = call(loss, z1, z2, labels, queue)
+        loss.q = late
+        gradients.append(torch.autograd.grad(value, z1)[0])
+    assert torch.equal(*gradients)
+
+
+def test_labels_for_a_contrast_without_labels_are_remarked_on_once():
+    z1, z2, labels, _ = batch(4)
+    loss = rince.RINCE()
+    with pytest.warns(UserWarning, match="did you want rince.Supervised"):
+        loss(z1, z2, labels=labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(z1, z2, labels=labels)
+
+
+def test_numbers_of_numpy_will_do():
+    loss = rince.RINCE(q=np.float32(0.5), lam=np.float64(0.01), temperature=np.float32(0.5))
+    assert loss.q == 0.5 and loss(*batch(3)[:2]).isfinite()
+
+
+def test_q_can_change_between_steps():
+    z1, z2, *_ = batch(7)
+    loss = rince.RINCE(q=0.1)
+    loss.q = 0.7
+    assert loss(z1, z2).item() == rince.RINCE(q=0.7)(z1, z2).item()
+    with pytest.raises(ValueError, match=r"q must lie in \[0, 1\], got 1.5"):
+        loss.q = 1.5
+
+
+def test_a_large_scale_warns_once_and_names_the_way_out():
+    with pytest.warns(UserWarning, match="scale='unit'"):
+        loss = rince.RINCE(q=1, temperature=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss.q = 0.9
+        loss(*batch(3)[:2])
+        rince.RINCE(q=1, temperature=0.05, scale="unit")
+        rince.RINCE(q=0.5, temperature=0.1)
+
+
+@pytest.mark.parametrize("n", (5, 300))  # one tile, and several
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_compiled_equals_eager_and_a_new_q_compiles_nothing_again(kind, n):
+    z1, z2, labels, queue = batch(n)
+    loss = rince.RINCE(contrast=CONTRASTS[kind]())
+    if kind == "Queue":
+        loss.contrast.push(queue)
+        loss.eval()
+    labels = labels if kind == "Supervised" else None
+    torch.compiler.reset()
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=kind not in ("Queue", "Supervised"))
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for q in (0.5, 0.3, 0.9):
+            loss.q = q
+            eager, value = loss(z1, z2, labels=labels), compiled(z1, z2, labels=labels)
+            assert value.item() == pytest.approx(eager.item(), rel=1e-6)
+            expected, got = (torch.autograd.grad(v, z1)[0] for v in (eager, value))
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+@pytest.mark.parametrize("q", (0, 0.5))
+def test_gradients_of_gradients_are_right(kind, q):
+    z1, z2, labels, queue = (x.double() if x.is_floating_point() else x for x in batch(4, width=3))
+    temperature = torch.nn.Parameter(torch.tensor(0.5, dtype=torch.float64))
+    contrast = rince.Queue(3, 40) if kind == "Queue" else CONTRASTS[kind]()
+    loss = rince.RINCE(q, 0.1, temperature, contrast, scale="unit").double().eval()
+    if kind == "Queue":
+        contrast.push(queue[:6])
+        z2 = z2.detach()  # keys have no gradient
+    labels = torch.tensor([0, 1, 0, 1]) if kind == "Supervised" else None
+    assert torch.autograd.gradgradcheck(lambda a, b, _: loss(a, b, labels=labels), (z1, z2, temperature))
+
+
+@pytest.mark.parametrize("n", (5, 300))  # one tile, and several
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_create_graph_and_torch_func_give_the_same_gradient(kind, n):
+    z1, z2, labels, queue = batch(n)
+    loss = rince.RINCE(contrast=CONTRASTS[kind]()).eval()
+    if kind == "Queue":
+        loss.contrast.push(queue)
+    labels = labels if kind == "Supervised" else None
+
+    def value(a):
+        return loss(a, z2, labels=labels, ids=torch.arange(n) // 2, weights=torch.arange(n) % 3)
+
+    (expected,) = torch.autograd.grad(value(z1), z1)
+    (twice,) = torch.autograd.grad(value(z1), z1, create_graph=True)
+    torch.testing.assert_close(twice, expected, rtol=1e-4, atol=1e-7)
+    twice.square().sum().backward()
+    assert z1.grad.isfinite().all() and z1.grad.norm() > 0
+    torch.testing.assert_close(torch.func.grad(value)(z1.detach()), expected, rtol=1e-4, atol=1e-7)
+
+
+def test_weights_get_no_gradient():
+    z1, z2, *_ = batch(4)
+    weights = torch.rand(4, requires_grad=True)
+    rince.RINCE()(z1, z2, weights=weights).backward()
+    assert weights.grad is None
+
+
+@pytest.mark.parametrize("bad", (-0.5, math.nan, math.inf))
+def test_weights_that_are_negative_or_not_finite_are_refused(bad):
+    z1, z2, *_ = batch(4)
+    with pytest.raises(ValueError, match=f"finite and not negative, got {bad:g}"):
+        rince.RINCE()(z1, z2, weights=torch.tensor([1, 0, bad, 2]))
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda: rince.RINCE(q=1.5), ValueError, r"q must lie in \[0, 1\], got 1.5"),
+        (lambda: rince.RINCE(q=-0.1), ValueError, "q must lie"),
+        (lambda: rince.RINCE(q=math.nan), ValueError, "q must lie"),
+        (lambda: rince.RINCE(lam=0), ValueError, r"lam must lie in \(0, 1\]"),
+        (lambda: rince.RINCE(lam=2), ValueError, "lam must lie"),
+        (lambda: rince.RINCE(lam="balance"), ValueError, "'balanced'"),
+        (lambda: rince.RINCE(lam=None), ValueError, "lam must lie"),
+        (lambda: rince.RINCE(lam=np.array([0.1, 0.2])), ValueError, "lam must lie"),
+        (lambda: rince.RINCE(q="0.5"), TypeError, r"q must be a number in \[0, 1\], got str"),
+        (lambda: rince.DensityRatio("2"), ValueError, "positive number, got '2'"),
+        (lambda: rince.DensityRatio(0), ValueError, "positive"),
+        (lambda: rince.RINCE(temperature=0), ValueError, "temperature must be positive, got 0"),
+        (lambda: rince.InfoNCE(temperature=-1), ValueError, "temperature"),
+        (lambda: rince.InfoNCE(temperature="0.1"), TypeError, "temperature"),
+        (lambda: rince.InfoNCE(temperature=torch.ones(2)), ValueError, "one number"),
+        (lambda: rince.RINCE(scale="big"), ValueError, "'paper' or 'unit'"),
+        (lambda: rince.RINCE(reduction="avg"), ValueError, "'mean', 'sum' or 'none'"),
+        (lambda: rince.RINCE(contrast=rince.TwoView), TypeError, "rince.TwoView()"),
+        (lambda: rince.ContrastiveLoss("info_nce"), TypeError, "function"),
+    ],
+)
+def test_bad_settings_are_refused_at_the_door(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+Z = torch.randn(4, 8)
+
+
+@pytest.mark.parametrize(
+    "arguments, others, error, message",
+    [
+        ((Z, Z[:3]), {}, ValueError, r"same shape, got \(4, 8\) and \(3, 8\)"),
+        ((Z, Z[:, :5]), {}, ValueError, "same shape"),
+        ((Z[0], Z[0]), {}, ValueError, r"\(pairs, width\), got \(8,\)"),
+        ((Z.long(), Z.long()), {}, TypeError, "floating point, got torch.int64"),
+        ((Z.numpy(), Z), {}, TypeError, "must be a tensor, got ndarray"),
+        ((Z,), {}, ValueError, r"two views: call loss\(z1, z2\)"),
+        (([1.0], [1.0]), {"weights": torch.ones(1)}, TypeError, "must be a tensor, got list"),
+        ((Z[:, :0], Z[:, :0]), {}, ValueError, "at least 1 wide"),
+        ((Z, Z), {"ids": torch.arange(3)}, ValueError, r"ids must have one value a pair: expected \(4,\), got \(3,\)"),
+        ((Z, Z), {"ids": torch.rand(4)}, TypeError, "ids must be integers"),
+        ((Z, Z), {"ids": [1, 2, 3, 4]}, TypeError, "ids must be a tensor"),
+        ((Z, Z), {"weights": torch.ones(8)}, ValueError, "weights must have one value a pair"),
+        ((Z, Z), {"weights": [1.0] * 4}, TypeError, "weights must be a tensor"),
+    ],
+)
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_bad_input_is_one_clear_sentence(kind, arguments, others, error, message):
+    if kind == "Supervised":
+        if len(arguments) == 1:
+            pytest.skip("one view will do there")
+        others = others | {"labels": torch.arange(len(arguments[0]))}
+    contrast = rince.Queue(Z.shape[1], 5) if kind == "Queue" else CONTRASTS[kind]()
+    with pytest.raises(error, match=message):
+        rince.RINCE(contrast=contrast)(*arguments, **others)
