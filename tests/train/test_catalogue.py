@@ -18,7 +18,7 @@ KINDS = {
     "method": Method, "encoder": nn.Module, "loss": nn.Module, "views": nn.Module, "data": LightningDataModule,
     "optimiser": torch.optim.Optimizer, "noise": object, "callback": Callback,
 }  # fmt: skip
-SHARED = {"Method", "Images", "Pairs", "SplitVideos"}  # what others are made of
+SHARED = {"DataModule", "Method", "Images", "Pairs", "SplitVideos"}  # what others are made of
 
 
 def found(path):
@@ -42,8 +42,8 @@ def test_no_method_and_no_data_are_missing():
     listed = {found(path) for part in ("method", "data") for path in CLASSES[part]}
     for room in ("methods", "data"):
         package = importlib.import_module(f"rince.{room}")
-        for module in pkgutil.iter_modules(package.__path__):
-            home = importlib.import_module(f"rince.{room}.{module.name}")
+        for module in pkgutil.walk_packages(package.__path__, f"rince.{room}."):
+            home = importlib.import_module(module.name)
             for name, kind in inspect.getmembers(home, inspect.isclass):
                 own = kind.__module__ == home.__name__ and name not in SHARED and not name.startswith("_")
                 assert not (own and issubclass(kind, Method | LightningDataModule)) or kind in listed, name

@@ -35,7 +35,7 @@ def test_a_class_of_the_user_has_its_own_defaults_not_those_of_the_default_class
 
 
 def test_no_arguments_are_a_configuration_too(parser):
-    assert parse(parser, []).encoder.class_path == "rince.encoders.convnet.ConvNet"
+    assert parse(parser, []).encoder.class_path == "rince.encoders.ConvNet"
 
 
 @pytest.mark.parametrize(

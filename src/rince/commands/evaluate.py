@@ -11,6 +11,7 @@ from torch import Tensor
 from rince._support.atomic_files import write_text
 from rince._support.command_options import parsed
 from rince._support.step_seeds import generator
+from rince.errors import UsageError
 
 
 def options() -> argparse.ArgumentParser:
@@ -50,47 +51,41 @@ def main(arguments: list[str]) -> int:
 
 def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
     """Accuracies of every kind of features, in percent: mean and standard deviation over the draws."""
-    from rince.evaluate.features import features_of
     from rince.methods.cross_modal import CrossModal
+    from rince.methods.graphcl import GraphCL
     from rince.train.load import load_run
 
     method, data, _ = load_run(found.run)
     if isinstance(method, CrossModal):
         return _pair_scores(method, data, found)
-    if (graphs := getattr(data, "graphs", None)) is not None:
-        return _graph_accuracies(method, graphs, found)
-    if hasattr(data, "pair_batches"):
-        return _one_side_accuracies(method, data, found)
-    parts = {part: data.split(part) for part in ("train", "test")}
-    if int(parts["train"][1].max()) < 1:
-        raise ValueError("these data have no labels of two classes or more, so there is nothing to evaluate against")
-    kinds = {"trained": {part: features_of(method, x, found.space) for part, (x, _) in parts.items()}}
-    if found.baselines:
-        untrained, _, _ = load_run(found.run, trained=False)
-        kinds["untrained"] = {part: features_of(untrained, x, found.space) for part, (x, _) in parts.items()}
-        kinds["raw inputs"] = {part: x.flatten(1).float() for part, (x, _) in parts.items()}
-    labels = {part: y for part, (_, y) in parts.items()}
-    return {name: accuracies(features, labels, found) for name, features in kinds.items()}
+    if isinstance(method, GraphCL):
+        return _graph_accuracies(method, data.graphs, found)
+    return _labelled_accuracies(method, data, found)
 
 
-def _one_side_accuracies(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:
-    """Videos, or one side of pairs, after fine-tuning: read batch by batch, since they need not fit into memory."""
-    from rince.evaluate.features import labelled_features
+def _labelled_accuracies(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:
+    """Images, videos, or one side of pairs: read batch by batch, since they need not fit into memory."""
+    from rince.data.images.in_memory import Images
+    from rince.evaluate.features import inputs_of, labelled_features
+    from rince.methods.finetune import FineTune
     from rince.train.load import load_run
 
-    def batches(part: str) -> Any:
-        clips_alone = hasattr(data, "evaluation_loader") and getattr(method, "tower", None) != "b"
-        return data.evaluation_loader(part) if clips_alone else data.pair_batches(part)
+    def batches(part: Any) -> Any:
+        sounds = isinstance(method, FineTune) and method.tower == "b"
+        return data.pair_batches(part) if sounds else data.labelled_batches(part)
 
-    methods = {"trained": method}
+    ways: dict[str, Any] = {"trained": lambda part: labelled_features(method, batches(part), found.space)}
     if found.baselines:
-        methods["untrained"] = load_run(found.run, trained=False)[0]
+        untrained = load_run(found.run, trained=False)[0]
+        ways["untrained"] = lambda part: labelled_features(untrained, batches(part), found.space)
+        if isinstance(data, Images):
+            ways["raw inputs"] = lambda part: inputs_of(batches(part))
     result = {}
-    for name, one in methods.items():
-        read = {part: labelled_features(one, batches(part), found.space) for part in ("train", "test")}
-        if len(read["train"][1].unique()) < 2 or not len(read["test"][1]):
-            raise ValueError("these data have no labels of two classes or more, so there is nothing to evaluate")
-        features, labels = ({part: both[i] for part, both in read.items()} for i in (0, 1))
+    for name, read in ways.items():
+        parts = {part: read(part) for part in ("train", "test")}
+        if len(parts["train"][1].unique()) < 2 or not len(parts["test"][1]):
+            raise UsageError("these data have no labels of two classes or more, so nothing can be evaluated")
+        features, labels = ({part: both[i] for part, both in parts.items()} for i in (0, 1))
         result[name] = accuracies(features, labels, found)
     return result
 

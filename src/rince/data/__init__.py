@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rince.data.images.folder import ImageFolder
     from rince.data.images.in_memory import Images
     from rince.data.images.stem_features import StemFeatures
+    from rince.data.module import DataModule
     from rince.data.pairs.arrays import PairedArrays
     from rince.data.pairs.digit_halves import digit_pairs
     from rince.data.pairs.in_memory import Pairs
@@ -31,6 +32,7 @@ HOMES = {  # public name: the module that defines it
     "CIFAR10": "images.cifar10",
     "ImageFolder": "images.folder",
     "Arrays": "images.arrays",
+    "DataModule": "module",
     "Images": "images.in_memory",
     "StemFeatures": "images.stem_features",
     "TUGraphs": "graphs.tu_graphs",
@@ -55,6 +57,7 @@ __all__ = [
     "HMDB51",
     "UCF101",
     "Arrays",
+    "DataModule",
     "DigitImages",
     "GeneratedVideo",
     "Graphs",

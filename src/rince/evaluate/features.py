@@ -31,6 +31,13 @@ def labelled_features(method: Any, batches: Iterable[Any], space: Space = "encod
     return torch.cat(features), torch.cat(labels)
 
 
+def inputs_of(batches: Iterable[ImageBatch]) -> tuple[Tensor, Tensor]:
+    """The images themselves as rows of numbers, and their labels; images without a label are left out."""
+    images, labels = zip(*((batch.images.flatten(1).float(), batch.labels) for batch in batches), strict=True)
+    known = torch.cat(labels) >= 0
+    return torch.cat(images)[known], torch.cat(labels)[known]
+
+
 @torch.no_grad()
 def features_of(method: Any, images: Tensor, space: Space = "encoder", batch_size: int = 500) -> Tensor:
     """(n, width): features of the encoder, or embeddings behind the projection head."""

@@ -38,7 +38,7 @@ class OnlineProbe(Callback):
             return
         features, labels = watched[0].float(), watched[1]
         pl_module.watched = None
-        labels = labels.repeat(len(features) // len(labels))
+        labels = labels.repeat(len(features) // len(labels)).clamp_min(-1)
         known = labels >= 0  # -1 is nobody's class
         layer = self.layer or self._start(features)
         with torch.enable_grad():

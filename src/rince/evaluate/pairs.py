@@ -79,10 +79,6 @@ def evaluate_pairs(
     of which ``data.noise_record()["partner_hit"]`` tells by number (``ids``) which are wrong. ``decay`` is that of the
     linear probes, the best of several by default.
     """
-    if not hasattr(data, "pair_batches"):
-        raise ValueError(
-            f"{type(data).__name__} gives no pairs to evaluate: it needs a method pair_batches(part, noisy=False)"
-        )
     held_out = pair_features(method, data.pair_batches(part))
     result = retrieval(*held_out.embeddings, held_out.labels)
     result |= _probes(pair_features(method, data.pair_batches("train")), held_out, space, decay)

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from rince.losses.contrast import Supervised, TwoView
@@ -36,4 +37,8 @@ class SupCon(SimCLR):
         with_contrast(loss, Supervised() if self.several else TwoView())
 
     def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
-        return self.loss(z1, z2, labels=batch.labels) if self.several else self.loss(z1, z2)
+        if not self.several:
+            return self.loss(z1, z2)
+        # Where nobody knows the label (-1), the only positive is the other view: a label of its own for each.
+        labels = torch.where(batch.labels < 0, -1 - batch.ids, batch.labels)
+        return self.loss(z1, z2, labels=labels)

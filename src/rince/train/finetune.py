@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-from torch.utils.data import DataLoader
-
 from rince._support.atomic_files import write_text
 from rince.encoders.files import fill, read_encoder
 from rince.train.folder import RunFolder
 from rince.train.guide import FINETUNE_OPTIONS
 from rince.train.parser import instantiate, train_parser
 from rince.train.run import run, run_name, values_of
-from rince.views.batch import ImageBatch
 
 DEFAULTS = {
     "method": {"class_path": "rince.methods.finetune.FineTune"},
@@ -143,12 +139,11 @@ def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = 
     """Fine-tune and test in a folder. With ``again``, a finished run is no mistake: its result is returned."""
     data = instantiate(parser, config).data
     data.prepare_data()
-    if int(getattr(data, "classes", 0)) < 2:
+    if data.classes < 2:
         raise ValueError(f"{type(data).__name__} has no labels of two classes or more, so there is nothing to learn")
-    if tests_itself(data):
-        data.test_dataloader()  # complains now, not after the training, if there is nothing to test on
+    data.test_dataloader()  # complains now, not after the training, if there is nothing to test on
     if not config.method.init_args.get("classes"):
-        config.method.init_args.classes = int(data.classes)
+        config.method.init_args.classes = data.classes
     folder = RunFolder(path)
     if again and folder.result.exists():
         from lightning.pytorch.utilities import rank_zero_only
@@ -183,12 +178,7 @@ def _weights(source: Source) -> Path:
 
 def test(trainer: Any, method: Any, data: Any) -> dict[str, Any]:
     """Accuracy on the test part in percent, of whole items and of single looks at them."""
-    if tests_itself(data):
-        trainer.test(method, datamodule=data, verbose=False)
-    else:  # all in memory
-        pairs = hasattr(data, "pair_batches")
-        batches: Any = list(data.pair_batches("test") if pairs else image_batches(*data.split("test")))
-        trainer.test(method, dataloaders=DataLoader(batches, batch_size=None), verbose=False)
+    trainer.test(method, datamodule=data, verbose=False)
     votes = method.votes
     without = {"test_items_without_label": method.unlabelled} if method.unlabelled else {}
     return {
@@ -197,19 +187,6 @@ def test(trainer: Any, method: Any, data: Any) -> dict[str, Any]:
         "test_items": len(votes.ids),
         **without,
     }
-
-
-def tests_itself(data: Any) -> bool:
-    """Whether data have a loader for tests of their own; others are all in memory."""
-    from lightning.pytorch import LightningDataModule
-
-    return type(data).test_dataloader is not LightningDataModule.test_dataloader
-
-
-def image_batches(images: torch.Tensor, labels: torch.Tensor, size: int = 250) -> Iterator[ImageBatch]:
-    ids = torch.arange(len(images))
-    for part in ids.split(size):
-        yield ImageBatch(images[part], labels[part], part)
 
 
 def of_split(config: Any, split: int) -> Any:

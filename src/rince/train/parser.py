@@ -35,6 +35,7 @@ def train_parser(command: str = "train") -> Any:
     """Options named after the parts of a run; each takes any class of its kind. Its help is in rince.train.guide."""
     jsonargparse = require("jsonargparse", "train")
     lightning = require("lightning.pytorch", "train")
+    from rince.data.module import DataModule
     from rince.methods.method import Method
 
     parser = jsonargparse.ArgumentParser(prog=f"rince {command}", exit_on_error=False)
@@ -52,7 +53,7 @@ def train_parser(command: str = "train") -> Any:
     parser.add_subclass_arguments(nn.Module, "views", help=PART_HELP["views"])
     optimiser = Callable[[Iterable[Any]], torch.optim.Optimizer]
     parser.add_argument("--optimiser", type=optimiser, help=PART_HELP["optimiser"])
-    parser.add_subclass_arguments(lightning.LightningDataModule, "data", required=False, help=PART_HELP["data"])
+    parser.add_subclass_arguments(DataModule, "data", required=False, help=PART_HELP["data"])
     skip = {"default_root_dir", "enable_checkpointing", "use_distributed_sampler", "fast_dev_run", "inference_mode"}
     parser.add_class_arguments(lightning.Trainer, "trainer", skip=skip, instantiate=False)
     parser.set_defaults(DEFAULTS)

@@ -62,10 +62,8 @@ def _train(
     method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
     method.seed = config.seed
     data.pairing = method.pairing
-    if hasattr(data, "check_views"):
-        data.check_views(method.views)
-    if hasattr(data, "folder"):  # of data that leaves a note with the run, such as which files it skipped
-        data.folder = folder.path
+    data.check_views(method.views)
+    data.folder = folder.path
     data.prepare_data()
     data.setup("fit")
 
@@ -90,7 +88,7 @@ def _train(
     if begin is not None and resume is None:
         begin(method)
     if trainer.is_global_zero:
-        folder.start(text, getattr(data, "noise_record", dict)())
+        folder.start(text, data.noise_record())
         state = torch.load(resume, weights_only=True) if resume else {"global_step": 0}
         table.go_back(int(state["global_step"]))
     try:
@@ -167,7 +165,7 @@ def _normalising_of(recipe: Any) -> dict[str, Any]:
 def _probe(config: Any, data: Any) -> list[Any]:
     from rince.evaluate.online import OnlineProbe
 
-    return [OnlineProbe(data.classes)] if config.probe and getattr(data, "classes", 0) else []
+    return [OnlineProbe(data.classes)] if config.probe and data.classes else []
 
 
 def run_name(config: Any) -> str:

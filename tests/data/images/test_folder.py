@@ -109,3 +109,18 @@ def test_crops_have_the_areas_and_ratios_asked_for():
     assert share.min() > 0.19 and share.max() < 0.51 and abs(share.mean() - 0.35) < 0.01
     assert abs(np.log(w / h).mean()) < 0.02 and np.abs(np.log(w / h)).max() < math.log(4 / 3) + 0.02
     assert boxes.min() >= 0 and boxes[:, 2].max() <= 400 and boxes[:, 3].max() <= 300
+
+
+def test_the_partner_of_an_image_that_stands_in_has_the_label_that_is_shown(tmp_path):
+    """Cats are black and dogs are white; the last cat does not decode, so that the first dog stands in for it."""
+    for part in ("train", "val"):
+        for label, grey in (("cat", 0), ("dog", 255)):
+            (tmp_path / part / label).mkdir(parents=True)
+            for i in range(4):
+                Image.new("RGB", (20, 20), (grey,) * 3).save(tmp_path / part / label / f"{i}.png")
+    (tmp_path / "train" / "cat" / "3.png").write_bytes(b"nothing")
+    (tmp_path / "train" / "dog" / "2.png").write_bytes(b"nothing")
+    with pytest.warns(UserWarning, match="does not decode"):
+        for batch in batches_of(data(tmp_path), make(SupCon)):
+            shade = 255 * batch.labels[:, None, None, None].expand_as(batch.images)
+            assert torch.equal(batch.images, shade.byte()) and torch.equal(batch.partners, shade.byte())

@@ -4,21 +4,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
-from lightning.pytorch import LightningDataModule
 
 from rince.data.batches import SeededBatches
 from rince.data.graphs.graphs import Graphs
 from rince.data.graphs.tudataset import tudataset
+from rince.data.module import DataModule
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 
-class TUGraphs(LightningDataModule):
+class TUGraphs(DataModule):
     """Any data set of the TUDataset collection; all its graphs are trained on, without their labels."""
-
-    seed: int = 0
-    pairing: str = "self"
 
     def __init__(
         self,

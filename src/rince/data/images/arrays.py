@@ -57,7 +57,7 @@ class Arrays(Images):
                 f"{name} in {self.path} must be bytes (n, height, width[, channels]), got {images.dtype} {images.shape}"
             )
         images = images[..., None] if images.ndim == 3 else images
-        labels = np.asarray(arrays.get(f"{prefix}labels", np.zeros(len(images), np.int64)))
+        labels = np.asarray(arrays.get(f"{prefix}labels", np.full(len(images), -1)))
         if labels.shape != (len(images),) or not np.issubdtype(labels.dtype, np.integer):
             raise ValueError(
                 f"{prefix}labels in {self.path} must be {len(images)} whole numbers, got {labels.dtype} {labels.shape}"

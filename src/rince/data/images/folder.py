@@ -2,35 +2,32 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from rince._support.optional_imports import require
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
-from rince.data.images.in_memory import SameLabel
+from rince.data.images.in_memory import SameLabel, batches_of, check_pairing
+from rince.data.module import DataModule, Split
 from rince.noise.labels import LabelFlips, NoisyLabels
 from rince.views.batch import ImageBatch
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
-class ImageFolder(LightningDataModule):
+class ImageFolder(DataModule):
     """``root/train/CLASS/*.jpg`` and ``root/val/CLASS/*.jpg`` (or test). ImageNet is laid out like this.
 
     Workers decode an image, take two random crops and shrink them to ``size``; colours, blur and the rest are done for
     whole batches on the model's device. An image that does not decode is replaced by another one, and counted.
     """
-
-    seed: int = 0
-    pairing: Literal["self", "label"] = "self"
 
     def __init__(
         self,
@@ -59,7 +56,6 @@ class ImageFolder(LightningDataModule):
         self.noise, self.workers, self.strict = noise, workers, strict
         self.noisy: NoisyLabels | None = None
         self._lists: dict[str, tuple[list[Path], Tensor]] = {}
-        self.class_names: tuple[str, ...] = ()
 
     def setup(self, stage: str | None = None) -> None:
         if self._lists:
@@ -88,7 +84,7 @@ class ImageFolder(LightningDataModule):
     def noise_record(self) -> dict[str, Any]:
         return {} if self.noisy is None else self.noisy.record()
 
-    def split(self, split: str) -> tuple[Tensor, Tensor]:
+    def split(self, split: Split) -> tuple[Tensor, Tensor]:
         """All images of a part, cropped at the centre and resized, with right labels; they must fit into memory."""
         self.setup()
         if split not in self._lists:
@@ -98,12 +94,16 @@ class ImageFolder(LightningDataModule):
         images, shown = zip(*loader, strict=True)
         return torch.cat(images), labels[torch.cat(shown)]
 
+    def labelled_batches(self, split: Split) -> Iterator[ImageBatch]:
+        return batches_of(*self.split(split))
+
     def train_dataloader(self) -> DataLoader:
         trainer = self.trainer
         assert trainer is not None
         self.setup()
         paths, labels = self._lists["train"]
         labels = labels if self.noisy is None else self.noisy.labels
+        check_pairing(self)
         batches = SeededBatches.of_trainer(trainer, len(paths), self.batch_size, self.seed)
         partner = SameLabel(labels) if self.pairing == "label" else None
         crops = _Crops(paths, labels, partner, self.size, self.crop, self.ratio, self.seed, self.strict)
@@ -177,12 +177,20 @@ class _Crops(Dataset):
 
     def __getitem__(self, key: tuple[int, int, float]) -> tuple[Tensor, Tensor, int, int]:
         item, step, u = key
-        other = item if self.partner is None else int(self.partner(torch.tensor([item]), _Fixed(u)))
         random = np.random.default_rng((self.seed, step, item))
         first, shown = _decode(self.paths, item, self.strict)
-        second = first if other == item else _decode(self.paths, other, self.strict)[0]
+        second = first if self.partner is None else self._of_same_label(shown, u, first)
         views = [self._crop(image, random) for image in (first, second)]
         return views[0], views[1], int(self.labels[shown]), shown
+
+    def _of_same_label(self, item: int, u: float, image: Any) -> Any:
+        """The partner of the item that is shown, or the next one of its label that decodes; at worst itself."""
+        assert self.partner is not None
+        other = int(self.partner(torch.tensor([item]), _Fixed(u)))
+        if other == item:
+            return image
+        same = (self.labels == self.labels[item]).nonzero()[:, 0].tolist()
+        return _decode([self.paths[i] for i in same], same.index(other), self.strict)[0]
 
     def _crop(self, image: Any, random: np.random.Generator) -> Tensor:
         box = crop_box(random, image.width, image.height, self.crop, self.ratio)

@@ -2,33 +2,26 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
+from rince.data.module import DataModule, Split
+from rince.errors import UsageError
 from rince.noise.labels import LabelFlips, NoisyLabels
 from rince.noise.pairs import WrongPairs, wrong_pairs
 from rince.views.batch import ImageBatch
 
-Split = Literal["train", "validation", "test"]
 Partner = Callable[[Tensor, Draws], Tensor]
 """From the numbers of items to those of the items that give their second views."""
 
 
-class Images(LightningDataModule):
-    """What all image data sets share. A subclass fills ``train`` and ``test`` in ``read``.
-
-    ``seed`` and ``pairing`` are set by the run: the seed of the order, and how the method wants its pairs made.
-    """
-
-    seed: int = 0
-    pairing: Literal["self", "label"] = "self"
-    class_names: tuple[str, ...] = ()
+class Images(DataModule):
+    """Images in memory. A subclass fills ``train`` and ``test`` in ``read``."""
 
     def __init__(
         self,
@@ -82,6 +75,9 @@ class Images(LightningDataModule):
             raise ValueError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._splits)}")
         return self._splits[split]
 
+    def labelled_batches(self, split: Split) -> Iterator[ImageBatch]:
+        return batches_of(*self.split(split))
+
     def noise_record(self) -> dict[str, Any]:
         """What the noise hit, as arrays to be saved with the run."""
         record = {} if self.noisy is None else self.noisy.record()
@@ -96,6 +92,7 @@ class Images(LightningDataModule):
         assert trainer is not None
         images, labels = self.split("train")
         labels = labels if self.noisy is None else self.noisy.labels
+        check_pairing(self)
         batches = SeededBatches.of_trainer(trainer, len(images), self.batch_size, self.seed)
         partner: Partner | None = SameLabel(labels) if self.pairing == "label" else None
         if self.mispaired is not None:
@@ -106,6 +103,12 @@ class Images(LightningDataModule):
             index = torch.from_numpy(self.mispaired.partner)
             partner = lambda ids, draw: index[ids]  # noqa: E731
         return ImageLoader(images, labels, batches, partner)
+
+
+def batches_of(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[ImageBatch]:
+    """Images in memory in their order, batch by batch."""
+    for ids in torch.arange(len(images)).split(size):
+        yield ImageBatch(images[ids], labels[ids], ids)
 
 
 class ImageLoader:
@@ -127,10 +130,24 @@ class ImageLoader:
             yield ImageBatch(self.images[ids], self.labels[ids], ids, partners)
 
 
+def check_pairing(data: DataModule) -> None:
+    """Refuse pairs by label where there are no labels to pair by."""
+    if data.pairing == "label" and data.classes < 2:
+        raise UsageError(
+            f"{type(data).__name__} has labels of {data.classes} classes, and pairs by label need 2 or more: give "
+            "labels, or take a method that pairs an item with itself, such as SimCLR"
+        )
+
+
 class SameLabel:
-    """For every item another one with the same label, drawn anew each time; itself where it is the only one."""
+    """For every item another one with the same label, drawn anew each time.
+
+    An item is its own partner where it is the only one of its label, and where nobody knows its label (-1).
+    """
 
     def __init__(self, labels: Tensor):
+        own = labels.clamp_min(0).amax() + 1 + torch.arange(len(labels))
+        labels = torch.where(labels < 0, own, labels)
         self.order = labels.argsort(stable=True)
         self.place = self.order.argsort()
         count = labels.bincount()

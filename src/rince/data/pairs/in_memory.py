@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from rince.data.batches import SeededBatches
-from rince.data.images.in_memory import Split
+from rince.data.module import DataModule, Split
 from rince.noise.pairs import WrongPairs, wrong_pairs
 from rince.views.batch import PairBatch
 
@@ -23,16 +22,8 @@ class Part(NamedTuple):
     labels: Tensor
 
 
-class Pairs(LightningDataModule):
-    """What data sets of pairs share. A subclass fills the parts "train" and "test" in ``read``.
-
-    A data set of your own needs ``train_dataloader()`` for training and, for ``rince evaluate``, ``pair_batches``.
-    ``seed`` is set by the run: it is the seed of the order.
-    """
-
-    seed: int = 0
-    pairing: str = "self"
-    class_names: tuple[str, ...] = ()
+class Pairs(DataModule):
+    """Pairs in memory. A subclass fills the parts "train" and "test" in ``read``."""
 
     def __init__(self, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
         """
@@ -84,6 +75,9 @@ class Pairs(LightningDataModule):
         part = self.split(split)
         for ids in torch.arange(len(part.labels)).split(batch_size):
             yield self._batch(part, ids, noisy and split == "train")
+
+    def labelled_batches(self, split: Split) -> Iterator[PairBatch]:
+        return self.pair_batches(split)
 
     def noise_record(self) -> dict[str, Any]:
         """What the noise hit, as arrays to be saved with the run."""

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule
 from torch.utils.data import DataLoader
 
 from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
 from rince.data.batches import SeededBatches
+from rince.data.module import DataModule, Split
 from rince.data.video.clip_reader import ClipFormat, EvaluationClips, TrainingClips, collate
 from rince.data.video.skipped import Skipped
 from rince.data.video.video_list import VideoList, list_folder, list_tables
@@ -20,7 +20,7 @@ from rince.noise.sounds import NoisySounds, SoundNoise
 from rince.views.batch import ClipBatch, PairBatch
 
 
-class Videos(LightningDataModule):
+class Videos(DataModule):
     """``root/train/CLASS/*.mp4`` and ``root/test/CLASS/*.mp4`` (or val), ``root/CLASS/*.mp4``, or CSV files.
 
     Workers decode, crop and resize; colours and spectrograms are made for whole batches on the model's device. A video
@@ -28,9 +28,6 @@ class Videos(LightningDataModule):
     evaluation it is left out.
     """
 
-    seed: int = 0
-    pairing: Literal["self", "label"] = "self"
-    folder: Path | None = None  # of the run, where skipped.csv goes
     tables: tuple[str, ...] = ("table", "test_table")  # which of them a kind of videos reads
 
     def __init__(
@@ -102,7 +99,6 @@ class Videos(LightningDataModule):
         )
         self.crop, self.ratio, self.clips, self.batch_size = crop, ratio, clips, batch_size
         self.test_clips, self.validation, self.noise, self.workers = test_clips, validation, noise, workers
-        self.class_names: tuple[str, ...] = ()
         self.noisy: NoisySounds | None = None
         self._lists: dict[str, VideoList] = {}
         self._skipped: Skipped | None = None
@@ -220,9 +216,13 @@ class Videos(LightningDataModule):
             persistent_workers=cropped and self.workers > 0,  # a few labelled videos make short epochs
         )
 
-    def pair_batches(self, part: str, noisy: bool = False) -> "ClipLoader":
+    def labelled_batches(self, split: Split) -> "ClipLoader":
+        """The middle clip of every video, without its sound."""
+        return self.evaluation_loader(split)
+
+    def pair_batches(self, split: Split, noisy: bool = False) -> Any:
         """The middle clip of every video of a part with its sound: the right one or, ``noisy``, that of training."""
-        return self.evaluation_loader(part, sound=True, noisy=noisy)
+        return self.evaluation_loader(split, sound=True, noisy=noisy)
 
     def teardown(self, stage: str | None = None) -> None:
         if self._training is not None:

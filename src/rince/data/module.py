@@ -1,0 +1,67 @@
+"""The contract of a data set: what training, fine-tuning, evaluation and the audit ask of it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from lightning.pytorch import LightningDataModule
+from torch import nn
+from torch.utils.data import DataLoader
+
+from rince.errors import UsageError
+from rince.views.batch import ClipBatch, ImageBatch, PairBatch
+
+Pairing = Literal["self", "label"]
+Split = Literal["train", "validation", "test"]
+Labelled = ImageBatch | PairBatch | ClipBatch
+
+
+class DataModule(LightningDataModule):
+    """Base class of all data sets of rince, and of yours.
+
+    A subclass has to give ``train_dataloader()``, whose batches are of a kind that the method takes: ``ImageBatch``,
+    ``PairBatch``, ``ClipBatch`` (``rince.views``), or a batch of PyG. ``rince.data.batches.SeededBatches`` says which
+    items a batch holds, so that a killed run resumes with the very next one. Everything else has a default:
+
+    - ``classes`` for the online probe and for fine-tuning, 0 where there are no labels;
+    - ``labelled_batches`` for ``rince evaluate`` and ``rince finetune``;
+    - ``pair_batches`` for ``rince evaluate`` of two towers;
+    - ``noise_record`` if it makes noise on purpose, ``check_views`` if it can tell views that do not fit.
+
+    Attributes:
+        seed: Set by the run; the order of the items depends on it.
+        pairing: Set by the method: a positive is another view of the item itself, or another item of its label.
+        folder: Set by the run: its folder, for notes that belong to it.
+        class_names: Names of the classes, where they have any.
+    """
+
+    seed: int = 0
+    pairing: Pairing = "self"
+    folder: Path | None = None
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are; 0 where there are no labels."""
+        return 0
+
+    def noise_record(self) -> dict[str, Any]:
+        """What noise on purpose hit, as arrays to be saved with the run. Wrong pairs are ``partner_hit``, by number."""
+        return {}
+
+    def check_views(self, views: nn.Module) -> None:
+        """Refuse views that do not fit these data, with a ``UsageError``."""
+
+    def labelled_batches(self, split: Split) -> Iterable[Labelled]:
+        """A part in order, batch by batch, with right labels, -1 where nobody knows them."""
+        raise UsageError(f"{type(self).__name__} gives nothing to evaluate: it needs a method labelled_batches(part)")
+
+    def pair_batches(self, split: Split, noisy: bool = False) -> Iterable[PairBatch]:
+        """A part in order: the right pairs or, ``noisy``, those that training sees."""
+        raise UsageError(
+            f"{type(self).__name__} gives no pairs to evaluate: it needs a method pair_batches(part, noisy=False)"
+        )
+
+    def test_dataloader(self) -> Any:
+        """The test part with its labels."""
+        return DataLoader(list(self.labelled_batches("test")), batch_size=None)  # type: ignore[arg-type]
