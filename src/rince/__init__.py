@@ -7,7 +7,17 @@ from rince._moved import install as _keep_old_paths
 
 if TYPE_CHECKING:
     from rince.encoders.files import load_encoder
-    from rince.losses import RINCE, ContrastiveLoss, CrossView, DensityRatio, InfoNCE, Queue, Supervised, TwoView
+    from rince.losses import (
+        RINCE,
+        ContrastiveLoss,
+        CrossView,
+        DensityRatio,
+        InfoNCE,
+        Queue,
+        Supervised,
+        TwoView,
+        cached,
+    )
 
 __version__ = "0.2.0.dev0"
 
@@ -21,10 +31,23 @@ _HOME = {
     "CrossView": "rince.losses",
     "Queue": "rince.losses",
     "Supervised": "rince.losses",
+    "cached": "rince.losses",
     "load_encoder": "rince.encoders.files",
 }
 _ROOMS = (
-    *("audit", "contrast", "data", "encoders", "errors", "evaluate", "losses", "methods", "noise", "objectives"),
+    *(
+        "audit",
+        "contrast",
+        "data",
+        "encoders",
+        "errors",
+        "evaluate",
+        "integrations",
+        "losses",
+        "methods",
+        "noise",
+        "objectives",
+    ),
     *("optimisers", "report", "reproduce", "schedules", "train", "views"),
 )
 
@@ -37,6 +60,7 @@ __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "CrossView",
     "Queue",
     "Supervised",
+    "cached",
     "load_encoder",
 ]
 
