@@ -24,10 +24,10 @@ class Tower(nn.Module):
 def step(case, rank=None):
     """Loss and gradients; of the joined batch, without caching, where there is no rank."""
     g = torch.Generator().manual_seed(7)
-    batches = torch.randn(2, 2, N, 5, generator=g)
+    batches = torch.randn(2, 2, N, 5, generator=g, dtype=torch.float64)
     own = slice(0, N) if rank is None else slice(rank * N // 2, (rank + 1) * N // 2)
     torch.manual_seed(0)
-    towers = [Tower(), Tower()] if case == "two towers" else [Tower()]
+    towers = [Tower().double() for _ in range(2 if case == "two towers" else 1)]
     used = case != "unused"
     wrapped = towers
     if rank is not None:

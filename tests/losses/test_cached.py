@@ -1,6 +1,5 @@
 """Gradient caching against the same chunks encoded with a graph, and against the whole batch at once."""
 
-import resource
 import subprocess
 import sys
 
@@ -237,9 +236,9 @@ def test_gradient_of_two_processes_equals_one(tmp_path):
     for case in CASES:
         true = step(case)
         for rank in range(2):
-            assert far(got[rank][case][1], true[1]) <= 1e-6, case
+            assert far(got[rank][case][1], true[1]) <= 1e-10, case
         mean = (got[0][case][0] + got[1][case][0]) / 2
-        assert far(mean, true[0]) <= 1e-6, case
+        assert far(mean, true[0]) <= 1e-10, case
 
 
 MEMORY = """
@@ -248,21 +247,19 @@ from torch import nn
 import rince
 torch.set_num_threads(1)
 n = int(sys.argv[1])
-model = nn.Sequential(nn.Linear(16, 2048), nn.GELU(), nn.Linear(2048, 2048), nn.GELU(), nn.Linear(2048, 8))
+model = nn.Sequential(nn.Linear(16, 768), nn.GELU(), nn.Linear(768, 768), nn.GELU(), nn.Linear(768, 8))
 loss = rince.RINCE(0.5, "balanced", 0.2, rince.CrossView(), scale="unit")
 def run(n):
     rince.cached(loss, model, (torch.randn(n, 16), torch.randn(n, 16)), chunk=256).backward()
-run(1024)
+run(1024), run(1024)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-if n > 1024:
-    run(n)
+run(n)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
 
 def test_memory_does_not_grow_with_the_batch_but_for_the_embeddings():
-    assert resource.getrusage  # the measure below
     n = 8192
     run = subprocess.run([sys.executable, "-c", MEMORY, str(n)], capture_output=True, text=True, check=True)
-    activations = 2 * n * 4 * 2048 * 4 / 2**20  # what a graph of the whole batch would hold: 512 MB
+    activations = 2 * n * 4 * 768 * 4 / 2**20  # what a graph of the whole batch would hold: 192 MB
     assert float(run.stdout) <= 0.1 * activations

@@ -9,7 +9,7 @@ Gao et al., 2021, Scaling Deep Contrastive Learning Batch Size under Memory Limi
 """
 
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -86,7 +86,8 @@ def _encode(encoder: Callable[..., Tensor], owner: nn.Module, inputs: Any, chunk
     parameters = [p for p in owner.parameters() if p.requires_grad]
     wanted = [*parameters, *(x for x in parts.tensors if x.requires_grad)]
     if not torch.is_grad_enabled() or not wanted:
-        return torch.cat([_embedding(parts.call(encoder, r), r) for r in _ranges(len(parts), chunk)])
+        ranges = _ranges(len(parts), chunk)
+        return _stacked((_embedding(parts.call(encoder, rows), rows) for rows in ranges), ranges)
     return _Cached.apply(_Replay(encoder, owner, parts, chunk, len(parameters)), *wanted)
 
 
@@ -124,15 +125,20 @@ class _Replay:
         self.devices = sorted({p.device for p in (*owner.parameters(), *parts.tensors)}, key=str)
         self.autocast = [_autocast_state(kind) for kind in sorted({"cpu", *(d.type for d in self.devices)})]
         self.buffers = _buffers(owner)
-        self.states: list[list[Tensor]] = []
+        self.states: list[Tensor] = []
 
     def first(self) -> Tensor:
-        embeddings = []
-        for rows in self.ranges:
-            self.states.append(_random_state(self.devices))
+        return _stacked(self._chunks(), self.ranges)
+
+    def _chunks(self) -> Iterator[Tensor]:
+        for i, rows in enumerate(self.ranges):
+            state = _random_state(self.devices)
+            if not self.states:
+                self.states = [s.new_empty((len(self.ranges), *s.shape)) for s in state]
+            for every, s in zip(self.states, state, strict=True):
+                every[i] = s
             with self.like_then():
-                embeddings.append(_embedding(self.parts.call(self.encoder, rows), rows))
-        return torch.cat(embeddings)
+                yield _embedding(self.parts.call(self.encoder, rows), rows)
 
     def again(self, gradient: Tensor, wanted: Sequence[Tensor]) -> list[Tensor | None]:
         """The gradient of every wanted tensor: parameters first, then inputs."""
@@ -142,8 +148,9 @@ class _Replay:
         now, buffers = _random_state(self.devices), _buffers(self.owner)
         _restore(self.buffers)
         try:
-            for rows, state in zip(self.ranges, self.states, strict=True):
-                _set_random_state(self.devices, state)
+            for i, rows in enumerate(self.ranges):
+                # Copies: torch reads the state from the start of the storage, whatever the view.
+                _set_random_state(self.devices, [every[i].clone() for every in self.states])
                 pieces = [x[rows].detach().requires_grad_() for x in inputs]
                 with torch.enable_grad(), self.like_then():
                     embedding = _embedding(self.parts.call(self.encoder, rows, pieces), rows)
@@ -249,6 +256,16 @@ def _embedding(output: Any, rows: slice) -> Tensor:
             f"an encoder must return one row per pair: expected {rows.stop - rows.start}, got {tuple(output.shape)}"
         )
     return output
+
+
+def _stacked(chunks: Iterable[Tensor], ranges: Sequence[slice]) -> Tensor:
+    """One tensor out of chunks. Were each kept until all are there, small pieces would split up the free memory."""
+    whole: Tensor | None = None
+    for rows, part in zip(ranges, chunks, strict=True):
+        whole = part.new_empty((ranges[-1].stop, *part.shape[1:])) if whole is None else whole
+        whole[rows] = part
+    assert whole is not None
+    return whole
 
 
 def _buffers(owner: nn.Module) -> list[tuple[nn.Module, str, Tensor]]:
