@@ -1,0 +1,102 @@
+"""Losses for PyGCL's ``DualBranchContrast`` and ``SingleBranchContrast``.
+
+    from rince.integrations.pygcl import RINCE
+    contrast_model = DualBranchContrast(loss=RINCE(tau=0.2), mode="G2G")
+
+PyGCL itself is not imported: it calls a loss with masks, and these take them.
+"""
+
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from rince.errors import UsageError
+from rince.losses import DensityRatio, objectives
+from rince.losses.contrast.contrast import Objective, over_temperature
+from rince.losses.contrast.kernel import logsumexp
+from rince.losses.loss import _check_lam, _check_q, _full_precision, _shifted_rince, _without_number
+from rince.losses.temperature import check_temperature
+
+
+class _MaskedLoss:
+    """The loss of every pair of anchor and positive, averaged over an anchor's positives, then over anchors."""
+
+    def __init__(self, tau: float):
+        self.tau = check_temperature(tau)
+
+    def objective(self) -> Objective:
+        raise NotImplementedError
+
+    def __call__(
+        self,
+        anchor: Tensor,
+        sample: Tensor,
+        pos_mask: Tensor | None = None,
+        neg_mask: Tensor | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Tensor:
+        if pos_mask is None:
+            raise UsageError("this loss needs pos_mask: use it with DualBranchContrast or SingleBranchContrast")
+        if anchor.shape[1] != sample.shape[1]:
+            raise UsageError(f"anchors and samples must have one width, got {anchor.shape[1]} and {sample.shape[1]}")
+        return self.compute(anchor, sample, pos_mask, 1 - pos_mask if neg_mask is None else neg_mask)
+
+    def compute(self, anchor: Tensor, sample: Tensor, pos_mask: Tensor, neg_mask: Tensor, *_: Any, **__: Any) -> Tensor:
+        """Every positive is compared with the negatives and the other positives of its anchor, as ``InfoNCE`` there."""
+        with _full_precision(anchor):
+            rows, columns = over_temperature(self.tau, anchor, sample)
+            scores = rows @ columns.T
+            positives, negatives = pos_mask > 0, neg_mask > 0
+            row, column = positives.nonzero(as_tuple=True)
+            candidates = scores.masked_fill(~(positives | negatives), -torch.inf)[row]
+            others = candidates.scatter(1, column[:, None], -torch.inf)
+            number = (positives | negatives).sum(1)[row] - 1
+            losses = self.objective()(scores[row, column], logsumexp(others, 1), number.to(scores))
+            count = torch.bincount(row, minlength=len(anchor)).clamp_min(1)
+            return (losses / count[row]).sum() / len(anchor)
+
+
+class InfoNCE(_MaskedLoss):
+    """PyGCL's ``InfoNCE``.
+
+    Args:
+        tau: What cosines are divided by.
+    """
+
+    def objective(self) -> Objective:
+        return partial(_without_number, objectives.info_nce)
+
+
+class RINCE(_MaskedLoss):
+    """``InfoNCE`` on views that may not belong together.
+
+    Args:
+        tau: What cosines are divided by.
+        q: From 0 (every pair is believed: ``InfoNCE``) to 1; it can be set between steps.
+        lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
+        unit: Whether the loss is divided by exp(q / tau), so that learning rates carry over.
+    """
+
+    def __init__(
+        self,
+        tau: float = 0.2,
+        q: float = 0.1,
+        lam: float | DensityRatio | Literal["balanced"] = "balanced",
+        unit: bool = True,
+    ):
+        super().__init__(tau)
+        self._q, self.lam, self.unit = _check_q(q), _check_lam(lam), unit
+
+    @property
+    def q(self) -> float:
+        return float(self._q)
+
+    @q.setter
+    def q(self, value: float) -> None:
+        self._q = _check_q(value)
+
+    def objective(self) -> Objective:
+        return partial(_shifted_rince, self._q, self.lam, 1 / self.tau if self.unit else 0.0)
