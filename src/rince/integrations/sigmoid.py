@@ -34,14 +34,15 @@ class _Sigmoid(torch.autograd.Function):
     def forward(ctx: Any, images: Tensor, texts: Tensor, scale: Tensor, bias: Tensor, start: int) -> Tensor:
         wanted = any(ctx.needs_input_grad)
         n, m = len(images), len(texts)
-        # The diagonal belongs to pairs: softplus(-x) instead of softplus(x), which is smaller by x.
-        pairs = (images * texts[start : start + n]).sum(1)
-        loss = -(pairs * scale + bias).sum()
-        to_images = -texts[start : start + n] * scale if wanted else None
+        own_texts = texts[start : start + n]
+        pairs = (images * own_texts).sum(1)
+        positive = torch.addcmul(bias, pairs, scale)
+        loss, pull = softplus(-positive).sum(), -torch.sigmoid(-positive)
+        to_scale, to_bias = (pull * pairs).sum(), pull.sum()
+        to_images = (pull * scale)[:, None] * own_texts if wanted else None
         to_texts = torch.zeros_like(texts) if wanted else None
         if to_texts is not None:
-            to_texts[start : start + n] = images * -scale
-        to_scale, to_bias = -pairs.sum(), bias.new_tensor(-float(n))
+            to_texts[start : start + n] = (pull * scale)[:, None] * images
         side = max(n, m) if n * m <= SIDE * SIDE else SIDE
         for i in range(0, n, side):
             own = images[i : i + side]
@@ -49,6 +50,9 @@ class _Sigmoid(torch.autograd.Function):
             for j in range(0, m, side):
                 others = texts[j : j + side]
                 logits = torch.addmm(bias, scaled, others.T)
+                diagonal = start + i - j  # the pairs, which have had their part
+                if -len(own) < diagonal < len(others):
+                    logits.diagonal(diagonal).fill_(-torch.inf)
                 loss = loss + softplus(logits).sum()
                 if to_images is not None and to_texts is not None:
                     pull = logits.sigmoid_()

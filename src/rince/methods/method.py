@@ -188,6 +188,8 @@ class Method(LightningModule):
 def width_of(encoder: nn.Module) -> int:
     """How many features an encoder gives."""
     features = getattr(encoder, "features", None)
+    if not isinstance(features, int):  # timm's name for it; some of its models have a module called features
+        features = getattr(encoder, "num_features", None)
     if not isinstance(features, int):
         raise ValueError(
             f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features'"
