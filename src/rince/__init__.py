@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rince.encoders.files import load_encoder
     from rince.losses import RINCE, ContrastiveLoss, CrossView, DensityRatio, InfoNCE, Queue, Supervised, TwoView
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 # Names are resolved on first use, so that `rince --help` does not pay for importing torch.
 _HOME = {
