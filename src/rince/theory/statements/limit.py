@@ -49,6 +49,12 @@ def derivative_is_off(
     return differ(true[0], by_positive) | differ(true[1], by_negatives).any(-1)
 
 
+def printed_sign_is_wrong(rng: np.random.Generator, cases: int, number: int) -> Tensor:
+    """Of the derivative by the first negative score, which is positive."""
+    _, by_negatives = printed_derivatives(*candidate_scores(rng, cases, number))
+    return by_negatives[:, 0] < 0
+
+
 MANY = NUMBERS * 20  # q is one number in each group
 
 STATEMENTS = [
@@ -81,6 +87,9 @@ STATEMENTS = [
         "they are what the appendix prints under 'InfoNCE is not symmetric'",
         False,
         in_groups(partial(derivative_is_off, formula=printed_derivatives), NUMBERS),
+    ),
+    Statement(
+        "derivatives", "the latter have the right sign for a negative", False, in_groups(printed_sign_is_wrong, NUMBERS)
     ),
     Statement(
         "derivatives",
