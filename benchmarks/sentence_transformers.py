@@ -69,7 +69,7 @@ def rince_loss(q: float, t: float) -> Make:
 
 
 def gce(q: float, t: float) -> Make:
-    return partial(getattr(ours, "GCELoss", None) or ours.RINCELoss, q=q, temperature=t)
+    return partial(ours.GCELoss, q=q, temperature=t)
 
 
 FIXED: dict[str, Make] = {

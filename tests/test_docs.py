@@ -12,7 +12,7 @@ from rince import cli
 from rince.train.shipped import shipped
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if "```python\n" in p.read_text("utf-8")], ids=lambda p: p.name)

@@ -8,23 +8,37 @@ from rince._moved import install as _keep_old_paths
 if TYPE_CHECKING:
     from rince.encoders.files import load_encoder
     from rince.losses import (
+        DCL,
+        GCE,
+        MILNCE,
         RINCE,
         ContrastiveLoss,
         CrossView,
+        Debiased,
         DensityRatio,
+        HardNegatives,
         InfoNCE,
         Queue,
+        Sigmoid,
         Supervised,
+        SymmetricCrossEntropy,
         TwoView,
         cached,
     )
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 # Names are resolved on first use, so that `rince --help` does not pay for importing torch.
 _HOME = {
     "RINCE": "rince.losses",
     "InfoNCE": "rince.losses",
+    "GCE": "rince.losses",
+    "SymmetricCrossEntropy": "rince.losses",
+    "DCL": "rince.losses",
+    "Debiased": "rince.losses",
+    "HardNegatives": "rince.losses",
+    "MILNCE": "rince.losses",
+    "Sigmoid": "rince.losses",
     "ContrastiveLoss": "rince.losses",
     "DensityRatio": "rince.losses",
     "TwoView": "rince.losses",
@@ -35,25 +49,20 @@ _HOME = {
     "load_encoder": "rince.encoders.files",
 }
 _ROOMS = (
-    *(
-        "audit",
-        "contrast",
-        "data",
-        "encoders",
-        "errors",
-        "evaluate",
-        "integrations",
-        "losses",
-        "methods",
-        "noise",
-        "objectives",
-    ),
-    *("optimisers", "report", "reproduce", "schedules", "train", "views"),
+    *("audit", "contrast", "data", "encoders", "errors", "evaluate", "losses", "methods", "noise", "objectives"),
+    *("integrations", "optimisers", "report", "reproduce", "schedules", "theory", "train", "views"),
 )
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "RINCE",
     "InfoNCE",
+    "GCE",
+    "SymmetricCrossEntropy",
+    "DCL",
+    "Debiased",
+    "HardNegatives",
+    "MILNCE",
+    "Sigmoid",
     "ContrastiveLoss",
     "DensityRatio",
     "TwoView",

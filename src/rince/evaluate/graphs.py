@@ -1,16 +1,18 @@
 """What the frozen features of a run on graphs are worth: the protocol's SVM and a linear probe, on the same folds."""
 
 from statistics import stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from rince.data.graphs.graphs import Graphs
 from rince.evaluate.svm import linear_accuracy, svm_accuracy
 
+if TYPE_CHECKING:
+    from rince.data.graphs.graphs import Graphs
 
-def evaluate_graphs(method: Any, graphs: Graphs, space: str = "encoder", seed: int = 0) -> dict[str, list[float]]:
+
+def evaluate_graphs(method: Any, graphs: "Graphs", space: str = "encoder", seed: int = 0) -> dict[str, list[float]]:
     """Accuracy in percent by 10-fold cross-validation: ``svm`` with its deviation over the folds, and ``linear``."""
     features = features_of(method.encoder, graphs)
     if space == "projection":
@@ -24,7 +26,7 @@ def evaluate_graphs(method: Any, graphs: Graphs, space: str = "encoder", seed: i
 
 
 @torch.no_grad()
-def features_of(encoder: nn.Module, graphs: Graphs, batch_size: int = 512) -> Tensor:
+def features_of(encoder: nn.Module, graphs: "Graphs", batch_size: int = 512) -> Tensor:
     """Features of a whole data set from the encoder in evaluation mode, [graphs, features]."""
     training = encoder.training
     encoder.eval()

@@ -8,14 +8,14 @@ lightly itself is not imported: these are plain modules.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from rince.errors import UsageError
-from rince.losses import RINCE, Contrast, ContrastiveLoss, DensityRatio, InfoNCE, Queue, Supervised, TwoView, objectives
+from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.losses import DCL, GCE, Contrast, ContrastiveLoss, InfoNCE, Queue, Supervised, TwoView, objectives
 from rince.losses.contrast.contrast import check_pair, unit
 from rince.losses.contrast.gather import alone
 
@@ -58,7 +58,7 @@ class NTXentLoss(_TwoViewLoss):
         super().__init__(InfoNCE(temperature, _contrast(memory_bank_size)), gather_distributed)
 
 
-class RINCELoss(_TwoViewLoss):
+class RINCELoss(WithQ, _TwoViewLoss):
     """``NTXentLoss`` on pairs of views that may not belong together.
 
     Args:
@@ -76,19 +76,32 @@ class RINCELoss(_TwoViewLoss):
         memory_bank_size: int | Sequence[int] = 0,
         gather_distributed: bool = False,
         q: float = 0.5,
-        lam: float | DensityRatio | Literal["balanced"] = "balanced",
+        lam: Lam = "balanced",
         unit: bool = True,
     ):
-        scale: Literal["unit", "paper"] = "unit" if unit else "paper"
-        super().__init__(RINCE(q, lam, temperature, _contrast(memory_bank_size), scale), gather_distributed)
+        contrastive = rince_objective(q, lam, temperature, unit)
+        contrastive.contrast = _contrast(memory_bank_size)
+        super().__init__(contrastive, gather_distributed)
 
-    @property
-    def q(self) -> float:
-        return self.contrastive.q  # type: ignore[return-value]
 
-    @q.setter
-    def q(self, value: float) -> None:
-        self.contrastive.q = value  # type: ignore[assignment]
+class GCELoss(WithQ, _TwoViewLoss):
+    """``NTXentLoss`` on pairs of views that may not belong together, by generalised cross-entropy.
+
+    Args:
+        temperature: What cosines are divided by.
+        memory_bank_size: 0, or (number of negatives, width): keys of earlier batches are then the only negatives.
+        gather_distributed: Whether candidates come from all processes.
+        q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.2,
+        memory_bank_size: int | Sequence[int] = 0,
+        gather_distributed: bool = False,
+        q: float = 0.7,
+    ):
+        super().__init__(GCE(q, temperature, _contrast(memory_bank_size)), gather_distributed)
 
 
 class SupConLoss(_TwoViewLoss):
@@ -136,7 +149,7 @@ class DCLLoss(_TwoViewLoss):
     def __init__(
         self, temperature: float = 0.1, weight_fn: WeightFunction | None = None, gather_distributed: bool = False
     ):
-        super().__init__(ContrastiveLoss(objectives.dcl, temperature, TwoView()), gather_distributed)
+        super().__init__(DCL(temperature, TwoView()), gather_distributed)
         self.weight_fn = weight_fn
 
     def forward(self, out0: Tensor, out1: Tensor) -> Tensor:

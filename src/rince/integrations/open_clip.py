@@ -7,19 +7,20 @@
 open_clip itself is not imported: these are plain modules. Features are taken as they come, normalised by the model.
 """
 
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import softplus
 
 from rince.errors import UsageError
-from rince.integrations.sigmoid import sigmoid_loss
-from rince.losses import DensityRatio, objectives
-from rince.losses.contrast.contrast import Objective, check_pair, precision
+from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.losses import GCE, ContrastiveLoss, InfoNCE
+from rince.losses.contrast import Objective, Scores, Second
+from rince.losses.contrast.contrast import check_pair, precision
 from rince.losses.contrast.gather import alone, gather, total
 from rince.losses.contrast.kernel import negative_scores, negative_scores_both
-from rince.losses.loss import _check_lam, _check_q, _full_precision, _shifted_rince, _without_number
+from rince.losses.loss import _full_precision
 
 
 class ClipLoss(nn.Module):
@@ -47,10 +48,10 @@ class ClipLoss(nn.Module):
         if use_horovod:
             raise UsageError("use_horovod=True is not supported: start the processes with torchrun")
         self.local_loss, self.gather_with_grad, self.world_size = local_loss, gather_with_grad, world_size
+        self.contrastive: ContrastiveLoss = InfoNCE()  # its temperature is the inverse of what the model learns
 
     def objective(self, logit_scale: Tensor | float) -> Objective:
-        """(score of the pair, log-sum-exp of the others, their number) -> loss."""
-        return partial(_without_number, objectives.info_nce)
+        return self.contrastive.objective(1 / logit_scale)
 
     def forward(
         self,
@@ -78,7 +79,7 @@ class ClipLoss(nn.Module):
             number = image.new_full((len(image),), len(image) - 1)
             positive = (image * text).sum(1)
             both = negative_scores_both(image, text, keys, keys)
-            return torch.stack([objective(positive, negatives, number) for negatives in both]).mean()
+            return torch.stack([objective(Scores(positive, side.lse, number)) for side in both]).mean()
         if not (self.local_loss or self.gather_with_grad):
             # Gathered without gradient, the loss of all pairs gives a process the gradient of its own features once,
             # not once per process as an exact gather does.
@@ -92,15 +93,15 @@ class ClipLoss(nn.Module):
         losses = []
         for own, partner, others in zip((image, text), sides, everything, strict=True):
             own = own * logit_scale
-            negatives = negative_scores(own, others, keys, everyone)
-            losses.append(objective((own * partner).sum(1), negatives, number))
+            negatives = negative_scores(own, others, keys, everyone).lse
+            losses.append(objective(Scores((own * partner).sum(1), negatives, number)))
         loss = torch.stack(losses).mean()
         if self.local_loss:
             return loss
         return loss + (total(loss) / self.world_size - loss).detach()
 
 
-class RINCEClipLoss(ClipLoss):
+class RINCEClipLoss(WithQ, ClipLoss):
     """``ClipLoss`` on images and texts that may not belong together.
 
     Args:
@@ -110,27 +111,22 @@ class RINCEClipLoss(ClipLoss):
         **options: Those of ``ClipLoss``.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        q: float = 0.5,
-        lam: float | DensityRatio | Literal["balanced"] = "balanced",
-        unit: bool = True,
-        **options: Any,
-    ):
+    def __init__(self, *args: Any, q: float = 0.5, lam: Lam = "balanced", unit: bool = True, **options: Any):
         super().__init__(*args, **options)
-        self._q, self.lam, self.unit = _check_q(q), _check_lam(lam), unit
+        self.contrastive = rince_objective(q, lam, 0.5, unit)
 
-    @property
-    def q(self) -> float:
-        return float(self._q)
 
-    @q.setter
-    def q(self, value: float) -> None:
-        self._q = _check_q(value)
+class GCEClipLoss(WithQ, ClipLoss):
+    """``ClipLoss`` on images and texts that may not belong together, by generalised cross-entropy.
 
-    def objective(self, logit_scale: Tensor | float) -> Objective:
-        return partial(_shifted_rince, self._q, self.lam, logit_scale if self.unit else 0.0)
+    Args:
+        q: From 0 (every pair is believed: ``ClipLoss``) to 1; it can be set between steps.
+        **options: Those of ``ClipLoss``.
+    """
+
+    def __init__(self, *args: Any, q: float = 0.7, **options: Any):
+        super().__init__(*args, **options)
+        self.contrastive = GCE(q)
 
 
 class SigLipLoss(nn.Module):
@@ -164,7 +160,13 @@ class SigLipLoss(nn.Module):
             dtype = precision(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
             (texts,), _, start = gather([text], [])
-            loss = sigmoid_loss(image, texts, logit_scale, 0.0 if logit_bias is None else logit_bias, start)
+            everyone = torch.arange(len(texts), device=image.device)
+            bias = torch.as_tensor(0.0 if logit_bias is None else logit_bias, dtype=dtype, device=image.device)
+            bias, own = bias.reshape(()), image * logit_scale
+            keys = everyone[start : start + len(image)]
+            others = negative_scores(own, texts, keys, everyone, Second("softplus", shift=bias)).second
+            assert others is not None
+            loss = (softplus(-(own * text).sum(1) - bias) + others).mean()
         return {"contrastive_loss": loss} if output_dict else loss
 
 

@@ -6,28 +6,26 @@
 PyGCL itself is not imported: it calls a loss with masks, and these take them.
 """
 
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
+import rince.losses
 from rince.errors import UsageError
-from rince.losses import DensityRatio, objectives
-from rince.losses.contrast.contrast import Objective, over_temperature
-from rince.losses.contrast.kernel import logsumexp
-from rince.losses.loss import _check_lam, _check_q, _full_precision, _shifted_rince, _without_number
-from rince.losses.temperature import check_temperature
+from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.losses import ContrastiveLoss, Scores
+from rince.losses.contrast.contrast import over_temperature
+from rince.losses.contrast.dense import logsumexp
+from rince.losses.loss import _full_precision
 
 
 class _MaskedLoss:
     """The loss of every pair of anchor and positive, averaged over an anchor's positives, then over anchors."""
 
-    def __init__(self, tau: float):
-        self.tau = check_temperature(tau)
-
-    def objective(self) -> Objective:
-        raise NotImplementedError
+    def __init__(self, contrastive: ContrastiveLoss):
+        self.contrastive = contrastive
+        self.tau = float(contrastive.temperature)
 
     def __call__(
         self,
@@ -54,7 +52,8 @@ class _MaskedLoss:
             candidates = scores.masked_fill(~(positives | negatives), -torch.inf)[row]
             others = candidates.scatter(1, column[:, None], -torch.inf)
             number = (positives | negatives).sum(1)[row] - 1
-            losses = self.objective()(scores[row, column], logsumexp(others, 1), number.to(scores))
+            found = Scores(scores[row, column], logsumexp(others, 1), number.to(scores))
+            losses = self.contrastive.objective(self.tau)(found)
             count = torch.bincount(row, minlength=len(anchor)).clamp_min(1)
             return (losses / count[row]).sum() / len(anchor)
 
@@ -66,11 +65,11 @@ class InfoNCE(_MaskedLoss):
         tau: What cosines are divided by.
     """
 
-    def objective(self) -> Objective:
-        return partial(_without_number, objectives.info_nce)
+    def __init__(self, tau: float = 0.2):
+        super().__init__(rince.losses.InfoNCE(tau))
 
 
-class RINCE(_MaskedLoss):
+class RINCE(WithQ, _MaskedLoss):
     """``InfoNCE`` on views that may not belong together.
 
     Args:
@@ -80,23 +79,17 @@ class RINCE(_MaskedLoss):
         unit: Whether the loss is divided by exp(q / tau), so that learning rates carry over.
     """
 
-    def __init__(
-        self,
-        tau: float = 0.2,
-        q: float = 0.1,
-        lam: float | DensityRatio | Literal["balanced"] = "balanced",
-        unit: bool = True,
-    ):
-        super().__init__(tau)
-        self._q, self.lam, self.unit = _check_q(q), _check_lam(lam), unit
+    def __init__(self, tau: float = 0.2, q: float = 0.1, lam: Lam = "balanced", unit: bool = True):
+        super().__init__(rince_objective(q, lam, tau, unit))
 
-    @property
-    def q(self) -> float:
-        return float(self._q)
 
-    @q.setter
-    def q(self, value: float) -> None:
-        self._q = _check_q(value)
+class GCE(WithQ, _MaskedLoss):
+    """``InfoNCE`` on views that may not belong together, by generalised cross-entropy.
 
-    def objective(self) -> Objective:
-        return partial(_shifted_rince, self._q, self.lam, 1 / self.tau if self.unit else 0.0)
+    Args:
+        tau: What cosines are divided by.
+        q: From 0 (every pair is believed: ``InfoNCE``) to 1; it can be set between steps.
+    """
+
+    def __init__(self, tau: float = 0.2, q: float = 0.7):
+        super().__init__(rince.losses.GCE(q, tau))

@@ -8,19 +8,18 @@ An anchor is compared with one positive at a time and with all of its negatives,
 miner, and with cosine similarity, the matrix of scores is never kept.
 """
 
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from rince.errors import UsageError
+from rince.integrations.objective import Lam, WithQ, rince_objective
 from rince.integrations.peer import peer
-from rince.losses import DensityRatio, objectives
-from rince.losses.contrast.contrast import Objective, count_strangers, over_temperature
+from rince.losses import GCE, ContrastiveLoss, InfoNCE, Scores
+from rince.losses.contrast.contrast import count_strangers, over_temperature
 from rince.losses.contrast.kernel import negative_scores
-from rince.losses.loss import _check_lam, _check_q, _full_precision, _shifted_rince, _without_number
-from rince.losses.temperature import check_temperature
+from rince.losses.loss import _full_precision
 
 _losses: Any = peer("pytorch_metric_learning.losses", "pytorch-metric-learning")
 _distances: Any = peer("pytorch_metric_learning.distances", "pytorch-metric-learning")
@@ -28,15 +27,20 @@ _tuples: Any = peer("pytorch_metric_learning.utils.loss_and_miner_utils", "pytor
 
 
 class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, misc]
-    """A loss per pair of anchor and positive. A subclass gives the objective."""
+    """A loss per pair of anchor and positive."""
 
-    def __init__(self, temperature: float, **kwargs: Any):
+    def __init__(self, contrastive: ContrastiveLoss, **kwargs: Any):
         super().__init__(**kwargs)
-        self.temperature = check_temperature(temperature)
-        self.add_to_recordable_attributes(list_of_names=["temperature"], is_stat=False)
+        self.contrastive = contrastive
+        names = ["temperature", "q"] if isinstance(self, WithQ) else ["temperature"]
+        self.add_to_recordable_attributes(list_of_names=names, is_stat=False)
 
-    def objective(self) -> Objective:
-        raise NotImplementedError
+    @property
+    def temperature(self) -> float:
+        return float(self.contrastive.temperature)
+
+    def _losses(self, positive: Tensor, negatives: Tensor, number: Tensor) -> Tensor:
+        return self.contrastive.objective(self.temperature)(Scores(positive, negatives, number.to(positive)))
 
     def compute_loss(
         self,
@@ -75,9 +79,9 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
         if not len(anchor) or not bool((number > 0).any()):
             return None
         rows, columns = over_temperature(self.temperature, embeddings, reference)
-        negatives = negative_scores(rows, columns, labels, ref_labels.to(labels.device))
+        negatives = negative_scores(rows, columns, labels, ref_labels.to(labels.device)).lse
         positive = (rows[anchor] * columns[other]).sum(1)
-        return self.objective()(positive, negatives[anchor], number[anchor].to(positive)), anchor, other
+        return self._losses(positive, negatives[anchor], number[anchor]), anchor, other
 
     def _by_pairs(
         self, embeddings: Tensor, labels: Tensor | None, indices_tuple: Any, reference: Tensor, ref_labels: Any
@@ -92,7 +96,7 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
         negatives = _segment_logsumexp(scores[a2, n], a2, len(embeddings))
         number = torch.bincount(a2, minlength=len(embeddings))
         positive = scores[a1, p]
-        return self.objective()(positive, negatives[a1], number[a1].to(positive)), a1, p
+        return self._losses(positive, negatives[a1], number[a1]), a1, p
 
     def get_default_distance(self) -> Any:
         return _distances.CosineSimilarity()
@@ -107,13 +111,10 @@ class NTXentLoss(_PairLoss):
     """
 
     def __init__(self, temperature: float = 0.07, **kwargs: Any):
-        super().__init__(temperature, **kwargs)
-
-    def objective(self) -> Objective:
-        return partial(_without_number, objectives.info_nce)
+        super().__init__(InfoNCE(temperature), **kwargs)
 
 
-class RINCELoss(_PairLoss):
+class RINCELoss(WithQ, _PairLoss):
     """``NTXentLoss`` on labels or pairs that may be wrong.
 
     Args:
@@ -125,27 +126,22 @@ class RINCELoss(_PairLoss):
     """
 
     def __init__(
-        self,
-        temperature: float = 0.1,
-        q: float = 0.5,
-        lam: float | DensityRatio | Literal["balanced"] = "balanced",
-        unit: bool = True,
-        **kwargs: Any,
+        self, temperature: float = 0.1, q: float = 0.5, lam: Lam = "balanced", unit: bool = True, **kwargs: Any
     ):
-        super().__init__(temperature, **kwargs)
-        self._q, self.lam, self.unit = _check_q(q), _check_lam(lam), unit
-        self.add_to_recordable_attributes(list_of_names=["q"], is_stat=False)
+        super().__init__(rince_objective(q, lam, temperature, unit), **kwargs)
 
-    @property
-    def q(self) -> float:
-        return float(self._q)
 
-    @q.setter
-    def q(self, value: float) -> None:
-        self._q = _check_q(value)
+class GCELoss(WithQ, _PairLoss):
+    """``NTXentLoss`` on labels or pairs that may be wrong, by generalised cross-entropy.
 
-    def objective(self) -> Objective:
-        return partial(_shifted_rince, self._q, self.lam, 1 / self.temperature if self.unit else 0.0)
+    Args:
+        temperature: What scores are divided by.
+        q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
+        **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and the rest, as everywhere there.
+    """
+
+    def __init__(self, temperature: float = 0.2, q: float = 0.7, **kwargs: Any):
+        super().__init__(GCE(q, temperature), **kwargs)
 
 
 OURS = ["NTXentLoss", "RINCELoss", "GCELoss"]

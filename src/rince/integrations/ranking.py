@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from rince.errors import UsageError
-from rince.losses.contrast.contrast import Objective, precision, unit
+from rince.losses.contrast import Objective, Scores
+from rince.losses.contrast.contrast import precision, unit
 from rince.losses.contrast.gather import gather
 from rince.losses.contrast.kernel import negative_scores, negative_scores_both
 
@@ -38,9 +39,9 @@ class Ranking(NamedTuple):
         batch = _Batch(self, columns)
         parts = batch.parts()
         if self.partition == "per_direction":
-            return torch.stack([objective(batch.positive, *part) for part in parts]).mean(0)
+            return torch.stack([objective(Scores(batch.positive, *part)) for part in parts]).mean(0)
         negatives = torch.stack([part[0] for part in parts]).logsumexp(0) if len(parts) > 1 else parts[0][0]
-        return objective(batch.positive, negatives, torch.stack([part[1] for part in parts]).sum(0))
+        return objective(Scores(batch.positive, negatives, torch.stack([part[1] for part in parts]).sum(0)))
 
 
 def check_ranking(ranking: Ranking) -> Ranking:
@@ -87,7 +88,7 @@ class _Batch:
         if directions == ["query_to_doc", "doc_to_query"] and self._one_matrix_serves_both():
             there, back = negative_scores_both(self.query, self.doc, self.keys, self.keys)
             number = self._number(self.count - 1)
-            return [(there, number), self._way_back(back, number)]
+            return [(there.lse, number), self._way_back(back.lse, number)]
         return [getattr(self, f"_{direction}")() for direction in directions]
 
     def _one_matrix_serves_both(self) -> bool:
@@ -98,12 +99,12 @@ class _Batch:
         if not self._penalised(None):  # hard negatives are candidates like any other, and nobody's positive
             nobody = self.everyone.new_full((self.count * (len(self.docs) - 1),), -1)
             others = negative_scores(self.query, torch.cat(self.docs), self.keys, torch.cat([self.everyone, nobody]))
-            return others, number
+            return others.lse, number
         rows, columns = self.query, torch.cat(self.docs)
         if self._penalised("in_batch_negatives"):
             rows, columns = self._with_penalty(rows), self._with_penalty(columns)
         owners = self.everyone.repeat(len(self.docs))
-        parts = [negative_scores(rows, columns, self.keys, owners)]
+        parts = [negative_scores(rows, columns, self.keys, owners).lse]
         for hard in self.hard:
             score = (self.query * hard).sum(1)
             extra = self._penalty(score) if self._penalised("hard_negatives") else 0
@@ -111,15 +112,16 @@ class _Batch:
         return torch.stack(parts).logsumexp(0), number
 
     def _query_to_query(self) -> tuple[Tensor, Tensor]:
-        return negative_scores(self.query, self.queries, self.keys, self.everyone), self._number(self.count - 1)
+        others = negative_scores(self.query, self.queries, self.keys, self.everyone).lse
+        return others, self._number(self.count - 1)
 
     def _doc_to_query(self) -> tuple[Tensor, Tensor]:
-        others = negative_scores(self.doc, self.queries, self.keys, self.everyone)
+        others = negative_scores(self.doc, self.queries, self.keys, self.everyone).lse
         return self._way_back(others, self._number(self.count - 1))
 
     def _doc_to_doc(self) -> tuple[Tensor, Tensor]:
         owners = self.everyone.repeat(len(self.docs))
-        others = negative_scores(self.doc, torch.cat(self.docs), self.keys, owners)
+        others = negative_scores(self.doc, torch.cat(self.docs), self.keys, owners).lse
         return others, self._number(len(self.docs) * (self.count - 1))
 
     def _way_back(self, others: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,15 +6,16 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from rince.errors import UsageError
+from rince.integrations.objective import Lam, WithQ, rince_objective, settings_of
 from rince.integrations.peer import peer
 from rince.integrations.ranking import Direction, Hardness, Partition, Ranking, check_ranking
-from rince.losses import RINCE, ContrastiveLoss, DensityRatio, InfoNCE
+from rince.losses import GCE, ContrastiveLoss, InfoNCE
 from rince.losses.contrast.gather import processes, total
 from rince.losses.loss import _check_weights, _full_precision
 from rince.losses.schedules import Schedule
@@ -33,6 +34,14 @@ RINCE_CITATION = """
     year={2022}
 }
 """  # noqa: E501
+GCE_CITATION = """
+@inproceedings{zhang2018generalized,
+    title={Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels},
+    author={Zhilu Zhang and Mert R. Sabuncu},
+    booktitle={Advances in Neural Information Processing Systems},
+    year={2018}
+}
+"""
 GRADCACHE_CITATION = """
 @misc{gao2021scaling,
     title={Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup},
@@ -134,7 +143,7 @@ class _RankingLoss(nn.Module):
 
     def get_config_dict(self) -> dict[str, Any]:
         return {
-            **self.settings(),
+            **settings_of(self.contrastive),
             "scale": self.scale,
             "similarity_fct": self.similarity,
             "gather_across_devices": self.gather_across_devices,
@@ -144,10 +153,6 @@ class _RankingLoss(nn.Module):
             "hardness_strength": self.hardness_strength,
             "weighted": self.weighted,
         }
-
-    def settings(self) -> dict[str, Any]:
-        """The settings of the objective, for the model card."""
-        return {}
 
     @property
     def citation(self) -> str:
@@ -194,7 +199,7 @@ class _Cached(_gradcache.CachedLossMixin):  # type: ignore[name-defined, misc]
         return super().citation + GRADCACHE_CITATION
 
 
-class RINCELoss(_RankingLoss):
+class RINCELoss(WithQ, _RankingLoss):
     """MultipleNegativesRankingLoss on pairs that may be wrong.
 
     Columns, hard negatives and options are those of ``MultipleNegativesRankingLoss``; with q = 0 so are values and
@@ -225,7 +230,7 @@ class RINCELoss(_RankingLoss):
         self,
         model: Any,
         q: float = 0.5,
-        lam: float | DensityRatio | Literal["balanced"] = "balanced",
+        lam: Lam = "balanced",
         scale: float | None = None,
         temperature: float | None = None,
         unit: bool = True,
@@ -237,10 +242,9 @@ class RINCELoss(_RankingLoss):
         hardness_strength: float = 0.0,
         weighted: bool = False,
     ):
-        objective = RINCE(q, lam, _temperature(scale, temperature), scale="unit" if unit else "paper")
         super().__init__(
             model,
-            objective,
+            rince_objective(q, lam, _temperature(scale, temperature), unit),
             similarity_fct,
             gather_across_devices,
             directions,
@@ -250,18 +254,27 @@ class RINCELoss(_RankingLoss):
             weighted,
         )
 
+
+class GCELoss(WithQ, _RankingLoss):
+    """MultipleNegativesRankingLoss on pairs that may be wrong, by generalised cross-entropy: (1 - p^q) / q.
+
+    Args:
+        model: A SentenceTransformer.
+        q: From 0 (every pair is believed: ``MultipleNegativesRankingLoss``) to 1; see ``rince.GCE``.
+        scale: What cosines are multiplied with: 20 is temperature 0.05.
+        temperature: The inverse of ``scale``; give one of them. 0.2 if neither is given.
+        **options: ``similarity_fct``, ``gather_across_devices``, ``directions``, ``partition_mode``,
+            ``hardness_mode``, ``hardness_strength`` and ``weighted``, as in ``RINCELoss``.
+    """
+
+    def __init__(
+        self, model: Any, q: float = 0.7, scale: float | None = None, temperature: float | None = None, **options: Any
+    ):
+        super().__init__(model, GCE(q, _temperature(scale, temperature)), **options)
+
     @property
-    def q(self) -> float:
-        return self.contrastive.q  # type: ignore[return-value]
-
-    @q.setter
-    def q(self, value: float) -> None:
-        self.contrastive.q = value  # type: ignore[assignment]
-
-    def settings(self) -> dict[str, Any]:
-        loss: Any = self.contrastive
-        lam = f"DensityRatio({loss.lam.r:g})" if isinstance(loss.lam, DensityRatio) else loss.lam
-        return {"q": self.q, "lam": lam, "unit": loss.scale == "unit"}
+    def citation(self) -> str:
+        return GCE_CITATION
 
 
 class CachedRINCELoss(_Cached, RINCELoss):
@@ -283,7 +296,7 @@ class CachedRINCELoss(_Cached, RINCELoss):
         self,
         model: Any,
         q: float = 0.5,
-        lam: float | DensityRatio | Literal["balanced"] = "balanced",
+        lam: Lam = "balanced",
         scale: float | None = None,
         temperature: float | None = None,
         mini_batch_size: int = 32,
@@ -292,6 +305,35 @@ class CachedRINCELoss(_Cached, RINCELoss):
         **options: Any,
     ):
         RINCELoss.__init__(self, model, q, lam, scale, temperature, **options)
+        self.set_mini_batch(model, mini_batch_size, mini_batch_num_tokens, show_progress_bar)
+
+
+class CachedGCELoss(_Cached, GCELoss):
+    """``GCELoss`` with gradient caching: any batch size in the memory of a mini-batch, and the same gradient.
+
+    Args:
+        model: A SentenceTransformer, not a static one.
+        q: As in ``GCELoss``.
+        scale: As in ``GCELoss``.
+        temperature: As in ``GCELoss``.
+        mini_batch_size: Rows that are encoded at a time.
+        mini_batch_num_tokens: Where given, mini-batches are packed by their number of tokens instead.
+        show_progress_bar: Whether encoding shows its progress.
+        **options: The other arguments of ``GCELoss``.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        q: float = 0.7,
+        scale: float | None = None,
+        temperature: float | None = None,
+        mini_batch_size: int = 32,
+        mini_batch_num_tokens: int | None = None,
+        show_progress_bar: bool = False,
+        **options: Any,
+    ):
+        GCELoss.__init__(self, model, q, scale, temperature, **options)
         self.set_mini_batch(model, mini_batch_size, mini_batch_num_tokens, show_progress_bar)
 
 

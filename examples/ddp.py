@@ -1,0 +1,56 @@
+"""The loss on several processes: candidates come from all of them, gradients are those of the joined batch.
+
+torchrun --nproc_per_node 2 examples/ddp.py
+python examples/ddp.py               the same batch on one process, for comparison
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import rince
+
+rank, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+if processes > 1:
+    dist.init_process_group("gloo")  # "nccl" on GPUs
+
+
+class Model(nn.Module):
+    """Encoder and loss in one module, so that a learned temperature is synchronised too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 16))
+        self.temperature = nn.Parameter(torch.tensor(0.2))
+        self.loss = rince.RINCE(q=0.5, lam="balanced", temperature=self.temperature, scale="unit")
+
+    def forward(self, x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
+        return self.loss(self.encoder(x1), self.encoder(x2))
+
+
+torch.manual_seed(0)
+model: nn.Module = Model()
+if processes > 1:
+    model = DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+data = torch.Generator().manual_seed(1)
+for step in range(20):
+    items = torch.randn(64, 32, generator=data)
+    noise = 0.3 * torch.randn(2, 64, 32, generator=data)
+    mine = slice(rank * 64 // processes, (rank + 1) * 64 // processes)
+    value = model((items + noise[0])[mine], (items + noise[1])[mine])
+    optimizer.zero_grad()
+    value.backward()
+    optimizer.step()
+    # The losses of the processes are scaled so that their mean is the loss of the joined batch.
+    mean = value.detach().clone()
+    if processes > 1:
+        dist.all_reduce(mean)
+    if rank == 0 and step % 5 == 4:
+        print(f"step {step + 1}: loss {float(mean / processes):.5f}")
+if processes > 1:
+    dist.destroy_process_group()

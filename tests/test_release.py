@@ -1,0 +1,119 @@
+"""The wheel and the sdist, built and installed where nothing but torch and numpy is: what a user gets first."""
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import rince
+
+ROOT = Path(__file__).parents[1]
+pytest.importorskip("build", reason="the release test needs the package build (extra dev)")
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """Wheel and sdist of a copy of what git tracks, so that nothing untracked slips in."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    for name in filter(None, tracked.decode().split("\0")):
+        if (ROOT / name).is_file() and not (ROOT / name).is_symlink():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    return next(out.glob("*.whl")), next(out.glob("*.tar.gz"))
+
+
+def requirements(name: str, seen: set[str]) -> set[str]:
+    """The distributions that one needs without extras, itself included."""
+    if name in seen:
+        return seen
+    seen.add(name)
+    for line in importlib.metadata.requires(name) or ():
+        if "extra ==" in line:
+            continue
+        other = re.split(r"[\s;<>=!~\[(]", line)[0]
+        try:
+            importlib.metadata.distribution(other)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another platform or Python
+        requirements(other, seen)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def bare(dist, tmp_path_factory):
+    """Runs Python in an environment that holds rince's wheel and what torch and numpy need, and nothing else."""
+    home = tmp_path_factory.mktemp("bare")
+    for name in requirements("torch", requirements("numpy", set())):
+        distribution = importlib.metadata.distribution(name)
+        for top in {str(file).split("/")[0] for file in distribution.files or () if not str(file).startswith("..")}:
+            place = Path(str(distribution.locate_file(top)))
+            if place.exists() and not (home / top).exists():
+                (home / top).symlink_to(place)
+    with zipfile.ZipFile(dist[0]) as wheel:
+        wheel.extractall(home)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(home), "HOME": str(home)}
+        return subprocess.run(
+            [sys.executable, "-S", *arguments], capture_output=True, text=True, env=environment, cwd=home, timeout=120
+        )
+
+    return run
+
+
+def test_the_command_and_a_loss_work_with_torch_and_numpy_alone(bare):
+    shown = bare("-m", "rince", "--help")
+    assert shown.returncode == 0 and "rince COMMAND" in shown.stdout, shown.stderr
+    code = (
+        "import sys, torch, rince; assert 'site-packages' not in rince.__file__;"
+        "z1, z2 = torch.randn(2, 8, 4, requires_grad=True); rince.RINCE()(z1, z2).backward(); print(rince.__version__)"
+    )
+    ran = bare("-c", code)
+    assert ran.returncode == 0 and ran.stdout.strip() == rince.__version__, ran.stderr
+
+
+def test_an_audit_of_arrays_works_with_torch_and_numpy_alone(bare):
+    code = (
+        "import numpy as np; from rince.audit import audit; r = np.random.default_rng(0);"
+        "a = r.normal(size=(500, 8)); b = a + 0.2 * r.normal(size=a.shape); b[:100] = b[:100][::-1];"
+        "print(audit(a, b).noise_rate)"
+    )
+    ran = bare("-c", code)
+    assert ran.returncode == 0 and abs(float(ran.stdout) - 0.2) < 0.05, ran.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["train digits/simclr", "evaluate runs/x", "finetune runs/x", "export runs/x x.safetensors"]
+)
+def test_a_missing_extra_is_named_in_one_line(bare, command):
+    ran = bare("-m", "rince", *command.split())
+    assert ran.returncode == 2 and ran.stdout == ""
+    assert ran.stderr.count("\n") == 1 and "pip install 'rince[train]'" in ran.stderr, ran.stderr
+
+
+def test_the_wheel_holds_what_is_needed_and_nothing_else(dist):
+    names = zipfile.ZipFile(dist[0]).namelist()
+    assert "rince/py.typed" in names and "rince/configs/digits/simclr.yaml" in names
+    assert "rince/report/page.js" in names and "rince/report/page.css" in names
+    assert {name.split("/")[0] for name in names if not re.match(r"rince-[\w.]+\.dist-info", name)} == {"rince"}
+
+
+def test_the_sdist_holds_the_tests_and_the_documents(dist):
+    with tarfile.open(dist[1]) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {"README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "tests/conftest.py", "docs/losses.md"} <= names
+
+
+def test_the_version_is_said_in_one_place():
+    assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text("utf-8")
+    version = re.search(r'__version__ = "(.+?)"', (ROOT / "src/rince/__init__.py").read_text("utf-8"))
+    assert version is not None and f"## {version[1]}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
