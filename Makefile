@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test test-peers lint format bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/rince demo
 
 test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+# Our losses inside the libraries they plug into, against those libraries' own.
+test-peers: $(VENV)/.peers
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -rs tests/integrations tests/data/pairs/test_hf_datasets.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -42,6 +46,13 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/pip
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material 'mkdocstrings[python]'
+	@touch $@
+
+# lightly, open_clip and PyGCL want torchvision or dgl, which replace a CPU build of torch or do not import beside it;
+# their losses need neither.
+$(VENV)/.peers: $(VENV)/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]'
+	-$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps lightly open_clip_torch PyGCL
 	@touch $@
 
 # Peers to measure against; lightly without its dependencies, which replace a CPU build of torch.

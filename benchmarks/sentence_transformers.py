@@ -290,7 +290,9 @@ def short(args: argparse.Namespace) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("static", "transformer"))
-    parser.add_argument("--data", type=Path, required=True, help="folder with train, val and test_2016_flickr .en/.de.gz")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with train, val and test_2016_flickr .en/.de.gz"
+    )
     parser.add_argument("--rates", type=float, nargs="+", default=None)
     parser.add_argument("--seeds", type=int, default=None)
     parser.add_argument("--only", nargs="*", default=(), help="losses whose name contains one of these")

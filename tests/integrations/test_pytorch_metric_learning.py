@@ -58,7 +58,10 @@ def test_wrappers_take_our_losses(views, equal):
     for symmetric in (True, False):
         theirs = losses.SelfSupervisedLoss(losses.NTXentLoss(0.5), symmetric)(a, b)
         equal(theirs, ours.SelfSupervisedLoss(ours.NTXentLoss(0.5), symmetric)(a, b), a, b)
-    memories = losses.CrossBatchMemory(losses.NTXentLoss(0.5), 8, 64), ours.CrossBatchMemory(ours.NTXentLoss(0.5), 8, 64)
+    memories = (
+        losses.CrossBatchMemory(losses.NTXentLoss(0.5), 8, 64),
+        ours.CrossBatchMemory(ours.NTXentLoss(0.5), 8, 64),
+    )
     for _ in range(4):
         values = [memory(a, y) for memory in memories]
     equal(*values, a)

@@ -140,9 +140,7 @@ class SigLipLoss(nn.Module):
             them around.
     """
 
-    def __init__(
-        self, cache_labels: bool = False, rank: int = 0, world_size: int = 1, dist_impl: str | None = None
-    ):
+    def __init__(self, cache_labels: bool = False, rank: int = 0, world_size: int = 1, dist_impl: str | None = None):
         super().__init__()
         self.world_size = world_size
 

@@ -1,8 +1,8 @@
 """Losses for sentence-transformers: what MultipleNegativesRankingLoss does, on pairs that may be wrong.
 
-    from rince.integrations.sentence_transformers import RINCELoss
-    loss = RINCELoss(model)
-    trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss)
+from rince.integrations.sentence_transformers import RINCELoss
+loss = RINCELoss(model)
+trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss)
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -126,7 +126,9 @@ class _RankingLoss(nn.Module):
         self.check_columns(len(embeddings), labels)
         shapes = {tuple(z.shape) for z in embeddings}
         if len(shapes) > 1:
-            raise UsageError(f"all columns must have embeddings of one shape, got {', '.join(map(str, sorted(shapes)))}")
+            raise UsageError(
+                f"all columns must have embeddings of one shape, got {', '.join(map(str, sorted(shapes)))}"
+            )
         anchor = embeddings[0]
         weights = _check_weights(labels, anchor) if self.weighted else None
         with _full_precision(anchor):

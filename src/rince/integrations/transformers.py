@@ -1,7 +1,7 @@
 """rince with transformers: a loss for its Trainer, and its image models as encoders.
 
-    from rince.integrations.transformers import DualEncoderLoss
-    trainer = Trainer(model=clip, args=args, train_dataset=pairs, compute_loss_func=DualEncoderLoss(loss))
+from rince.integrations.transformers import DualEncoderLoss
+trainer = Trainer(model=clip, args=args, train_dataset=pairs, compute_loss_func=DualEncoderLoss(loss))
 """
 
 from collections.abc import Callable, Mapping

@@ -60,6 +60,7 @@ CLASSES = {  # part: import paths
         "rince.data.images.stem_features.StemFeatures",
         "rince.data.graphs.tu_graphs.TUGraphs",
         "rince.data.pairs.arrays.PairedArrays",
+        "rince.data.pairs.hf_datasets.HuggingFacePairs",
         "rince.data.pairs.spoken_digits.SpokenDigits",
         "rince.data.video.videos.Videos",
         "rince.data.video.kinetics400.Kinetics400",
