@@ -3,11 +3,11 @@ import torch
 
 pytest.importorskip("pytorch_metric_learning", reason="pytorch-metric-learning is not installed: make test-peers")
 
-from pytorch_metric_learning import distances, losses, miners, reducers, regularizers  # noqa: E402
+from pytorch_metric_learning import distances, losses, miners, reducers, regularizers
 
-import rince  # noqa: E402
-from rince.errors import UsageError  # noqa: E402
-from rince.integrations import pytorch_metric_learning as ours  # noqa: E402
+import rince
+from rince.errors import UsageError
+from rince.integrations import pytorch_metric_learning as ours
 
 
 def labels(n, classes=6, seed=3):

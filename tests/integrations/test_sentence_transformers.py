@@ -6,23 +6,23 @@ import torch.multiprocessing as mp
 
 pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed: make test-peers")
 
-from datasets import Dataset  # noqa: E402
-from sentence_transformers import (  # noqa: E402
+from datasets import Dataset
+from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
     util,
 )
-from sentence_transformers.sentence_transformer import losses as theirs  # noqa: E402
-from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer  # noqa: E402
+from sentence_transformers.sentence_transformer import losses as theirs
+from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
 
-import rince  # noqa: E402
-from integrations.ranking_processes import worker  # noqa: E402
-from rince.errors import UsageError  # noqa: E402
-from rince.integrations import sentence_transformers as ours  # noqa: E402
-from rince.losses import schedules  # noqa: E402
+import rince
+from integrations.ranking_processes import worker
+from rince.errors import UsageError
+from rince.integrations import sentence_transformers as ours
+from rince.losses import schedules
 
-WORDS = "a dog runs over the green field while two men look at it from their red car".split()
+WORDS = [*"abcdefghijklmnopq"]
 DIRECTIONS = (
     (("query_to_doc",), "joint"),
     (("query_to_doc", "doc_to_query"), "per_direction"),
@@ -184,7 +184,7 @@ def test_the_trainer_trains_schedules_q_and_writes_the_card(static, tmp_path):
     loss = ours.RINCELoss(static, q=0.5, weighted=True)
     run = trainer(
         static, data, loss, tmp_path, callbacks=[ours.QScheduleCallback(loss, schedules.linear(0.0, 0.4))],
-        arguments={"prompts": {"anchor": "dog "}},
+        arguments={"prompts": {"anchor": "c "}},
     )  # fmt: skip
     run.train()
     seen = [row["loss"] for row in run.state.log_history if "loss" in row]
