@@ -16,6 +16,7 @@ COMMANDS = {  # name: (module, one line for the help)
     "train": ("rince.commands.train", "train an encoder from a configuration, or go on where it stopped"),
     "finetune": ("rince.commands.finetune", "train the encoder of a run further on labels, and test it"),
     "evaluate": ("rince.commands.evaluate", "linear probe, nearest neighbours and retrieval of a finished run"),
+    "compare": ("rince.commands.compare", "which loss serves best on a data set, and what it costs without noise"),
     "reproduce": ("rince.commands.reproduce", "the paper's experiments, one command each; alone it lists them"),
     "export": ("rince.commands.export", "write the encoder of a run to a file of its own, as safetensors"),
 }
