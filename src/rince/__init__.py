@@ -25,7 +25,7 @@ _HOME = {
 }
 _ROOMS = (
     *("audit", "contrast", "data", "encoders", "errors", "evaluate", "losses", "methods", "noise", "objectives"),
-    *("optimisers", "report", "reproduce", "schedules", "train", "views"),
+    *("optimisers", "report", "reproduce", "schedules", "theory", "train", "views"),
 )
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)

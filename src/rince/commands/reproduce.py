@@ -4,6 +4,14 @@ import difflib
 import importlib
 
 EXPERIMENTS = {  # name: (module, one line for the list)
+    "loss-curves": (
+        "rince.reproduce.loss_curves",
+        "loss and gradient against the score of the positive, for several q: the paper's figure; no training",
+    ),
+    "noise-theory": (
+        "rince.reproduce.noise_theory",
+        "what noise does to RINCE's bound, exactly, simulated and as printed in the paper; no training",
+    ),
     "cifar10-label-noise": (
         "rince.reproduce.cifar10_label_noise",
         "CIFAR-10 with wrong labels on a small machine, one and several positives",

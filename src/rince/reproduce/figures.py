@@ -33,5 +33,11 @@ def panels(datasets: list[str], across: str, upwards: str) -> tuple[Any, dict[st
 
 
 def save(figure: Any, path: Path) -> None:
+    """Write ``path`` (.png), and the same figure as .svg beside it."""
+    from matplotlib import rc_context
+
     with written_whole(path) as temporary:
         figure.savefig(temporary, format="png")
+    # Without a date and random ids the same figure is the same file.
+    with rc_context({"svg.hashsalt": "rince"}), written_whole(path.with_suffix(".svg")) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})
