@@ -17,19 +17,35 @@ CONTRASTS = {
 }
 
 
+LOSSES = {
+    "RINCE": lambda **options: rince.RINCE(q=0.5, lam="balanced", temperature=0.2, **options),
+    "GCE": lambda **options: rince.GCE(q=0.7, temperature=0.2, **options),
+    "SCE": lambda **options: rince.SymmetricCrossEntropy(temperature=0.2, **options),
+    "Debiased": lambda **options: rince.Debiased(temperature=0.2, **options),
+    "HardNegatives": lambda **options: rince.HardNegatives(temperature=0.2, **options),
+    "MILNCE": lambda **options: rince.MILNCE(temperature=0.2, **options),
+    "Sigmoid": lambda **options: rince.Sigmoid(bias=-3, **options),
+}
+
+
 def cases(world):
-    """Name of the contrast, local batch sizes, and whether ids and weights are given and losses summed."""
+    """Name of the contrast, local batch sizes, whether ids and weights are given and losses summed, and the loss."""
     for kind in CONTRASTS:
         for sizes in ([6] * world, [5, 2, 9][:world]):
-            yield kind, sizes, False
-        yield kind, [4, 7, 3][:world], True
-        yield kind, [0, 5, 3][:world], kind == "Supervised"  # a process may have run out of data
-    yield "TwoView", [150, 200, 100][:world], False  # large enough for tiles
-    yield "CrossView", [400, 300, 200][:world], True
+            yield kind, sizes, False, "RINCE"
+        yield kind, [4, 7, 3][:world], True, "RINCE"
+        yield kind, [0, 5, 3][:world], kind == "Supervised", "RINCE"  # a process may have run out of data
+        for name in list(LOSSES)[1:] if kind != "Supervised" else ("GCE", "SCE"):
+            if world == 2 or (kind, name) == ("TwoView", "MILNCE"):
+                yield kind, [5, 2, 9][:world], True, name
+    yield "TwoView", [150, 200, 100][:world], False, "RINCE"  # large enough for tiles
+    yield "CrossView", [400, 300, 200][:world], True, "RINCE"
+    for name in ("HardNegatives", "MILNCE", "Sigmoid"):
+        yield "TwoView", [150, 200, 100][:world], True, name
 
 
-def step(kind, sizes, extras, rank=None):
-    """Loss and parameter gradients of two steps; of the joined batch where there is no rank."""
+def step(kind, sizes, extras, name="RINCE", rank=None):
+    """Value, gradients of network and loss, and the state after two steps; of the joined batch if there is no rank."""
     g = torch.Generator().manual_seed(sum(sizes))
     n = sum(sizes)
     x1, x2, labels = torch.randn(2, n, 5, generator=g), torch.randn(2, n, 5, generator=g), torch.arange(n) % 4
@@ -39,9 +55,10 @@ def step(kind, sizes, extras, rank=None):
     network = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, WIDTH))
     module = network if rank is None else DistributedDataParallel(network)
     reduction = "sum" if extras else "mean"
-    loss = rince.RINCE(q=0.5, lam="balanced", temperature=0.2, contrast=CONTRASTS[kind](), reduction=reduction)
+    loss = LOSSES[name](contrast=CONTRASTS[kind](), reduction=reduction)
     for a, b in zip(x1, x2, strict=True):  # the second step finds a filled queue
         network.zero_grad()
+        loss.zero_grad()
         z1, z2 = module(torch.cat([a[own], b[own]])).chunk(2)
         value = loss(
             z1,
@@ -52,7 +69,8 @@ def step(kind, sizes, extras, rank=None):
         )
         value.backward()
     state = {name: buffer.clone() for name, buffer in loss.contrast.state_dict().items()}
-    return value.detach(), torch.cat([p.grad.flatten() for p in network.parameters()]), state
+    own = torch.stack([torch.zeros(()), *(p.grad for p in loss.parameters())])  # the loss is outside of the wrapper
+    return value.detach(), torch.cat([p.grad.flatten() for p in network.parameters()]), state, own
 
 
 def refuses_gradients_of_gradients():

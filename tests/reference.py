@@ -1,8 +1,10 @@
 """Contrastive losses, dense, slow, in float64, one obvious line after the other: what the library is held against."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import logsigmoid, normalize
 
 
 def rince(pos: Tensor, neg: Tensor, q: float, lam) -> Tensor:
@@ -18,6 +20,68 @@ def info_nce(pos: Tensor, neg: Tensor) -> Tensor:
 
 def dcl(pos: Tensor, neg: Tensor) -> Tensor:
     return torch.log(neg / pos)
+
+
+def gce(pos: Tensor, neg: Tensor, q: float) -> Tensor:
+    """(1 - p^q) / q with p^q = e^-x, in forms that keep small values (first) and small gradients (second)."""
+    if q == 0:
+        return info_nce(pos, neg)
+    x = q * info_nce(pos, neg)
+    return torch.where(x < 0.5, -torch.expm1(-x), 1 - torch.exp(-x)) / q
+
+
+def symmetric_cross_entropy(pos: Tensor, neg: Tensor, alpha: float, beta: float, log_zero: float) -> Tensor:
+    """Cross-entropies between (p, 1 - p) and (1, 0), both ways, with log 0 = log_zero."""
+    p, rest = pos / (pos + neg), neg / (pos + neg)
+    return alpha * info_nce(pos, neg) - beta * (p * 0 + rest * log_zero)
+
+
+class Rows(NamedTuple):
+    """Anchors with one positive each: exponentials of all scores, and what its candidates are to an anchor."""
+
+    exponentials: Tensor
+    positive: Tensor
+    negatives: Tensor
+    bag: Tensor
+    t: float
+
+    def of(self, mask: Tensor, power: float = 1.0) -> Tensor:
+        """The sum of exp(power * score) over what is marked."""
+        return (self.exponentials**power * mask).sum(1)
+
+
+def debiased(rows: Rows, tau: float, neg: Tensor | None = None) -> Tensor:
+    pos, number = rows.of(rows.positive), rows.negatives.sum(1).double()
+    neg = rows.of(rows.negatives) if neg is None else neg
+    true = torch.maximum(
+        (neg - tau * number * pos) / (1 - tau), number * torch.exp(torch.tensor(-1.0 / rows.t).double())
+    )
+    return torch.log1p(true / pos)
+
+
+def hard_negatives(rows: Rows, beta: float, tau: float) -> Tensor:
+    weight = rows.exponentials**beta * rows.negatives
+    mean_weight = weight.sum(1) / rows.negatives.sum(1).double()
+    return debiased(rows, tau, (weight * rows.exponentials).sum(1) / mean_weight)
+
+
+def mil_nce(rows: Rows) -> Tensor:
+    return torch.log1p(rows.of(rows.negatives) / rows.of(rows.bag))
+
+
+def sigmoid(rows: Rows, bias) -> Tensor:
+    judged = logsigmoid(torch.where(rows.positive, 1, -1) * (rows.exponentials.log() + bias))
+    return -(judged * (rows.positive | rows.negatives)).sum(1)
+
+
+def rows(kind: str, z1: Tensor, z2: Tensor, t: float, ids=None, queue_ids=None, **others) -> Rows:
+    exponentials, positive, counts = pairs(kind, z1, z2, t, ids=ids, queue_ids=queue_ids, **others)
+    bag = ~counts
+    if kind == "TwoView":
+        bag = bag & ~torch.eye(len(bag), dtype=torch.bool)
+    if kind == "Queue":
+        bag[:, : len(z1)] = positive[:, : len(z1)]
+    return Rows(exponentials, positive, counts & ~positive, bag, t)
 
 
 def pairs(kind: str, z1: Tensor, z2: Tensor, t: float, labels=None, ids=None, queue=None, queue_ids=None):

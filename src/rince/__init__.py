@@ -7,7 +7,23 @@ from rince._moved import install as _keep_old_paths
 
 if TYPE_CHECKING:
     from rince.encoders.files import load_encoder
-    from rince.losses import RINCE, ContrastiveLoss, CrossView, DensityRatio, InfoNCE, Queue, Supervised, TwoView
+    from rince.losses import (
+        DCL,
+        GCE,
+        MILNCE,
+        RINCE,
+        ContrastiveLoss,
+        CrossView,
+        Debiased,
+        DensityRatio,
+        HardNegatives,
+        InfoNCE,
+        Queue,
+        Sigmoid,
+        Supervised,
+        SymmetricCrossEntropy,
+        TwoView,
+    )
 
 __version__ = "0.2.0"
 
@@ -15,6 +31,13 @@ __version__ = "0.2.0"
 _HOME = {
     "RINCE": "rince.losses",
     "InfoNCE": "rince.losses",
+    "GCE": "rince.losses",
+    "SymmetricCrossEntropy": "rince.losses",
+    "DCL": "rince.losses",
+    "Debiased": "rince.losses",
+    "HardNegatives": "rince.losses",
+    "MILNCE": "rince.losses",
+    "Sigmoid": "rince.losses",
     "ContrastiveLoss": "rince.losses",
     "DensityRatio": "rince.losses",
     "TwoView": "rince.losses",
@@ -31,6 +54,13 @@ _ROOMS = (
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "RINCE",
     "InfoNCE",
+    "GCE",
+    "SymmetricCrossEntropy",
+    "DCL",
+    "Debiased",
+    "HardNegatives",
+    "MILNCE",
+    "Sigmoid",
     "ContrastiveLoss",
     "DensityRatio",
     "TwoView",

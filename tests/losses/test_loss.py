@@ -9,44 +9,8 @@ from hypothesis import strategies as st
 
 import reference
 import rince
+from loss_cases import CONTRASTS, PLAIN, QS, WIDTH, batch, call, same
 from rince.losses import objectives
-
-WIDTH = 16
-CONTRASTS = {
-    "TwoView": rince.TwoView,
-    "CrossView": rince.CrossView,
-    "CrossView one way": lambda: rince.CrossView(symmetric=False),
-    "Queue": lambda: rince.Queue(WIDTH, 40),
-    "Supervised": rince.Supervised,
-}
-QS = (0, 1e-8, 1e-3, 0.1, 0.5, 1)
-OBJECTIVES = {"info_nce": (objectives.info_nce, reference.info_nce), "dcl": (objectives.dcl, reference.dcl)}
-
-
-def batch(n, seed=0, width=WIDTH):
-    """Pairs that mostly belong together, labels, and a queue of earlier keys."""
-    g = torch.Generator().manual_seed(seed)
-    z1 = torch.randn(n, width, generator=g)
-    z2 = z1 + torch.randn(n, width, generator=g)
-    labels = torch.randint(0, max(2, n // 4), (n,), generator=g)
-    return z1.requires_grad_(), z2.requires_grad_(), labels, torch.randn(40, width, generator=g)
-
-
-def losses_under_test(t):
-    for name, (ours, theirs) in OBJECTIVES.items():
-        yield name, lambda contrast, f=ours: rince.ContrastiveLoss(f, t, contrast), theirs
-    for q in QS:
-        yield (
-            f"q={q}",
-            lambda contrast, q=q: rince.RINCE(q, 0.01, t, contrast),
-            lambda pos, neg, q=q: reference.rince(pos, neg, q, 0.01),
-        )
-
-
-def call(loss, z1, z2, labels, queue):
-    if isinstance(loss.contrast, rince.Queue):
-        loss.contrast.push(queue)
-    return loss(z1, z2, labels=labels if isinstance(loss.contrast, rince.Supervised) else None)
 
 
 @pytest.mark.filterwarnings("ignore:RINCE with q")
@@ -57,17 +21,16 @@ def test_value_and_gradient_equal_the_dense_float64_reference(kind, n, t):
     z1, z2, labels, queue = batch(n)
     bound = 1e-5 if t >= 0.1 else 2e-4
     halves = reference.halves(kind, z1, z2, t, labels=labels, queue=queue)
-    for name, make, objective in losses_under_test(t):
+    for name, (make, objective) in PLAIN.items():
         expected = reference.losses(objective, *halves).mean()
         if not expected.abs() < 1e37:  # no float32 holds the true value
             assert name in ("q=1",) and t == 0.01
             continue
-        value = call(make(CONTRASTS[kind]()), z1, z2, labels, queue)
-        assert abs(value.item() - expected.item()) <= bound * abs(expected.item()), name
-        got = torch.cat(torch.autograd.grad(value, (z1, z2), materialize_grads=True))
-        true = torch.cat(torch.autograd.grad(expected, (z1, z2), materialize_grads=True, retain_graph=True))
-        if true.norm() < 1e37:
-            assert (got.double() - true).norm() <= bound * true.norm(), name
+        value = call(make(t, CONTRASTS[kind]()), z1, z2, labels, queue)
+        if (kind, n, t, name) == ("Supervised", 3, 0.01, "GCE q=1"):  # the p of an anchor's positives add up to 1 here,
+            assert value.item() == pytest.approx(expected.item(), rel=bound)  # so that gradients are what rounding left
+            continue
+        same(value, expected, (z1, z2), bound, name)
 
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
@@ -324,71 +287,3 @@ def test_weights_get_no_gradient():
     weights = torch.rand(4, requires_grad=True)
     rince.RINCE()(z1, z2, weights=weights).backward()
     assert weights.grad is None
-
-
-@pytest.mark.parametrize("bad", (-0.5, math.nan, math.inf))
-def test_weights_that_are_negative_or_not_finite_are_refused(bad):
-    z1, z2, *_ = batch(4)
-    with pytest.raises(ValueError, match=f"finite and not negative, got {bad:g}"):
-        rince.RINCE()(z1, z2, weights=torch.tensor([1, 0, bad, 2]))
-
-
-@pytest.mark.parametrize(
-    "make, error, message",
-    [
-        (lambda: rince.RINCE(q=1.5), ValueError, r"q must lie in \[0, 1\], got 1.5"),
-        (lambda: rince.RINCE(q=-0.1), ValueError, "q must lie"),
-        (lambda: rince.RINCE(q=math.nan), ValueError, "q must lie"),
-        (lambda: rince.RINCE(lam=0), ValueError, r"lam must lie in \(0, 1\]"),
-        (lambda: rince.RINCE(lam=2), ValueError, "lam must lie"),
-        (lambda: rince.RINCE(lam="balance"), ValueError, "'balanced'"),
-        (lambda: rince.RINCE(lam=None), ValueError, "lam must lie"),
-        (lambda: rince.RINCE(lam=np.array([0.1, 0.2])), ValueError, "lam must lie"),
-        (lambda: rince.RINCE(q="0.5"), TypeError, r"q must be a number in \[0, 1\], got str"),
-        (lambda: rince.DensityRatio("2"), ValueError, "positive number, got '2'"),
-        (lambda: rince.DensityRatio(0), ValueError, "positive"),
-        (lambda: rince.RINCE(temperature=0), ValueError, "temperature must be positive, got 0"),
-        (lambda: rince.InfoNCE(temperature=-1), ValueError, "temperature"),
-        (lambda: rince.InfoNCE(temperature="0.1"), TypeError, "temperature"),
-        (lambda: rince.InfoNCE(temperature=torch.ones(2)), ValueError, "one number"),
-        (lambda: rince.RINCE(scale="big"), ValueError, "'paper' or 'unit'"),
-        (lambda: rince.RINCE(reduction="avg"), ValueError, "'mean', 'sum' or 'none'"),
-        (lambda: rince.RINCE(contrast=rince.TwoView), TypeError, "rince.TwoView()"),
-        (lambda: rince.ContrastiveLoss("info_nce"), TypeError, "function"),
-    ],
-)
-def test_bad_settings_are_refused_at_the_door(make, error, message):
-    with pytest.raises(error, match=message):
-        make()
-
-
-Z = torch.randn(4, 8)
-
-
-@pytest.mark.parametrize(
-    "arguments, others, error, message",
-    [
-        ((Z, Z[:3]), {}, ValueError, r"same shape, got \(4, 8\) and \(3, 8\)"),
-        ((Z, Z[:, :5]), {}, ValueError, "same shape"),
-        ((Z[0], Z[0]), {}, ValueError, r"\(pairs, width\), got \(8,\)"),
-        ((Z.long(), Z.long()), {}, TypeError, "floating point, got torch.int64"),
-        ((Z.numpy(), Z), {}, TypeError, "must be a tensor, got ndarray"),
-        ((Z,), {}, ValueError, r"two views: call loss\(z1, z2\)"),
-        (([1.0], [1.0]), {"weights": torch.ones(1)}, TypeError, "must be a tensor, got list"),
-        ((Z[:, :0], Z[:, :0]), {}, ValueError, "at least 1 wide"),
-        ((Z, Z), {"ids": torch.arange(3)}, ValueError, r"ids must have one value a pair: expected \(4,\), got \(3,\)"),
-        ((Z, Z), {"ids": torch.rand(4)}, TypeError, "ids must be integers"),
-        ((Z, Z), {"ids": [1, 2, 3, 4]}, TypeError, "ids must be a tensor"),
-        ((Z, Z), {"weights": torch.ones(8)}, ValueError, "weights must have one value a pair"),
-        ((Z, Z), {"weights": [1.0] * 4}, TypeError, "weights must be a tensor"),
-    ],
-)
-@pytest.mark.parametrize("kind", CONTRASTS)
-def test_bad_input_is_one_clear_sentence(kind, arguments, others, error, message):
-    if kind == "Supervised":
-        if len(arguments) == 1:
-            pytest.skip("one view will do there")
-        others = others | {"labels": torch.arange(len(arguments[0]))}
-    contrast = rince.Queue(Z.shape[1], 5) if kind == "Queue" else CONTRASTS[kind]()
-    with pytest.raises(error, match=message):
-        rince.RINCE(contrast=contrast)(*arguments, **others)

@@ -80,7 +80,7 @@ def test_the_contrast_has_both_ways_and_heads_have_three_layers_by_default():
     method = CrossModal(
         Towers(MLP([20, 512]), MLP([12, 512])), InfoNCE(), PairViews(Unchanged(), Unchanged()), torch.optim.Adam
     )
-    assert isinstance(method.loss.contrast, CrossView) and method.loss.contrast.symmetric
+    assert isinstance(method.contrast, CrossView) and method.contrast.symmetric
     for head in (method.head_a, method.head_b):
         linear = [(m.in_features, m.out_features) for m in head if isinstance(m, nn.Linear)]
         assert linear == [(512, 512), (512, 512), (512, 128)]

@@ -13,6 +13,7 @@ from rince import RINCE, CrossView, InfoNCE, Queue, Supervised, TwoView
 from rince._support.step_seeds import generator
 from rince.data.images.in_memory import Images
 from rince.encoders.convnet import ConvNet
+from rince.errors import UsageError
 from rince.methods.moco import MoCo
 from rince.methods.moco_v3 import MoCoV3
 from rince.methods.momentum import follow
@@ -159,10 +160,41 @@ def test_a_q_schedule_for_a_loss_without_q_is_refused():
 
 def test_each_method_brings_the_contrast_it_needs():
     for kind, contrast in ((SimCLR, TwoView), (SupCon, TwoView), (MoCo, Queue), (MoCoV3, CrossView)):
-        assert isinstance(make(kind).loss.contrast, contrast)
+        assert isinstance(make(kind).contrast, contrast)
     several = make(SupCon, positives="several")
-    assert isinstance(several.loss.contrast, Supervised) and several.pairing == "self"
-    assert make(SupCon).pairing == "label" and not make(MoCoV3).loss.contrast.symmetric
+    assert isinstance(several.contrast, Supervised) and several.pairing == "self"
+    assert make(SupCon).pairing == "label" and not make(MoCoV3).contrast.symmetric
+
+
+def test_a_loss_made_for_another_contrast_is_refused():
+    message = (
+        r"SimCLR compares by TwoView\(\), but the loss was made with CrossView\(symmetric=True\): "
+        r"leave the contrast out, RINCE\(\.\.\.\), and SimCLR brings its own"
+    )
+    with pytest.raises(UsageError, match=message):
+        make(SimCLR, RINCE(contrast=CrossView()))
+    for kind, contrast in ((SupCon, Supervised()), (MoCo, Queue(8, 40)), (MoCoV3, CrossView())):
+        with pytest.raises(UsageError, match=f"{kind.__name__} compares by"):
+            make(kind, RINCE(contrast=contrast))
+    make(SimCLR, RINCE(contrast=TwoView()))
+    make(SupCon, RINCE(contrast=Supervised()), positives="several")
+    make(MoCoV3, RINCE(contrast=CrossView(symmetric=False)))
+
+
+def test_methods_can_share_a_loss():
+    loss = InfoNCE(0.2)
+    one, other = make(MoCo, loss), make(MoCo, loss)
+    fit(one, epochs=1)
+    assert int(one.contrast.pushed) == 64 and int(other.contrast.pushed) == 0 and isinstance(loss.contrast, TwoView)
+
+
+def test_queues_in_checkpoints_of_version_0_1_are_found():
+    method, other = make(MoCo), make(MoCo, seed=1)
+    fit(method, epochs=1)
+    old = {name.replace("contrast.", "loss.contrast."): value for name, value in method.state_dict().items()}
+    assert "loss.contrast.keys" in old
+    other.load_state_dict(old)
+    assert torch.equal(other.contrast.keys, method.contrast.keys) and int(other.contrast.pushed) == 64
 
 
 def test_several_positives_train_too():
@@ -193,8 +225,8 @@ def test_the_slow_network_follows_by_the_momentum_and_gets_no_gradient():
 def test_mocos_queue_holds_the_newest_keys():
     method = make(MoCo)
     fit(method)  # 8 batches of 16 keys into 40 places
-    assert int(method.loss.contrast.pushed) == 128
-    torch.testing.assert_close(method.loss.contrast.keys.norm(dim=1), torch.ones(40))
+    assert int(method.contrast.pushed) == 128
+    torch.testing.assert_close(method.contrast.keys.norm(dim=1), torch.ones(40))
 
 
 def test_moco_v3_scales_both_directions_by_two_temperatures():

@@ -49,8 +49,8 @@ class PairMonitor(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         losses = [module for module in pl_module.modules() if isinstance(module, ContrastiveLoss)]
-        inside = {id(loss.contrast) for loss in losses}
-        alone = [one for one in pl_module.modules() if isinstance(one, Contrast) and id(one) not in inside]
+        # Where there are losses, it is they who call the contrasts.
+        alone = [] if losses else [one for one in pl_module.modules() if isinstance(one, Contrast)]
         if not losses and not alone:
             warnings.warn("PairMonitor found no rince loss in the model: keep the loss as an attribute of the module")
         self._handles = [one.register_forward_hook(self._see, with_kwargs=True) for one in (*losses, *alone)]

@@ -18,7 +18,7 @@ tasks:
   cifar10-label-noise   label pairs on a small CIFAR-10 (--source FOLDER)
   A B                   two columns of yours, as rince audit takes them
 
-losses: infonce, gce[-Q], rince[-Q][-rR], dcl, sce, debiased[-PRIOR], hard[-BETA]; with +trust behind a name, pairs are
+losses: infonce, gce[-Q], rince[-Q][-rR], dcl, sce, debiased[-TAU], hard[-BETA]; with +trust behind a name, pairs are
 weighted by an audit of the training pairs.
 
   rince compare digits

@@ -13,7 +13,7 @@ KINDS = {  # first word of a name: (class, how it is written, its number, defaul
     "gce": ("GCE", "GCE", "q", 1.0),
     "dcl": ("DCL", "DCL", None, None),
     "sce": ("SymmetricCrossEntropy", "Symmetric CE", None, None),
-    "debiased": ("Debiased", "Debiased", "prior", 0.1),
+    "debiased": ("Debiased", "Debiased", "tau_plus", 0.1),
     "hard": ("HardNegatives", "Hard negatives", "beta", 1.0),
 }
 
@@ -55,7 +55,7 @@ def parse_loss(name: str) -> LossName:
 
     Args:
         name: ``infonce``, ``dcl``, ``sce``, ``gce[-Q]``, ``rince[-Q][-rR]`` (lam = R / (R + K); a bare ``rince-Q`` has
-            R = 1, "balanced"), ``debiased[-PRIOR]``, ``hard[-BETA]``; with ``+trust`` behind it, pairs are weighted.
+            R = 1, "balanced"), ``debiased[-TAU]``, ``hard[-BETA]``; with ``+trust`` behind it, pairs are weighted.
 
     Raises:
         UsageError: if no loss has that name.

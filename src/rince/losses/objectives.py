@@ -1,8 +1,9 @@
-"""The loss of an anchor, as a function of two numbers.
+"""The loss of an anchor, as a function of its scores.
 
 ``positive`` is the score of the anchor's positive pair (cosine over temperature), ``negatives`` the log-sum-exp of the
 scores of its negatives, without the positive. Both have any shape, the result has the same; ``negatives = -inf`` means
-that there are none.
+that there are none. Objectives that need more take ``Scores``, which also hold the number of negatives and, where one
+was asked for, a second reduction over them.
 """
 
 import math
@@ -11,6 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
+
+from rince.losses.contrast.scores import Scores
+
+SMALLEST_Q = 1e-30  # as good as 0 in the formulas
 
 
 def info_nce(positive: Tensor, negatives: Tensor) -> Tensor:
@@ -33,12 +38,97 @@ def rince(positive: Tensor, negatives: Tensor, q: float | Tensor = 0.5, lam: flo
     q = 1 is symmetric in the sense of noisy classification, q -> 0 goes over into InfoNCE + log lam, which is what
     q = 0 returns.
     """
+    return _Rince.apply(positive, negatives, _positive(q), lam.log() if isinstance(lam, Tensor) else math.log(lam))
+
+
+def gce(positive: Tensor, negatives: Tensor, q: float | Tensor = 0.7) -> Tensor:
+    """(1 - p^q) / q with p = pos / (pos + neg), for q in [0, 1]: generalised cross-entropy of the softmax over a batch.
+
+    q = 1 is 1 - p ("MAE"), q -> 0 goes over into InfoNCE, which is what q = 0 returns.
+    """
+    q = _positive(q)
+    info = info_nce(positive, negatives)
+    x = q * info
+    series = info * (1 - x / 2 * (1 - x / 3))  # exact for small x, which may be too small to be divided by q
+    return torch.where(x < 1e-5, series, _below_one(x) * (1 / q)).to(positive.dtype)
+
+
+def symmetric_cross_entropy(
+    positive: Tensor, negatives: Tensor, alpha: float = 1.0, beta: float = 1.0, log_zero: float = -4.0
+) -> Tensor:
+    """alpha * -log p + beta * -log_zero * (1 - p): cross-entropy, and cross-entropy with the two sides exchanged.
+
+    The second one would take the logarithm of a target of 0, which counts as ``log_zero``.
+    """
+    info = info_nce(positive, negatives)
+    return alpha * info - (beta * log_zero) * _below_one(info)
+
+
+def debiased(scores: Scores, tau_plus: float, temperature: float | Tensor) -> Tensor:
+    """InfoNCE with (neg - tau_plus N pos) / (1 - tau_plus), at least N exp(-1 / temperature), in place of neg.
+
+    That is what N true negatives would give if a share ``tau_plus`` of what is taken for negatives were of the
+    anchor's own class.
+    """
+    return _debiased(scores.positive, scores.negatives, scores.number, tau_plus, temperature)
+
+
+def hard_negatives(scores: Scores, tau_plus: float, temperature: float | Tensor) -> Tensor:
+    """``debiased``, with negatives weighted by exp(beta score): N times the weighted mean of exp(score) for neg.
+
+    Needs the second reduction ``"tilted"``, which brings beta; without one, all weights are equal.
+    """
+    if scores.second is None:
+        return debiased(scores, tau_plus, temperature)
+    number = scores.number
+    negatives = scores.second + number.clamp_min(1).log()
+    return _debiased(scores.positive, negatives, number, tau_plus, temperature)
+
+
+def mil_nce(scores: Scores) -> Tensor:
+    """-log(bag / (bag + neg)): the bag of an anchor's positives has to win; which one of them does, is left open.
+
+    Needs the second reduction ``"bag"``.
+    """
+    assert scores.second is not None, "mil_nce needs Second('bag')"
+    return info_nce(scores.second, scores.negatives)
+
+
+def sigmoid(scores: Scores, bias: float | Tensor) -> Tensor:
+    """log(1 + exp(-(positive + bias))) + the sum of log(1 + exp(score + bias)) over negatives: each pair by itself.
+
+    Needs the second reduction ``"softplus"`` with the same bias as its shift.
+    """
+    assert scores.second is not None, "sigmoid needs Second('softplus')"
+    return softplus(-(scores.positive + bias), threshold=40) + scores.second
+
+
+def _debiased(
+    positive: Tensor, negatives: Tensor, number: Tensor, tau_plus: float, temperature: float | Tensor
+) -> Tensor:
+    """In logarithms; differences of exponentials are only formed where they are positive."""
+    alone = number == 0
+    log_number = number.clamp_min(1).log()
+    share = log_number + math.log(tau_plus) if tau_plus else torch.full_like(log_number, -torch.inf)
+    gap = negatives - positive
+    above = (gap > share) & ~alone
+    gap = torch.where(above, gap, share.clamp_min(-1.0) + 1)  # any number above the share will do where it is not used
+    rest = gap + torch.log(-torch.expm1(share - gap)) - math.log1p(-tau_plus)
+    least = log_number - 1 / temperature - positive
+    rest = torch.where(above, torch.maximum(rest, least), least)
+    return softplus(rest.masked_fill(alone, -torch.inf), threshold=40)
+
+
+def _below_one(x: Tensor) -> Tensor:
+    """1 - exp(-x), precise near 0; and for large x in its gradient, which torch takes from the result for expm1."""
+    return torch.where(x > 0.5, 1 - torch.exp(-x), -torch.expm1(-x))
+
+
+def _positive(q: float | Tensor) -> float | Tensor:
     # Numbers are quicker than scalar tensors, but a compiled loss takes a tensor's new value without compiling again.
     if isinstance(q, Tensor) and q.device.type == "cpu" and not torch.compiler.is_compiling():
         q = float(q)
-    smallest = 1e-30  # as good as 0 in what follows
-    q = q.clamp_min(smallest) if isinstance(q, Tensor) else max(q, smallest)
-    return _Rince.apply(positive, negatives, q, lam.log() if isinstance(lam, Tensor) else math.log(lam))
+    return q.clamp_min(SMALLEST_Q) if isinstance(q, Tensor) else max(q, SMALLEST_Q)
 
 
 class _Rince(torch.autograd.Function):

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rince.errors import UsageError
+
 LEAST_TEMPERATURE = 0.01
 """A learned temperature counts as at least this; one that training drives to 0 would divide by it."""
 
@@ -14,13 +16,13 @@ LEAST_TEMPERATURE = 0.01
 def check_temperature(temperature: float | Tensor) -> float | Tensor:
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1:
-            raise ValueError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
+            raise UsageError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
     elif not isinstance(temperature, numbers.Real):
         raise TypeError(f"temperature must be a positive number or a parameter, got {type(temperature).__name__}")
     if not 0 < number_of(temperature) < math.inf:
-        raise ValueError(f"temperature must be positive, got {number_of(temperature)}")
+        raise UsageError(f"temperature must be positive, got {number_of(temperature)}")
     if isinstance(temperature, Tensor) and number_of(temperature) < 0.999 * LEAST_TEMPERATURE:
-        raise ValueError(
+        raise UsageError(
             f"a learned temperature must start at {LEAST_TEMPERATURE} or above, got {number_of(temperature):g}: "
             "a lower one can only be a fixed number"
         )

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from rince.encoders.heads import mlp
 from rince.encoders.towers import Towers
 from rince.losses.contrast import CrossView
-from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
+from rince.methods.method import Method, OptimiserFactory, width_of
 from rince.views.batch import PairBatch
 from rince.views.pair import PairViews
 
@@ -49,7 +49,8 @@ class CrossModal(Method):
                     f"CrossModal needs {what} with two sides a and b, such as {kind.__module__}.{kind.__name__}, "
                     f"got {type(part).__name__}"
                 )
-        super().__init__(encoder, with_contrast(loss, CrossView()), views, optimiser, **schedules)
+        super().__init__(encoder, loss, views, optimiser, **schedules)
+        self.compare_by(CrossView())
         if layers < 1:
             raise ValueError(f"a head needs at least 1 layer, got {layers}")
         features = [width_of(self.encoder.a), width_of(self.encoder.b)]
@@ -67,7 +68,7 @@ class CrossModal(Method):
         a, b = self.project(features)
         self.note(features[0], batch.labels)
         self.note_similarity(a, b)
-        return self.loss(a, b)
+        return self.contrastive(a, b)
 
     def embed(self, batch: PairBatch) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Features of both sides as evaluation sees them."""

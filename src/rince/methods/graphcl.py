@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from rince._support.step_seeds import generator
 from rince.encoders.heads import mlp
 from rince.losses.contrast import CrossView
-from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
+from rince.methods.method import Method, OptimiserFactory, width_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -29,7 +29,8 @@ class GraphCL(Method):
         Args:
             symmetric: Take the views as anchors too. The published form has the graphs as anchors only.
         """
-        super().__init__(encoder, with_contrast(loss, CrossView(symmetric=symmetric)), views, optimiser, **schedules)
+        super().__init__(encoder, loss, views, optimiser, **schedules)
+        self.compare_by(CrossView(symmetric=symmetric))
         width = width_of(encoder)
         self.head = mlp([width, width, width], norm=False)
 
@@ -38,7 +39,7 @@ class GraphCL(Method):
         features, z1, z2 = self.embeddings(*self.views(batch, draws))
         self.note(features, batch.y)
         self.note_similarity(z1, z2)
-        return self.loss(z1, z2)
+        return self.contrastive(z1, z2)
 
     def embeddings(self, first: "Batch", second: "Batch") -> tuple[Tensor, Tensor, Tensor]:
         """Features of the first view, and both views in the space of the loss."""

@@ -10,7 +10,8 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from rince._support.step_seeds import Draws, generator, number, seed_globally
-from rince.losses import schedules
+from rince.errors import UsageError
+from rince.losses import Contrast, ContrastiveLoss, schedules
 from rince.optimisers import warmup_cosine
 
 OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
@@ -64,6 +65,18 @@ class Method(LightningModule):
         self.watched: tuple[Tensor, Tensor | None] | None = None
         self._similarity: list[Tensor] = []
         self._was_flat = False
+
+    def compare_by(self, contrast: Contrast) -> None:
+        """Set the contrast of this method. It is the method's own, so that several methods can share one loss."""
+        refuse_other_contrast(type(self).__name__, self.loss, contrast)
+        self.contrast = contrast
+        self.register_load_state_dict_pre_hook(_find_contrast_of_0_1)
+
+    def contrastive(self, a: Tensor, b: Tensor, **given: Tensor) -> Tensor:
+        """The loss of embeddings under this method's contrast; a loss that is not rince's own is called as it is."""
+        if isinstance(self.loss, ContrastiveLoss):
+            return self.loss(a, b, contrast=self.contrast, **given)
+        return self.loss(a, b, **given)
 
     def batch_loss(self, batch: Any) -> Tensor:
         raise NotImplementedError
@@ -185,6 +198,13 @@ class Method(LightningModule):
         return schedules.linear(start, float(end)) if kind == "linear" else schedules.cosine(start, float(end))
 
 
+def _find_contrast_of_0_1(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Checkpoints of version 0.1 hold the queue in the loss."""
+    old = f"{prefix}loss.contrast."
+    for name in [name for name in state if name.startswith(old)]:
+        state[f"{prefix}contrast.{name.removeprefix(old)}"] = state.pop(name)
+
+
 def width_of(encoder: nn.Module) -> int:
     """How many features an encoder gives."""
     features = getattr(encoder, "features", None)
@@ -195,8 +215,17 @@ def width_of(encoder: nn.Module) -> int:
     return features
 
 
-def with_contrast(loss: nn.Module, contrast: nn.Module) -> nn.Module:
-    """The loss with the contrast that the method needs; a loss without one is left alone."""
-    if hasattr(loss, "contrast"):
-        loss.contrast = contrast
-    return loss
+def refuse_other_contrast(method: str, loss: nn.Module, needed: Contrast) -> None:
+    """A loss that was given a contrast of its own must not be used with another one.
+
+    Raises:
+        UsageError: if the loss was made with another contrast than the method needs, or with a queue of its own.
+    """
+    if not isinstance(loss, ContrastiveLoss) or not loss.chose_contrast:
+        return
+    if repr(loss.contrast) != repr(needed) or any(True for _ in loss.contrast.buffers()):
+        name = type(loss).__name__
+        raise UsageError(
+            f"{method} compares by {needed!r}, but the loss was made with {loss.contrast!r}: "
+            f"leave the contrast out, {name}(...), and {method} brings its own"
+        )

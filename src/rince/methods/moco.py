@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from rince._support.step_seeds import generator
 from rince.encoders.heads import mlp
 from rince.losses.contrast import Queue
-from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
+from rince.methods.method import Method, OptimiserFactory, width_of
 from rince.methods.momentum import follow, frozen_copy
 from rince.views.batch import ImageBatch
 
@@ -42,9 +42,10 @@ class MoCo(Method):
             batch_norm: "shuffled" lets keys be encoded by another process than their queries, so that batch statistics
                 give nothing away; "as_is" leaves them, for synchronised batch norm (trainer.sync_batchnorm) or none.
         """
-        super().__init__(encoder, with_contrast(loss, Queue(width, queue)), views, optimiser, **schedules)
+        super().__init__(encoder, loss, views, optimiser, **schedules)
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum of the slow encoder must lie in [0, 1), got {momentum}")
+        self.compare_by(Queue(width, queue))
         features = width_of(encoder)
         self.head = mlp([features, hidden, width] if hidden else [features, width], norm=False)
         self.slow_encoder, self.slow_head = frozen_copy(encoder), frozen_copy(self.head)
@@ -60,7 +61,7 @@ class MoCo(Method):
             key = self.keys(second)
         self.note(features, batch.labels)
         self.note_similarity(query, key)
-        return self.loss(query, key)
+        return self.contrastive(query, key)
 
     def keys(self, views: Tensor) -> Tensor:
         if not self.shuffled or self.trainer.world_size == 1:

@@ -9,7 +9,7 @@ from rince.encoders.heads import mlp
 from rince.losses import schedules as over_training
 from rince.losses.contrast import CrossView
 from rince.losses.temperature import in_use
-from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
+from rince.methods.method import Method, OptimiserFactory, width_of
 from rince.methods.momentum import follow, frozen_copy
 from rince.views.batch import ImageBatch
 
@@ -36,9 +36,10 @@ class MoCoV3(Method):
             momentum: Of the slow encoder at the start; it rises to 1 by a cosine.
             head_norm: Batch norm in projector and predictor.
         """
-        super().__init__(encoder, with_contrast(loss, CrossView(symmetric=False)), views, optimiser, **schedules)
+        super().__init__(encoder, loss, views, optimiser, **schedules)
         if not 0 <= momentum <= 1:
             raise ValueError(f"momentum of the slow encoder must lie in [0, 1], got {momentum}")
+        self.compare_by(CrossView(symmetric=False))
         self.projector = mlp([width_of(encoder), hidden, width], norm=head_norm, last_norm=head_norm)
         self.predictor = mlp([width, hidden, width], norm=head_norm, last_norm=head_norm)
         self.slow_encoder, self.slow_projector = frozen_copy(encoder), frozen_copy(self.projector)
@@ -58,7 +59,7 @@ class MoCoV3(Method):
         temperature = in_use(getattr(self.loss, "temperature", 0.5))
         if isinstance(temperature, Tensor):  # as a factor it would be learned to be 0, and the loss with it
             temperature = temperature.detach()
-        return 2 * temperature * (self.loss(query1, key2) + self.loss(query2, key1))
+        return 2 * temperature * (self.contrastive(query1, key2) + self.contrastive(query2, key1))
 
     def project(self, features: Tensor) -> Tensor:
         return self.projector(features)

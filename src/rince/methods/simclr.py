@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from rince.encoders.heads import mlp
-from rince.losses.contrast import TwoView
-from rince.methods.method import Method, OptimiserFactory, width_of, with_contrast
+from rince.losses.contrast import Contrast, TwoView
+from rince.methods.method import Method, OptimiserFactory, width_of
 from rince.views.batch import ImageBatch
 
 
@@ -31,7 +31,8 @@ class SimCLR(Method):
             width: Width of the embeddings; 0 for no head at all.
             head_norm: Batch norm in the head.
         """
-        super().__init__(encoder, with_contrast(loss, TwoView()), views, optimiser, **schedules)
+        super().__init__(encoder, loss, views, optimiser, **schedules)
+        self.compare_by(self.own_contrast())
         features = width_of(encoder)
         widths = [features, hidden, width] if hidden else [features, width]
         if width:
@@ -46,5 +47,8 @@ class SimCLR(Method):
         self.note_similarity(z1, z2)
         return self.compare(z1, z2, batch)
 
+    def own_contrast(self) -> Contrast:
+        return TwoView()
+
     def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
-        return self.loss(z1, z2)
+        return self.contrastive(z1, z2)

@@ -5,8 +5,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from rince.losses.contrast import Supervised, TwoView
-from rince.methods.method import OptimiserFactory, with_contrast
+from rince.losses.contrast import Contrast, Supervised, TwoView
+from rince.methods.method import OptimiserFactory
 from rince.methods.simclr import SimCLR
 from rince.views.batch import ImageBatch
 
@@ -31,14 +31,16 @@ class SupCon(SimCLR):
         Args:
             positives: One other image of the same label, or every view of the batch with it.
         """
+        self.several = positives == "several"  # before the rest, which asks for the contrast
         super().__init__(encoder, loss, views, optimiser, **simclr)
-        self.several = positives == "several"
         self.pairing = "self" if self.several else "label"
-        with_contrast(loss, Supervised() if self.several else TwoView())
+
+    def own_contrast(self) -> Contrast:
+        return Supervised() if self.several else TwoView()
 
     def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
         if not self.several:
-            return self.loss(z1, z2)
+            return self.contrastive(z1, z2)
         # Where nobody knows the label (-1), the only positive is the other view: a label of its own for each.
         labels = torch.where(batch.labels < 0, -1 - batch.ids, batch.labels)
-        return self.loss(z1, z2, labels=labels)
+        return self.contrastive(z1, z2, labels=labels)

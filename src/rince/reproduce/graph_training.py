@@ -99,7 +99,7 @@ def _epoch(
             continue  # nothing to contrast with
         first, second = views_of(method, graphs.batch(chosen), chosen, graphs, draws, partners)
         _, z1, z2 = method.embeddings(first, second)
-        loss = method.loss(z1, z2)
+        loss = method.contrastive(z1, z2)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

@@ -28,7 +28,17 @@ CLASSES = {  # part: import paths
         "rince.encoders.patch_stem.MLP",
         "rince.encoders.towers.Towers",
     ],
-    "loss": ["rince.losses.loss.RINCE", "rince.losses.loss.InfoNCE", "rince.losses.loss.ContrastiveLoss"],
+    "loss": [
+        "rince.losses.rince.RINCE",
+        "rince.losses.robust.GCE",
+        "rince.losses.robust.SymmetricCrossEntropy",
+        "rince.losses.info_nce.InfoNCE",
+        "rince.losses.info_nce.DCL",
+        "rince.losses.false_negatives.Debiased",
+        "rince.losses.false_negatives.HardNegatives",
+        "rince.losses.sigmoid.Sigmoid",
+        "rince.losses.loss.ContrastiveLoss",
+    ],
     "views": [
         "rince.views.image.SimCLRViews",
         "rince.views.image.MoCoV3Views",
@@ -89,8 +99,8 @@ def classes_of(option: str, nested: bool = True) -> dict[str, str]:
 
 
 def public_path(path: str) -> str:
-    """rince.RINCE rather than rince.losses.loss.RINCE."""
-    return path.replace("rince.losses.loss.", "rince.")
+    """rince.RINCE rather than rince.losses.rince.RINCE."""
+    return f"rince.{path.rsplit('.', 1)[1]}" if path.startswith("rince.losses.") else path
 
 
 def whole_path(option: str, name: str) -> str:

@@ -79,7 +79,7 @@ def help_text(command: str) -> str:
             {path.rsplit(".", 1)[1]: summary(path, part) for path in CLASSES[part] if path.startswith("rince")}
         )
         if part == "loss":
-            chosen = [name for name in arguments("rince.losses.loss.RINCE") if name not in ("contrast", "reduction")]
+            chosen = [name for name in arguments("rince.losses.rince.RINCE") if name not in ("contrast", "reduction")]
             lines.append(f"  RINCE takes {', '.join(f'--loss.{name}' for name in chosen)}.")
         if part == "optimiser":
             lines.append("  and any of torch.optim, such as torch.optim.Adam")

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from rince.losses.contrast import kernel
+from rince.losses.contrast import Second, kernel, tiled
+from rince.losses.contrast.tiles import DENSE
 
 
 def dense(rows, columns, row_keys, column_keys):
@@ -41,12 +42,12 @@ def test_tiles_equal_the_dense_matrix(temperature, bound, keys):
     }[keys]
     row_keys = everyone[50 : 50 + n]
     scores = dense(a, b, row_keys, everyone)
-    assert n * m > kernel.DENSE
-    agree([kernel.negative_scores(a, b, row_keys, everyone)], [scores.logsumexp(1)], [a, b], bound)
-    both = kernel.negative_scores_both(a, b, row_keys, everyone)
+    assert n * m > DENSE
+    agree([kernel.negative_scores(a, b, row_keys, everyone).lse], [scores.logsumexp(1)], [a, b], bound)
+    both = [side.lse for side in kernel.negative_scores_both(a, b, row_keys, everyone)]
     agree(both, [scores.logsumexp(1), scores.logsumexp(0)], [a, b], bound)
     itself = [dense(a, a, row_keys, row_keys).logsumexp(1)]
-    agree([kernel.negative_scores_self(a, row_keys)], itself, [a], bound)
+    agree([kernel.negative_scores_self(a, row_keys).lse], itself, [a], bound)
 
 
 @pytest.mark.parametrize("temperature", (0.5, 0.01))
@@ -54,7 +55,7 @@ def test_tiles_equal_the_dense_matrix(temperature, bound, keys):
 def test_rows_without_negatives_are_minus_infinity_with_no_gradient(n, temperature):
     a = embeddings(n, temperature)
     keys = torch.zeros(n, dtype=torch.int64)
-    lse = kernel.negative_scores_self(a, keys)
+    lse = kernel.negative_scores_self(a, keys).lse
     assert torch.isneginf(lse).all()
     lse.masked_fill(torch.isneginf(lse), 0).sum().backward()
     assert (a.grad == 0).all()
@@ -62,11 +63,11 @@ def test_rows_without_negatives_are_minus_infinity_with_no_gradient(n, temperatu
 
 def test_columns_without_gradient_cost_none(monkeypatch):
     asked = []
-    backward = kernel._tiled_backward
-    monkeypatch.setattr(kernel, "_tiled_backward", lambda *given: asked.append(given[-2:]) or backward(*given))
+    backward = tiled.tiled_backward
+    monkeypatch.setattr(tiled, "tiled_backward", lambda *given: asked.append(given[-2:]) or backward(*given))
     a, b = embeddings(600, 0.5), embeddings(700, 0.5, seed=1)
     for rows, columns in ((a, b.detach()), (a.detach(), b), (a, b)):
-        kernel.negative_scores(rows, columns, None, None).sum().backward()
+        kernel.negative_scores(rows, columns, None, None).lse.sum().backward()
     assert asked == [(True, False), (False, True), (True, True)]
 
 
@@ -77,8 +78,60 @@ def test_the_backward_pass_keeps_no_matrix_of_scores():
     assert kept and max(kept) <= 2048 * 24
 
 
+SECONDS = {
+    "tilted": (Second("tilted", beta=0.5), lambda s, _: (1.5 * s).logsumexp(1) - (0.5 * s).logsumexp(1)),
+    "tilted by 1": (Second("tilted", beta=1.0), lambda s, _: (2 * s).logsumexp(1) - s.logsumexp(1)),
+    "softplus": (
+        Second("softplus", shift=torch.tensor(-2.0)),
+        lambda s, _: torch.nn.functional.softplus(s - 2).sum(1),
+    ),
+    "bag": (Second("bag"), lambda _, bag: bag.logsumexp(1)),
+}
+
+
+# 0.06 is too low for one shift of tilted scores, though not of plain ones.
+@pytest.mark.parametrize("temperature, bound", [(1, 5e-6), (0.1, 1e-5), (0.06, 2e-5), (0.02, 1e-4)])
+@pytest.mark.parametrize("name", SECONDS)
+@pytest.mark.parametrize("n", (6, 600))  # one tile that is kept, and several
+def test_second_reductions_equal_the_dense_matrix(name, temperature, bound, n):
+    a, b = embeddings(n, temperature), embeddings(n, temperature, seed=1)
+    keys = torch.arange(n) // 2
+    scattered = keys[torch.randperm(n, generator=torch.Generator().manual_seed(2))]
+    second, reduce = SECONDS[name]
+
+    def expected(rows, columns, row_keys, column_keys, itself=False):
+        scores, same = rows.double() @ columns.double().T, row_keys[:, None] == column_keys
+        bag = same & ~torch.eye(n, dtype=torch.bool) if itself else same
+        negatives = scores.masked_fill(same, -torch.inf)
+        return [negatives.logsumexp(1), reduce(negatives, scores.masked_fill(~bag, -torch.inf))]
+
+    agree(kernel.negative_scores(a, b, keys, scattered, second), expected(a, b, keys, scattered), [a, b], bound)
+    first, other = kernel.negative_scores_both(a, b, keys, scattered, second)
+    both = [*expected(a, b, keys, scattered), *expected(b, a, scattered, keys)]
+    agree([*first, *other], both, [a, b], bound)
+    for row_keys in (keys, scattered):
+        itself = expected(a, a, row_keys, row_keys, itself=True)
+        agree(kernel.negative_scores_self(a, row_keys, second), itself, [a], bound)
+        named = kernel.negative_scores(a, a, row_keys, row_keys, second, diagonal=True)
+        agree(named, itself, [a], bound)
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_no_second_reduction_keeps_a_matrix_of_scores(name):
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+        kernel.negative_scores_self(embeddings(2048, 0.5), torch.arange(2048) // 2, SECONDS[name][0])
+    assert kept and max(kept) <= 2048 * 24
+
+
 def test_the_operators_are_registered_as_torch_wants_them():
     a, b = embeddings(6, 0.5), embeddings(5, 0.5, seed=1)
     keys = torch.arange(6)
-    for arguments in ((a, b, keys, keys[:5], True), (a, b, None, None, False), (a, None, keys, None, True)):
-        torch.library.opcheck(kernel._tiled, arguments)
+    shift = torch.tensor(-1.0, requires_grad=True)
+    for arguments in (
+        (a, b, keys, keys[:5], None, "", 0.0, False, True),
+        (a, b, None, None, None, "tilted", 0.5, False, False),
+        (a, None, keys, None, shift, "softplus", 0.0, False, True),
+        (a, b, keys // 2, keys[:5], None, "bag", 0.0, True, False),
+    ):
+        torch.library.opcheck(tiled.tiled, arguments)

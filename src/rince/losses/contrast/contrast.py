@@ -1,25 +1,17 @@
 """What all contrasts share: the checks at the door, unit embeddings in full precision, and the way to a loss."""
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
-Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(positive, negatives, number of negatives) -> loss, elementwise."""
-
-
-class Scores(NamedTuple):
-    """The two halves of a contrastive loss, one value an anchor, and how many negatives stand behind the second."""
-
-    positive: Tensor
-    negatives: Tensor
-    number: Tensor
+from rince.errors import UsageError
+from rince.losses.contrast.scores import Objective, Second
 
 
 class Contrast(nn.Module):
-    """Who is whose positive, and who is whose negative. ``forward`` returns ``Scores``."""
+    """Who is whose positive, and who is whose negative. ``forward`` returns ``Scores``.
+
+    A subclass takes ``(a, b, temperature, labels, ids)`` and, to serve objectives that ask for one, ``second``.
+    """
 
     def losses(
         self,
@@ -31,26 +23,34 @@ class Contrast(nn.Module):
         ids: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """The loss of every anchor of this process, and which anchors count (``None``: all)."""
-        return objective(*self(a, b, temperature, labels, ids)), None
+        if objective.second is None:
+            return objective(self(a, b, temperature, labels, ids)), None
+        return objective(self(a, b, temperature, labels, ids, objective.second)), None
+
+
+def check_second(second: Second | None, ids: Tensor | None) -> None:
+    """Bags of positives need ids."""
+    if second is not None and second.kind == "bag" and ids is None:
+        raise UsageError("this objective takes bags of positives from ids, got none: call loss(z1, z2, ids=ids)")
 
 
 def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
     """Two matrices of embeddings, one pair a row; returns the second."""
     if b is None:
-        raise ValueError("this contrast compares two views: call loss(z1, z2)")
+        raise UsageError("this contrast compares two views: call loss(z1, z2)")
     for name, z in (("first", a), ("second", b)):
         if not isinstance(z, Tensor):
             raise TypeError(f"the {name} embeddings must be a tensor, got {type(z).__name__}")
         if not z.is_floating_point():
             raise TypeError(f"the {name} embeddings must be floating point, got {z.dtype}: convert them with .float()")
         if z.dim() != 2:
-            raise ValueError(f"the {name} embeddings must have the shape (pairs, width), got {tuple(z.shape)}")
+            raise UsageError(f"the {name} embeddings must have the shape (pairs, width), got {tuple(z.shape)}")
         if z.shape[1] == 0:
-            raise ValueError(f"the {name} embeddings must be at least 1 wide, got {tuple(z.shape)}")
+            raise UsageError(f"the {name} embeddings must be at least 1 wide, got {tuple(z.shape)}")
     if a.shape != b.shape:
-        raise ValueError(f"the two embeddings must have the same shape, got {tuple(a.shape)} and {tuple(b.shape)}")
+        raise UsageError(f"the two embeddings must have the same shape, got {tuple(a.shape)} and {tuple(b.shape)}")
     if a.device != b.device:
-        raise ValueError(f"the two embeddings must live on one device, got {a.device} and {b.device}")
+        raise UsageError(f"the two embeddings must live on one device, got {a.device} and {b.device}")
     return b
 
 
@@ -63,7 +63,7 @@ def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None
     if values.is_floating_point() or values.is_complex():
         raise TypeError(f"{name} must be integers, got {values.dtype}")
     if values.shape != a.shape[:1]:
-        raise ValueError(f"{name} must have one value a pair: expected ({a.shape[0]},), got {tuple(values.shape)}")
+        raise UsageError(f"{name} must have one value a pair: expected ({a.shape[0]},), got {tuple(values.shape)}")
     return values.to(a.device, torch.int64)
 
 

@@ -5,14 +5,15 @@ from torch import Tensor
 
 from rince.losses.contrast.contrast import (
     Contrast,
-    Scores,
     check_pair,
     check_per_pair,
+    check_second,
     count_strangers,
     over_temperature,
 )
 from rince.losses.contrast.gather import gather, processes
-from rince.losses.contrast.kernel import negative_scores, negative_scores_both
+from rince.losses.contrast.kernel import joined, negative_scores, negative_scores_both
+from rince.losses.contrast.scores import Scores, Second
 
 
 class CrossView(Contrast):
@@ -33,9 +34,11 @@ class CrossView(Contrast):
         temperature: float | Tensor,
         labels: Tensor | None = None,
         ids: Tensor | None = None,
+        second: Second | None = None,
     ) -> Scores:
         own_b = check_pair(a, b)
         ids = check_per_pair("ids", ids, a)
+        check_second(second, ids)
         n = a.shape[0]
         own_a, own_b = over_temperature(temperature, a, own_b)
         positive = (own_a * own_b).sum(1)
@@ -45,14 +48,15 @@ class CrossView(Contrast):
         everyone = known[0] if known else torch.arange(total, device=a.device)
         keys = everyone[start : start + n]
         if not self.symmetric:
-            negatives = negative_scores(own_a, everything[0], keys, everyone)
+            negatives = negative_scores(own_a, everything[0], keys, everyone, second)
         elif processes() == 1:
-            negatives = torch.cat(negative_scores_both(own_a, own_b, keys, keys))
+            negatives = joined(*negative_scores_both(own_a, own_b, keys, keys, second))
         else:
             directions = zip((own_a, own_b), everything, strict=True)
-            negatives = torch.cat([negative_scores(own, others, keys, everyone) for own, others in directions])
+            negatives = joined(*(negative_scores(own, others, keys, everyone, second) for own, others in directions))
         count = positive.new_full((n,), total - 1) if ids is None else count_strangers(keys, everyone)
-        return Scores(positive.repeat(len(sides)), negatives, count.to(positive.dtype).repeat(len(sides)))
+        number = count.to(positive.dtype).repeat(len(sides))
+        return Scores(positive.repeat(len(sides)), negatives.lse, number, negatives.second)
 
     def extra_repr(self) -> str:
         return f"symmetric={self.symmetric}"

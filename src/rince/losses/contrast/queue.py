@@ -4,19 +4,21 @@ import numbers
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
+from rince.errors import UsageError
 from rince.losses.contrast.contrast import (
     Contrast,
-    Objective,
-    Scores,
     check_pair,
     check_per_pair,
+    check_second,
     count_strangers,
     over_temperature,
     unit,
 )
 from rince.losses.contrast.gather import gather
 from rince.losses.contrast.kernel import negative_scores
+from rince.losses.contrast.scores import Objective, Scores, Second
 
 NO_ID = torch.iinfo(torch.int64).min
 
@@ -37,7 +39,7 @@ class Queue(Contrast):
         super().__init__()
         for name, value in (("dim", dim), ("size", size)):
             if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} of a queue must be a whole number of at least 1, got {value!r}")
+                raise UsageError(f"{name} of a queue must be a whole number of at least 1, got {value!r}")
         self.dim, self.size = int(dim), int(size)
         self.register_buffer("keys", torch.zeros(size, dim))
         self.register_buffer("ids", torch.full((size,), NO_ID))
@@ -50,18 +52,24 @@ class Queue(Contrast):
         temperature: float | Tensor,
         labels: Tensor | None = None,
         ids: Tensor | None = None,
+        second: Second | None = None,
     ) -> Scores:
         key, ids = self._check(a, b, ids)
+        check_second(second, ids)
         query, key = over_temperature(temperature, a, key)
         positive = (query * key).sum(1)
         filled = min(int(self.pushed), self.size)
         candidates = self.keys[:filled].to(query.dtype) * temperature**-0.5
         if ids is None:
-            negatives = negative_scores(query, candidates, None, None)
-            return Scores(positive, negatives, positive.new_full((a.shape[0],), filled))
+            negatives = negative_scores(query, candidates, None, None, second)
+            return Scores(positive, negatives.lse, positive.new_full((a.shape[0],), filled), negatives.second)
         seen = self.ids[:filled]
         number = count_strangers(ids, seen).to(positive.dtype)
-        return Scores(positive, negative_scores(query, candidates, ids, seen), number)
+        negatives = negative_scores(query, candidates, ids, seen, second)
+        found = negatives.second
+        if second is not None and second.kind == "bag" and found is not None:
+            found = positive + softplus(found - positive, threshold=40)  # its own key is not in the queue yet
+        return Scores(positive, negatives.lse, number, found)
 
     def losses(
         self,
@@ -95,7 +103,7 @@ class Queue(Contrast):
     def _check(self, query: Tensor, key: Tensor | None, ids: Tensor | None) -> tuple[Tensor, Tensor | None]:
         key = check_pair(query, key).detach()
         if query.shape[1] != self.dim:
-            raise ValueError(f"this queue holds keys of width {self.dim}, got embeddings of width {query.shape[1]}")
+            raise UsageError(f"this queue holds keys of width {self.dim}, got embeddings of width {query.shape[1]}")
         return key, check_per_pair("ids", ids, query)
 
     def extra_repr(self) -> str:

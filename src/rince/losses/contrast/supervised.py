@@ -7,17 +7,18 @@ from torch import Tensor
 from torch.nn.functional import softplus
 from torch.utils.checkpoint import checkpoint
 
+from rince.errors import UsageError
 from rince.losses.contrast.contrast import (
     Contrast,
-    Objective,
-    Scores,
     check_pair,
     check_per_pair,
     count_strangers,
     over_temperature,
 )
+from rince.losses.contrast.dense import logsumexp
 from rince.losses.contrast.gather import gather
-from rince.losses.contrast.kernel import DENSE, logsumexp
+from rince.losses.contrast.scores import Objective, Scores, Second, refuse_second
+from rince.losses.contrast.tiles import DENSE
 
 
 class Supervised(Contrast):
@@ -41,11 +42,17 @@ class Supervised(Contrast):
         labels: Tensor | None = None,
         ids: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
+        if objective.one_positive:
+            raise UsageError(
+                "this objective would take the anchor's other positives in Supervised for negatives: "
+                "use TwoView and give the labels as ids, loss(z1, z2, ids=labels)"
+            )
+        refuse_second(objective.second, "Supervised")
         batch = _Batch(a, b, temperature, labels, ids)
 
         def mean_over_positives(anchors: Tensor, views: Tensor, rows: slice) -> Tensor:
             scores, anchor = batch.pairs(anchors, views, rows)
-            loss = anchors.new_zeros(rows.stop - rows.start).index_add(0, anchor, objective(*scores))
+            loss = anchors.new_zeros(rows.stop - rows.start).index_add(0, anchor, objective(scores))
             return loss / torch.bincount(anchor, minlength=len(loss)).clamp_min(1)
 
         blocks = batch.blocks()
@@ -65,13 +72,15 @@ class Supervised(Contrast):
         temperature: float | Tensor,
         labels: Tensor | None = None,
         ids: Tensor | None = None,
+        second: Second | None = None,
     ) -> Scores:
         """The scores of every pair of anchor and positive, in the order of the anchors: as many as there are pairs."""
+        refuse_second(second, "Supervised")
         batch = _Batch(a, b, temperature, labels, ids)
         parts = [batch.pairs(batch.anchors, batch.views, rows)[0] for rows in batch.blocks()]
         if not parts:
-            return Scores(*(batch.anchors.new_empty(0) for _ in Scores._fields))
-        return Scores(*(torch.cat(column) for column in zip(*parts, strict=True)))
+            return Scores(*(batch.anchors.new_empty(0) for _ in range(3)))
+        return Scores(*(torch.cat(column) for column in zip(*(part[:3] for part in parts), strict=True)))
 
 
 class _Batch:
@@ -81,7 +90,7 @@ class _Batch:
         self, a: Tensor, b: Tensor | None, temperature: float | Tensor, labels: Tensor | None, ids: Tensor | None
     ):
         if labels is None:
-            raise ValueError("Supervised needs labels: call loss(z1, z2, labels=y)")
+            raise UsageError("Supervised needs labels: call loss(z1, z2, labels=y)")
         own = [a] if b is None else [a, b]
         check_pair(a, own[-1])
         n, views = a.shape[0], len(own)

@@ -1,0 +1,185 @@
+"""The operator behind the kernel: forward and backward pass over the tiles, as torch's dispatcher wants them."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rince.losses.contrast.dense import dense_reductions
+from rince.losses.contrast.tiles import DENSE, Tiles, powers
+
+# Registered with the dispatcher by hand: torch.library.custom_op would import the whole compiler at the first call.
+_LIBRARY = torch.library.Library("rince", "DEF")
+_INPUTS = (
+    "Tensor rows, Tensor? columns, Tensor? row_keys, Tensor? column_keys, Tensor? shift, "
+    "str kind, float beta, bool diagonal, bool both"
+)
+_LIBRARY.define(f"tiled({_INPUTS}) -> (Tensor of_rows, Tensor of_columns, Tensor kept)")
+_LIBRARY.define(
+    f"tiled_backward(Tensor row_grad, Tensor column_grad, Tensor of_rows, Tensor of_columns, Tensor kept, {_INPUTS}, "
+    "bool need_rows, bool need_columns) -> (Tensor d_rows, Tensor d_columns, Tensor d_shift)"
+)
+tiled = torch.ops.rince.tiled.default
+tiled_backward = torch.ops.rince.tiled_backward.default
+
+
+@torch.library.impl(_LIBRARY, "tiled", "CompositeExplicitAutograd")
+def _forward_over_tiles(
+    rows: Tensor,
+    columns: Tensor | None,
+    row_keys: Tensor | None,
+    column_keys: Tensor | None,
+    shift: Tensor | None,
+    kind: str,
+    beta: float,
+    diagonal: bool,
+    both: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    tiles = Tiles(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal)
+    summed = [tiles.shared or power is None for power in tiles.powers]
+    row_totals = _start(rows, rows.shape[0], summed)
+    column_totals = row_totals if columns is None else _start(rows, columns.shape[0] if both else 0, summed)
+    for r, c, tile, off_diagonal in tiles:
+        sides = [(row_totals, r, 1), (column_totals, c, 0)] if both and off_diagonal else [(row_totals, r, 1)]
+        for k, matrix in tiles.terms(tile, r, c):
+            for totals, where, dim in sides:
+                if summed[k]:
+                    totals[k, where] += matrix.sum(dim)
+                else:
+                    totals[k, where] = torch.logaddexp(totals[k, where], matrix.logsumexp(dim))
+    if tiles.shared:
+        for totals in (row_totals,) if columns is None else (row_totals, column_totals):
+            for total, power in zip(totals, tiles.powers, strict=True):
+                if power is not None:
+                    total.log_().add_(power * tiles.bound)
+    kept = tiles.buffer.view(rows.shape[0], tiles.columns.shape[0]) if tiles.single else rows.new_empty(0)
+    return row_totals, rows.new_empty(len(summed), 0) if columns is None else column_totals, kept
+
+
+def _start(rows: Tensor, number: int, summed: list[bool]) -> Tensor:
+    totals = rows.new_zeros(len(summed), number)
+    for total, plain in zip(totals, summed, strict=True):
+        if not plain:
+            total.fill_(-torch.inf)
+    return totals
+
+
+@torch.library.register_fake("rince::tiled", lib=_LIBRARY)
+def _(
+    rows: Tensor, columns: Tensor | None, row_keys: Any, column_keys: Any, shift: Any, *settings: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    kind, beta, _, both = settings
+    n, m, k = rows.shape[0], (rows if columns is None else columns).shape[0], len(powers(kind, beta))
+    other = m if both and columns is not None else 0
+    return rows.new_empty(k, n), rows.new_empty(k, other), rows.new_empty((n, m) if n * m <= DENSE else 0)
+
+
+@torch.library.impl(_LIBRARY, "tiled_backward", "CompositeExplicitAutograd")
+def _backward_over_tiles(
+    row_grad: Tensor,
+    column_grad: Tensor,
+    of_rows: Tensor,
+    of_columns: Tensor,
+    kept: Tensor,
+    rows: Tensor,
+    columns: Tensor | None,
+    row_keys: Tensor | None,
+    column_keys: Tensor | None,
+    shift: Tensor | None,
+    kind: str,
+    beta: float,
+    diagonal: bool,
+    both: bool,
+    need_rows: bool,
+    need_columns: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    tiles = Tiles(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal, kept)
+    d_rows = torch.zeros_like(rows) if need_rows else rows.new_empty(0)
+    d_shift = rows.new_zeros((), dtype=torch.float64)
+    if columns is None:
+        d_columns, column_grad, of_columns = d_rows, row_grad, of_rows
+    else:
+        d_columns = torch.zeros_like(columns) if need_columns else rows.new_empty(0)
+    row_pull, column_pull = _pulls(tiles, row_grad, of_rows), _pulls(tiles, column_grad, of_columns)
+    largest = kept.numel() if tiles.kept is not None else tiles.buffer.numel()
+    scratch = [rows.new_empty(largest) for _ in tiles.powers[:2]]  # weights, and the part of one more term
+    for r, c, tile, off_diagonal in tiles:
+        weights, *more = (part[: tile.numel()].view(tile.shape) for part in scratch)
+        for k, matrix in tiles.terms(tile, r, c, slopes=True):
+            term = more[0] if k else weights
+            if tiles.shared or tiles.powers[k] is None:
+                if both:
+                    torch.add(row_pull[k][0][r, None], column_pull[k][0][c], out=term).mul_(matrix)
+                else:
+                    torch.mul(matrix, row_pull[k][0][r, None], out=term)
+            else:
+                torch.sub(matrix, row_pull[k][1][r, None], out=term).exp_().mul_(row_pull[k][0][r, None])
+                if both:
+                    term += (matrix - column_pull[k][1][c]).exp_().mul_(column_pull[k][0][c])
+            if k > 0:
+                weights += term
+                if tiles.powers[k] is None:  # both sides of a symmetric tile on the diagonal are the same pairs
+                    d_shift += term.sum(dtype=torch.float64) * (1.0 if off_diagonal else 0.5)
+        if need_rows:
+            d_rows[r].addmm_(weights, tiles.columns[c])
+        if need_columns and off_diagonal:  # on the diagonal rows and columns are the same, and both have had their part
+            d_columns[c].addmm_(weights.T, rows[r])
+    return d_rows, rows.new_empty(0) if columns is None else d_columns, d_shift.to(rows.dtype)
+
+
+def _pulls(tiles: Tiles, gradients: Tensor, values: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """What the terms of a tile are multiplied by, and the log-sum-exp to take from them first."""
+    found = []
+    for gradient, value, power in zip(gradients, values, tiles.powers, strict=True):
+        if power is None:
+            found.append((gradient, value))
+            continue
+        value = value.masked_fill(torch.isneginf(value), torch.inf)  # an anchor without negatives pulls on nothing
+        pull = gradient * (power * tiles.bound - value).exp() if tiles.shared else gradient
+        found.append((pull if power == 1 else pull * power, value))
+    return found
+
+
+@torch.library.register_fake("rince::tiled_backward", lib=_LIBRARY)
+def _(
+    row_grad: Tensor, column_grad: Tensor, of_rows: Tensor, of_columns: Tensor, kept: Tensor, *inputs: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    rows, columns, *_, need_rows, need_columns = inputs
+    d_columns = torch.empty_like(columns) if need_columns and columns is not None else rows.new_empty(0)
+    return torch.empty_like(rows) if need_rows else rows.new_empty(0), d_columns, rows.new_empty(())
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    *tensors, ctx.kind, ctx.beta, ctx.diagonal, ctx.both = inputs
+    ctx.save_for_backward(*output, *tensors)
+
+
+def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    need_rows, need_columns, _, _, need_shift, *_ = ctx.needs_input_grad
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True: this is differentiated, too
+        return _differentiable_backward(ctx, row_grad, column_grad)
+    alone = ctx.saved_tensors[4] is None
+    settings = ctx.kind, ctx.beta, ctx.diagonal, ctx.both
+    d_rows, d_columns, d_shift = tiled_backward(
+        row_grad, column_grad, *ctx.saved_tensors, *settings, need_rows, need_rows if alone else need_columns
+    )
+    d_columns = d_columns if need_columns and not alone else None
+    return d_rows if need_rows else None, d_columns, None, None, d_shift if need_shift else None, *[None] * 4
+
+
+def _differentiable_backward(ctx: Any, row_grad: Tensor, column_grad: Tensor) -> tuple[Tensor | None, ...]:
+    inputs = ctx.saved_tensors[3:]
+    rows, columns, row_keys, column_keys, shift = inputs
+    of_rows, of_columns = dense_reductions(
+        rows, columns, row_keys, column_keys, shift, ctx.kind, ctx.beta, ctx.diagonal, ctx.both
+    )
+    values, gradients = [of_rows], [row_grad]
+    if of_columns.numel():
+        values, gradients = [of_rows, of_columns], [row_grad, column_grad]
+    needs = ctx.needs_input_grad[: len(inputs)]
+    wanted = [z for z, need in zip(inputs, needs, strict=True) if need]
+    found = iter(torch.autograd.grad(values, wanted, gradients, create_graph=True))
+    return *(next(found) if need else None for need in needs), *[None] * 4
+
+
+torch.library.register_autograd("rince::tiled", _backward, setup_context=_setup, lib=_LIBRARY)

@@ -1,0 +1,132 @@
+"""RINCE, the loss of the paper, and the weight of the negatives in it."""
+
+import math
+import numbers
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from torch import Tensor
+
+from rince.errors import UsageError
+from rince.losses import objectives
+from rince.losses.contrast import Contrast, Objective, Scores
+from rince.losses.loss import ContrastiveLoss, Reduction, check_q
+from rince.losses.temperature import in_use, number_of
+
+Scale = Literal["paper", "unit"]
+
+LARGE = 1e4
+"""Gradients of the paper's form grow like exp(q / temperature); above this they are worth a word."""
+
+
+@dataclass(frozen=True)
+class DensityRatio:
+    """lam = r / (r + K) for an anchor with K negatives.
+
+    A fixed lam changes its meaning with the batch. This does not: at q = 1 a pair attracts only if it is ``r`` times
+    likelier than chance.
+    """
+
+    r: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.r, numbers.Real) or not 0 < self.r < math.inf:
+            raise UsageError(f"the density ratio r must be a positive number, got {self.r!r}")
+
+    def __call__(self, number: Tensor) -> Tensor:
+        return self.r / (self.r + number)
+
+
+class RINCE(ContrastiveLoss):
+    """-pos^q / q + (lam (pos + neg))^q / q: a drop-in for InfoNCE that survives wrong pairs.
+
+    Args:
+        q: from 0 (InfoNCE: hard pairs pull most) to 1 (symmetric: pairs that look wrong hardly pull). It can be set
+            between steps, ``loss.q = 0.3``; see ``rince.losses.schedules``.
+        lam: the weight of the negatives in (0, 1]; or ``DensityRatio(r)``, or ``"balanced"`` for ``DensityRatio(1)``,
+            which follow the number of negatives.
+        temperature: what cosines are divided by: a positive number, or a parameter to learn it.
+        contrast: who is whose positive and negative; ``TwoView()`` if nothing is said.
+        scale: ``"paper"``, or ``"unit"`` for the same times exp(-q / temperature), which keeps gradients of the size of
+            InfoNCE's: a learning rate carries over, and no temperature is too low.
+        reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss per anchor.
+
+    Example:
+        >>> z1, z2 = torch.randn(2, 8, 16)
+        >>> rince.RINCE(q=0.5, lam="balanced", temperature=0.1, scale="unit")(z1, z2).shape
+        torch.Size([])
+    """
+
+    def __init__(
+        self,
+        q: float = 0.5,
+        lam: float | DensityRatio | Literal["balanced"] = 0.01,
+        temperature: float | Tensor = 0.5,
+        contrast: Contrast | None = None,
+        scale: Scale = "paper",
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(objectives.rince, temperature, contrast, reduction)
+        if scale not in ("paper", "unit"):
+            raise UsageError(f"scale must be 'paper' or 'unit', got {scale!r}")
+        self.scale = scale
+        self.lam = _check_lam(lam)
+        self._warned = False
+        self._q = check_q(q)
+        self._warn_if_large()
+
+    @property
+    def q(self) -> float:
+        return float(self._q)
+
+    @q.setter
+    def q(self, value: float) -> None:
+        self._q = check_q(value)
+        self._warn_if_large()
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        # A shift of both scores by c is a factor exp(-q c), and keeps everything in range.
+        shift = 1 / temperature if self.scale == "unit" else 0.0
+        return Objective(partial(_shifted_rince, self._q, self.lam, shift))
+
+    def _warn_if_large(self) -> None:
+        exponent = self.q / number_of(in_use(self.temperature))
+        if self.scale == "unit" or self._warned:
+            return
+        if self.q > 0 and isinstance(self.temperature, Tensor) and self.temperature.requires_grad:
+            self._warned = True
+            warnings.warn(
+                "RINCE with scale='paper' falls without bound as a learned temperature goes to 0, and will drive it "
+                "there: use scale='unit'",
+                stacklevel=3,
+            )
+            return
+        if exponent <= math.log(LARGE):
+            return
+        self._warned = True
+        warnings.warn(
+            f"RINCE with q={self.q:g} and temperature={number_of(self.temperature):g} has gradients of the size "
+            f"exp(q/temperature) = 1e{exponent / math.log(10):.0f}: "
+            "use scale='unit', a smaller q or a higher temperature",
+            stacklevel=3,
+        )
+
+    def extra_repr(self) -> str:
+        return f"q={self.q:g}, lam={self.lam}, scale={self.scale!r}, {super().extra_repr()}"
+
+
+def _shifted_rince(q: Tensor, lam: float | DensityRatio, shift: float | Tensor, scores: Scores) -> Tensor:
+    lam_of_anchor = lam(scores.number) if isinstance(lam, DensityRatio) else lam
+    return objectives.rince(scores.positive - shift, scores.negatives - shift, q, lam_of_anchor)
+
+
+def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
+    if isinstance(lam, DensityRatio):
+        return lam
+    if isinstance(lam, str) and lam == "balanced":
+        return DensityRatio(1)
+    if not isinstance(lam, numbers.Real) or not 0 < lam <= 1:
+        raise UsageError(f"lam must lie in (0, 1], or be rince.DensityRatio(r) or 'balanced', got {lam!r}")
+    return float(lam)

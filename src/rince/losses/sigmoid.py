@@ -1,0 +1,69 @@
+"""The loss of SigLIP: every pair is judged by itself."""
+
+import math
+import numbers
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from rince.errors import UsageError
+from rince.losses import objectives
+from rince.losses.contrast import Contrast, Objective, Second
+from rince.losses.loss import ContrastiveLoss, Reduction
+from rince.losses.temperature import number_of
+
+
+class Sigmoid(ContrastiveLoss):
+    """log(1 + exp(-(s + bias))) for a positive, log(1 + exp(s + bias)) for each negative (SigLIP, Zhai et al. 2023).
+
+    No softmax: a pair is asked whether it belongs together, whatever the others do, and the loss of an anchor is the
+    sum over its positive and its negatives. Take it for image and text in large batches. With ``CrossView`` it is the
+    published loss. A wrong pair can pull with a bounded force, a false negative too. Has no meaning on ``Supervised``.
+
+    Args:
+        temperature: what cosines are divided by: a positive number, or a parameter to learn it, as SigLIP does.
+        bias: added to every score, below 0 as there are many more negatives than positives: a number, or a parameter
+            that you share.
+        learn_bias: whether a number becomes a parameter of the loss; give ``loss.parameters()`` to the optimizer then.
+        contrast: who is whose positive and negative; ``TwoView()`` if nothing is said.
+        reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss per anchor.
+
+    Raises:
+        UsageError: if bias is not one finite number.
+
+    Example:
+        >>> images, texts = torch.randn(2, 8, 16)
+        >>> loss = rince.Sigmoid(contrast=rince.CrossView())
+        >>> loss(images, texts).backward()
+        >>> [name for name, _ in loss.named_parameters()]
+        ['bias']
+    """
+
+    bias: Tensor
+
+    def __init__(
+        self,
+        temperature: float | Tensor = 0.1,
+        bias: float | Tensor = -10.0,
+        learn_bias: bool = True,
+        contrast: Contrast | None = None,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(objectives.info_nce, temperature, contrast, reduction)
+        if isinstance(bias, numbers.Real):
+            start = torch.tensor(float(bias))
+            bias = nn.Parameter(start) if learn_bias else start
+        if not isinstance(bias, Tensor) or bias.numel() != 1 or not math.isfinite(number_of(bias)):
+            raise UsageError(f"bias must be one finite number or a parameter of one, got {bias!r}")
+        if isinstance(bias, nn.Parameter) or bias.requires_grad:
+            self.bias = bias
+        else:
+            self.register_buffer("bias", bias)
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        full = self.bias.reshape(()) if self.bias.dtype == torch.float64 else self.bias.reshape(()).float()
+        return Objective(partial(objectives.sigmoid, bias=full), Second("softplus", shift=full), one_positive=True)
+
+    def extra_repr(self) -> str:
+        return f"bias={number_of(self.bias):g}, {super().extra_repr()}"

@@ -1,0 +1,78 @@
+"""What losses refuse, and in which words."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import rince
+from loss_cases import CONTRASTS, batch
+
+
+@pytest.mark.parametrize("bad", (-0.5, math.nan, math.inf))
+def test_weights_that_are_negative_or_not_finite_are_refused(bad):
+    z1, z2, *_ = batch(4)
+    with pytest.raises(ValueError, match=f"finite and not negative, got {bad:g}"):
+        rince.RINCE()(z1, z2, weights=torch.tensor([1, 0, bad, 2]))
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda: rince.RINCE(q=1.5), ValueError, r"q must lie in \[0, 1\], got 1.5"),
+        (lambda: rince.RINCE(q=-0.1), ValueError, "q must lie"),
+        (lambda: rince.RINCE(q=math.nan), ValueError, "q must lie"),
+        (lambda: rince.RINCE(lam=0), ValueError, r"lam must lie in \(0, 1\]"),
+        (lambda: rince.RINCE(lam=2), ValueError, "lam must lie"),
+        (lambda: rince.RINCE(lam="balance"), ValueError, "'balanced'"),
+        (lambda: rince.RINCE(lam=None), ValueError, "lam must lie"),
+        (lambda: rince.RINCE(lam=np.array([0.1, 0.2])), ValueError, "lam must lie"),
+        (lambda: rince.RINCE(q="0.5"), TypeError, r"q must be a number in \[0, 1\], got str"),
+        (lambda: rince.DensityRatio("2"), ValueError, "positive number, got '2'"),
+        (lambda: rince.DensityRatio(0), ValueError, "positive"),
+        (lambda: rince.RINCE(temperature=0), ValueError, "temperature must be positive, got 0"),
+        (lambda: rince.InfoNCE(temperature=-1), ValueError, "temperature"),
+        (lambda: rince.InfoNCE(temperature="0.1"), TypeError, "temperature"),
+        (lambda: rince.InfoNCE(temperature=torch.ones(2)), ValueError, "one number"),
+        (lambda: rince.RINCE(scale="big"), ValueError, "'paper' or 'unit'"),
+        (lambda: rince.RINCE(reduction="avg"), ValueError, "'mean', 'sum' or 'none'"),
+        (lambda: rince.RINCE(contrast=rince.TwoView), TypeError, "rince.TwoView()"),
+        (lambda: rince.ContrastiveLoss("info_nce"), TypeError, "function"),
+    ],
+)
+def test_bad_settings_are_refused_at_the_door(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+Z = torch.randn(4, 8)
+
+
+@pytest.mark.parametrize(
+    "arguments, others, error, message",
+    [
+        ((Z, Z[:3]), {}, ValueError, r"same shape, got \(4, 8\) and \(3, 8\)"),
+        ((Z, Z[:, :5]), {}, ValueError, "same shape"),
+        ((Z[0], Z[0]), {}, ValueError, r"\(pairs, width\), got \(8,\)"),
+        ((Z.long(), Z.long()), {}, TypeError, "floating point, got torch.int64"),
+        ((Z.numpy(), Z), {}, TypeError, "must be a tensor, got ndarray"),
+        ((Z,), {}, ValueError, r"two views: call loss\(z1, z2\)"),
+        (([1.0], [1.0]), {"weights": torch.ones(1)}, TypeError, "must be a tensor, got list"),
+        ((Z[:, :0], Z[:, :0]), {}, ValueError, "at least 1 wide"),
+        ((Z, Z), {"ids": torch.arange(3)}, ValueError, r"ids must have one value a pair: expected \(4,\), got \(3,\)"),
+        ((Z, Z), {"ids": torch.rand(4)}, TypeError, "ids must be integers"),
+        ((Z, Z), {"ids": [1, 2, 3, 4]}, TypeError, "ids must be a tensor"),
+        ((Z, Z), {"weights": torch.ones(8)}, ValueError, "weights must have one value a pair"),
+        ((Z, Z), {"weights": [1.0] * 4}, TypeError, "weights must be a tensor"),
+    ],
+)
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_bad_input_is_one_clear_sentence(kind, arguments, others, error, message):
+    if kind == "Supervised":
+        if len(arguments) == 1:
+            pytest.skip("one view will do there")
+        others = others | {"labels": torch.arange(len(arguments[0]))}
+    contrast = rince.Queue(Z.shape[1], 5) if kind == "Queue" else CONTRASTS[kind]()
+    with pytest.raises(error, match=message):
+        rince.RINCE(contrast=contrast)(*arguments, **others)
