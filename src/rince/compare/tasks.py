@@ -151,7 +151,7 @@ def _sentences(folder: Path, pairs: int) -> Columns:
     for language in ("en", "de"):
         with gzip.open(folder / f"train.{language}.gz", "rt", encoding="utf-8") as file:
             texts.append([line.strip() for _, line in zip(range(pairs), file, strict=False)])
-    return Columns(*(word_numbers(lines) for lines in texts))
+    return Columns(word_numbers(texts[0]), word_numbers(texts[1]))
 
 
 class TwoFiles(TwoTowers):
@@ -183,7 +183,8 @@ def _of_files(a: str, b: str) -> Columns:
     if len(found[0]) < 1000:
         raise UsageError(f"a comparison needs 1,000 pairs or more to mean anything, got {len(found[0])}")
     standard = [(x - x.mean(0)) / np.maximum(x.std(0), 1e-6 * np.abs(x).max(0) + 1e-30) for x in found]
-    return Columns(*(torch.from_numpy(np.nan_to_num(x)) for x in standard))
+    first, second = (torch.from_numpy(np.nan_to_num(x)) for x in standard)
+    return Columns(first, second)
 
 
 def tasks() -> dict[str, type[Task]]:
