@@ -3,6 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
+from rince.errors import UsageError
+
 
 def respelt(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[str]:
     """The arguments with every option spelt as the parser has it: --labels-per-class is --labels_per_class."""
@@ -22,7 +24,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     try:
         found, unknown = parser.parse_known_args(respelt(parser, arguments))
     except argparse.ArgumentError as error:
-        raise ValueError(str(error)) from error
+        raise UsageError(str(error)) from error
     if unknown:
-        raise ValueError(f"there is no option '{unknown[0]}' ({parser.prog} --help lists them)")
+        raise UsageError(f"there is no option '{unknown[0]}' ({parser.prog} --help lists them)")
     return found

@@ -11,7 +11,7 @@ from torch import Tensor
 from rince._support.atomic_files import write_text
 from rince._support.command_options import parsed
 from rince._support.step_seeds import generator
-from rince.errors import UsageError
+from rince.errors import ExistingFile, UsageError
 
 
 def options() -> argparse.ArgumentParser:
@@ -37,11 +37,11 @@ def main(arguments: list[str]) -> int:
     found = parsed(options(), arguments)
     for name in ("labels_per_class", "draws", "k"):
         if getattr(found, name) is not None and getattr(found, name) < 1:
-            raise ValueError(f"--{name} must be at least 1, got {getattr(found, name)}")
+            raise UsageError(f"--{name} must be at least 1, got {getattr(found, name)}")
     few = f"-{found.labels_per_class}-labels" if found.labels_per_class else ""
     target = Path(found.run) / f"evaluation-{found.space}-{found.probe}{few}.json"
     if target.exists() and not found.force:
-        raise FileExistsError(f"{target} is there already: look into it, or write over it with --force")
+        raise ExistingFile(f"{target} is there already: look into it, or write over it with --force")
     result = evaluate_run(found)
     write_text(target, json.dumps(result, indent=2) + "\n")
     print(table(result))
@@ -96,7 +96,7 @@ def _graph_accuracies(method: Any, graphs: Any, found: argparse.Namespace) -> di
     from rince.train.load import load_run
 
     if found.labels_per_class or found.probe != "exact":
-        raise ValueError("a run on graphs is cross-validated with all labels: leave out --labels_per_class and --probe")
+        raise UsageError("a run on graphs is cross-validated with all labels: leave out --labels_per_class and --probe")
     result = {"trained": evaluate_graphs(method, graphs, found.space)}
     if found.baselines:
         untrained, _, _ = load_run(found.run, trained=False)
@@ -110,7 +110,7 @@ def _pair_scores(method: Any, data: Any, found: argparse.Namespace) -> dict[str,
     from rince.train.load import load_run
 
     if found.labels_per_class or found.probe != "exact" or found.k:
-        raise ValueError("a run on pairs is probed with all labels: leave out --labels_per_class, --probe and --k")
+        raise UsageError("a run on pairs is probed with all labels: leave out --labels_per_class, --probe and --k")
     result = {"trained": evaluate_pairs(method, data, found.space)}
     if found.baselines:
         untrained, _, _ = load_run(found.run, trained=False)
@@ -147,7 +147,7 @@ def few_labels(labels: Tensor, per_class: int | None, draw: int) -> Tensor:
     order = torch.randperm(len(labels), generator=generator(draw, 60))
     chosen = [order[labels[order] == c][:per_class] for c in range(int(labels.max()) + 1)]
     if min(map(len, chosen)) < per_class:
-        raise ValueError(f"a class has only {min(map(len, chosen))} items, so {per_class} labels of it cannot be drawn")
+        raise UsageError(f"a class has only {min(map(len, chosen))} items, so {per_class} labels of it cannot be drawn")
     return torch.cat(chosen)
 
 

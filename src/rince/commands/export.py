@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from rince._support.command_options import parsed
+from rince.errors import ExistingFile, UsageError
 
 
 def main(arguments: list[str]) -> int:
@@ -15,9 +16,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--force", action="store_true", help="write over an existing file")
     found = parsed(parser, arguments)
     if Path(found.file).suffix != ".safetensors":
-        raise ValueError(f"an encoder is written as .safetensors, got {found.file}")
+        raise UsageError(f"an encoder is written as .safetensors, got {found.file}")
     if Path(found.file).exists() and not found.force:
-        raise FileExistsError(f"{found.file} is there already: give another name, or write over it with --force")
+        raise ExistingFile(f"{found.file} is there already: give another name, or write over it with --force")
     from rince.encoders.files import save_encoder
     from rince.train.load import load_run
     from rince.train.run import about, recipe_of

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from rince.errors import UsageError
 from rince.train.finetune import check_file, fine_tune, finetune_parser, read_source
 from rince.train.parser import named_classes, parse
 
 
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0].startswith("-"):
-        raise ValueError("say what to fine-tune: rince finetune RUN [CONFIG] [options]")
+        raise UsageError("say what to fine-tune: rince finetune RUN [CONFIG] [options]")
     source = read_source(arguments[0])
     rest = ["--config", *arguments[1:]] if arguments[1:] and not arguments[1].startswith("-") else arguments[1:]
     check_file(source, named_classes(rest))

@@ -11,6 +11,7 @@ from torch import nn
 
 from rince._support.atomic_files import written_whole
 from rince._support.optional_imports import require
+from rince.errors import MissingFile, UsageError
 
 
 def save_encoder(
@@ -35,7 +36,7 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
     path = Path(path)
     path = path / "encoder.safetensors" if path.is_dir() else path
     if not path.exists():
-        raise FileNotFoundError(f"there is no encoder at {path}: train one, or make it with rince export RUN")
+        raise MissingFile(f"there is no encoder at {path}: train one, or make it with rince export RUN")
     recipe, about, weights = read_encoder(path)
     if encoder is None:
         encoder = _build(path, recipe)
@@ -50,7 +51,7 @@ def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recip
         encoder.load_state_dict(weights)
     except RuntimeError as error:
         name = recipe.get("class_path", "an encoder")
-        raise ValueError(
+        raise UsageError(
             f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
         ) from error
 
@@ -63,9 +64,9 @@ def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except safetensors.SafetensorError as error:
-        raise ValueError(f"{path} is no whole safetensors file ({error})") from error
+        raise UsageError(f"{path} is no whole safetensors file ({error})") from error
     if "rince_encoder" not in metadata:
-        raise ValueError(f"{path} is a safetensors file, but no encoder written by rince")
+        raise UsageError(f"{path} is a safetensors file, but no encoder written by rince")
     known = json.loads(metadata["rince_encoder"])
     return known["encoder"], known["about"], weights
 
@@ -73,13 +74,13 @@ def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
 def _build(path: Path, recipe: dict[str, Any]) -> nn.Module:
     name = str(recipe.get("class_path"))
     if not name.startswith("rince."):
-        raise ValueError(
+        raise UsageError(
             f"{path} holds {name}, which is not rince's: build it and call load_encoder(path, encoder=yours)"
         )
     module, _, kind = name.rpartition(".")
     found = getattr(importlib.import_module(module), kind, None)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
-        raise ValueError(f"{path} names {name} as its encoder, which is no network")
+        raise UsageError(f"{path} names {name} as its encoder, which is no network")
     return found(**{key: _built(path, value) for key, value in (recipe.get("init_args") or {}).items()})
 
 

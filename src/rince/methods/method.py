@@ -10,6 +10,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from rince._support.step_seeds import Draws, generator, number, seed_globally
+from rince.errors import UsageError
 from rince.losses import schedules
 from rince.optimisers import warmup_cosine
 
@@ -55,7 +56,7 @@ class Method(LightningModule):
         """
         super().__init__()
         if warmup_epochs < 0:
-            raise ValueError(f"warmup_epochs must not be negative, got {warmup_epochs}")
+            raise UsageError(f"warmup_epochs must not be negative, got {warmup_epochs}")
         self.encoder, self.loss, self.views, self.optimiser = encoder, loss, views, optimiser
         self.head: nn.Module = nn.Identity()
         self.warmup_epochs, self.lr_schedule = warmup_epochs, lr_schedule
@@ -125,7 +126,7 @@ class Method(LightningModule):
             self.loss.q = self.q_of(self.progress)  # type: ignore[assignment]
         loss = self.batch_loss(batch)
         if (loss.device.type == "cpu" or self.seen % 100 == 0) and not torch.isfinite(loss):
-            raise ValueError(
+            raise UsageError(
                 f"the loss became {float(loss.detach())} at step {self.batches_seen()}: "
                 "lower the learning rate, or raise the temperature"
             )
@@ -161,7 +162,7 @@ class Method(LightningModule):
         optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])
         total = self.trainer.estimated_stepping_batches
         if not 0 <= total < math.inf:
-            raise ValueError(
+            raise UsageError(
                 "training needs an end for its schedules, and neither epochs nor batches give one: set "
                 "trainer.max_steps, or trainer.max_epochs for data of a known length"
             )
@@ -181,7 +182,7 @@ class Method(LightningModule):
             return None
         end = getattr(self.loss, "q", None)
         if end is None:
-            raise ValueError(f"q_schedule is '{kind}', but {type(self.loss).__name__} has no q to change")
+            raise UsageError(f"q_schedule is '{kind}', but {type(self.loss).__name__} has no q to change")
         return schedules.linear(start, float(end)) if kind == "linear" else schedules.cosine(start, float(end))
 
 
@@ -189,7 +190,7 @@ def width_of(encoder: nn.Module) -> int:
     """How many features an encoder gives."""
     features = getattr(encoder, "features", None)
     if not isinstance(features, int):
-        raise ValueError(
+        raise UsageError(
             f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features'"
         )
     return features

@@ -25,6 +25,7 @@ from rince._support.atomic_files import write_text
 from rince._support.command_options import respelt
 from rince._support.progress import track
 from rince.audit.towers import Recipe, tower
+from rince.errors import UsageError
 from rince.losses import RINCE, ContrastiveLoss, InfoNCE
 from rince.losses.contrast import CrossView
 from rince.noise.pairs import wrong_pairs
@@ -266,7 +267,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--epochs", type=int, default=40)
     options = parser.parse_args(respelt(parser, arguments))
     if options.seeds < 1 or options.epochs < 1:
-        raise ValueError(f"--seeds and --epochs must be at least 1, got {options.seeds} and {options.epochs}")
+        raise UsageError(f"--seeds and --epochs must be at least 1, got {options.seeds} and {options.epochs}")
     start = time.perf_counter()
     folder = fresh_folder(options.out, options.force)
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
 from rince._support.atomic_files import written_whole
+from rince.errors import UsageError
 
 
 class WholeCheckpoint(Callback):
@@ -17,7 +18,7 @@ class WholeCheckpoint(Callback):
 
     def __init__(self, path: Path, every: int):
         if every < 1:
-            raise ValueError(f"checkpoint_every must be at least 1 step, got {every}")
+            raise UsageError(f"checkpoint_every must be at least 1 step, got {every}")
         self.path, self.every = path, every
         self.saved = -1
 

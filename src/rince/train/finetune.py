@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from rince._support.atomic_files import write_text
 from rince.encoders.files import fill, read_encoder
+from rince.errors import ExistingFile, MissingFile, UsageError
 from rince.train.folder import RunFolder
 from rince.train.guide import FINETUNE_OPTIONS
 from rince.train.parser import instantiate, train_parser
@@ -53,10 +54,10 @@ def read_source(name: str) -> Source:
         return Source(path, path, {"encoder": read_encoder(path)[0]})
     folder = RunFolder(path)
     if not folder.config.exists():
-        raise FileNotFoundError(f"there is no run at {path}: it would hold a config.yaml")
+        raise MissingFile(f"there is no run at {path}: it would hold a config.yaml")
     config = yaml.safe_load(folder.config.read_text(encoding="utf-8")) or {}
     if not isinstance(config, dict) or "encoder" not in config:
-        raise ValueError(f"{folder.config} describes no encoder, so there is nothing to fine-tune")
+        raise UsageError(f"{folder.config} describes no encoder, so there is nothing to fine-tune")
     return Source(path, folder.encoder, {part: config[part] for part in ("encoder", "views", "data") if part in config})
 
 
@@ -65,12 +66,12 @@ def check_file(source: Source, named: set[str]) -> None:
     if source.path.is_dir():
         return
     if missing := {"views", "data"} - named:
-        raise ValueError(
+        raise UsageError(
             f"{source.path} is an encoder alone: give a configuration, or --{' and --'.join(sorted(missing))}"
         )
     strangers = [name for name in class_paths(source.parts["encoder"]) if not name.startswith("rince.")]
     if strangers and "encoder" not in named:
-        raise ValueError(f"{source.path} holds {strangers[0]}, which is not rince's: name it yourself with --encoder")
+        raise UsageError(f"{source.path} holds {strangers[0]}, which is not rince's: name it yourself with --encoder")
 
 
 def class_paths(part: Any) -> Iterator[str]:
@@ -93,7 +94,7 @@ def fine_tune(parser: Any, config: Any, source: Source) -> Iterator[dict[str, An
         yield from [] if result is None else [result]
         return
     if (path / "result.json").exists() or (path / "config.yaml").exists():
-        raise FileExistsError(f"{path} is a finished run or another one: choose another --name, or delete the folder")
+        raise ExistingFile(f"{path} is a finished run or another one: choose another --name, or delete the folder")
     results = []
     for split in config.splits:
         result = one_run(parser, of_split(config, split), source, path / f"split-{split}", again=True)
@@ -119,7 +120,7 @@ def settle(config: Any, source: Source) -> None:
     tower, towers = method.get("tower"), towers_of(config.encoder)
     if towers and tower not in towers:
         names = " or ".join(f"--tower {name}" for name in towers)
-        raise ValueError(f"{source.path} has two encoders: say which one is to be fine-tuned, {names}")
+        raise UsageError(f"{source.path} has two encoders: say which one is to be fine-tuned, {names}")
     if towers:
         config.encoder = towers[tower]
     if not config.name:
@@ -140,7 +141,7 @@ def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = 
     data = instantiate(parser, config).data
     data.prepare_data()
     if data.classes < 2:
-        raise ValueError(f"{type(data).__name__} has no labels of two classes or more, so there is nothing to learn")
+        raise UsageError(f"{type(data).__name__} has no labels of two classes or more, so there is nothing to learn")
     data.test_dataloader()  # complains now, not after the training, if there is nothing to test on
     if not config.method.init_args.get("classes"):
         config.method.init_args.classes = data.classes
@@ -169,7 +170,7 @@ def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = 
 
 def _weights(source: Source) -> Path:
     if not source.weights.exists():
-        raise FileNotFoundError(
+        raise MissingFile(
             f"{source.path} has no encoder.safetensors, for it is not finished: finish it with rince train, or write "
             "its encoder so far to a file with rince export"
         )
@@ -193,7 +194,7 @@ def of_split(config: Any, split: int) -> Any:
     config = config.clone()
     config.splits = None
     if "split" not in (config.data.get("init_args") or {}):
-        raise ValueError(f"{config.data.class_path} knows no splits: leave out --splits")
+        raise UsageError(f"{config.data.class_path} knows no splits: leave out --splits")
     config.data.init_args.split = split
     return config
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rince._support.atomic_files import write_text, written_whole
+from rince.errors import ExistingFile, NotAFolder, UsageError
 
 # What may differ between the two halves of a resumed run: where it runs and what is shown, not what is computed.
 FREE = (
@@ -44,17 +45,17 @@ class RunFolder:
     def check(self, config: dict[str, Any]) -> None:
         """Refuse a finished run, a run of other settings, and a folder that is no run."""
         if self.result.exists():
-            raise FileExistsError(
+            raise ExistingFile(
                 f"{self.path} is a finished run: choose another --name, or delete the folder to run it again"
             )
         if not self.path.exists():
             return
         if not self.path.is_dir():
-            raise NotADirectoryError(f"{self.path} is a file, not the folder of a run")
+            raise NotAFolder(f"{self.path} is a file, not the folder of a run")
         if not self.config.exists():
             strangers = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
             if strangers:
-                raise FileExistsError(
+                raise ExistingFile(
                     f"{self.path} holds {strangers[0]} but no config.yaml, so it is no run: choose another --name"
                 )
             return
@@ -68,7 +69,7 @@ class RunFolder:
         old, new = flat(yaml.safe_load(self.config.read_text()) or {}), flat(config)
         for key in sorted(old.keys() | new.keys()):
             if old.get(key) != new.get(key) and not key.startswith(FREE):
-                raise ValueError(
+                raise UsageError(
                     f"{self.path} was started with {key} = {old.get(key)}, now it is {new.get(key)}: "
                     "give the old value to resume, or choose another --name"
                 )
@@ -82,7 +83,7 @@ class RunFolder:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise FileExistsError(f"{self.path} is being written by another rince command") from None
+                raise ExistingFile(f"{self.path} is being written by another rince command") from None
             try:
                 yield
             finally:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from rince.errors import MissingFile, UsageError
 from rince.train.folder import RunFolder
 from rince.train.parser import instantiate, parse, train_parser
 
@@ -16,7 +17,7 @@ def load_run(path: str | os.PathLike[str], trained: bool = True) -> tuple[Any, A
 
     folder = RunFolder(path)
     if not folder.config.exists():
-        raise FileNotFoundError(f"there is no run at {Path(path)}: it would hold a config.yaml")
+        raise MissingFile(f"there is no run at {Path(path)}: it would hold a config.yaml")
     parser = _parser_of(folder)
     config = parse(parser, [str(folder.config)])
     seed_everything(config.seed, verbose=False)
@@ -42,13 +43,13 @@ def _parser_of(folder: RunFolder) -> Any:
 def load_weights(method: Any, checkpoint: Path) -> None:
     """The weights of a checkpoint, read without running anything in it."""
     if not checkpoint.exists():
-        raise FileNotFoundError(f"{checkpoint.parent} has no checkpoint yet: it was stopped before its first one")
+        raise MissingFile(f"{checkpoint.parent} has no checkpoint yet: it was stopped before its first one")
     try:
         state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
     except (KeyError, TypeError, RuntimeError, EOFError, OSError, ValueError) as error:
-        raise ValueError(f"{checkpoint} is no checkpoint of rince ({type(error).__name__})") from error
+        raise UsageError(f"{checkpoint} is no checkpoint of rince ({type(error).__name__})") from error
     except Exception as error:  # pickle.UnpicklingError and whatever else a hostile file provokes
-        raise ValueError(f"{checkpoint} was refused: it holds more than weights") from error
+        raise UsageError(f"{checkpoint} was refused: it holds more than weights") from error
     check_fit(method, state, checkpoint)
     method.load_state_dict(state)
 
@@ -59,11 +60,11 @@ def check_fit(method: Any, state: dict[str, Any], checkpoint: Path) -> None:
     state = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
     for name, value in own.items():
         if name not in state:
-            raise ValueError(f"{checkpoint} is of another architecture: it has no {name}")
+            raise UsageError(f"{checkpoint} is of another architecture: it has no {name}")
         if state[name].shape != value.shape:
-            raise ValueError(
+            raise UsageError(
                 f"{checkpoint} is of another architecture: "
                 f"{name} is {tuple(state[name].shape)} there and {tuple(value.shape)} here"
             )
     if extra := state.keys() - own.keys():
-        raise ValueError(f"{checkpoint} is of another architecture: nothing here is called {min(extra)}")
+        raise UsageError(f"{checkpoint} is of another architecture: nothing here is called {min(extra)}")

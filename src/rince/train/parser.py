@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from rince._support.optional_imports import require
+from rince.errors import UsageError
 from rince.train.catalogue import whole_path, with_whole_paths
 from rince.train.complaint import one_sentence
 from rince.train.guide import OPTIONS, PART_HELP
@@ -65,14 +66,14 @@ def parse(parser: Any, arguments: list[str]) -> Any:
     arguments = spelled_out(arguments)
     named = named_classes(arguments)
     if parser.get_default("data") is None and "data" not in named and any(n.startswith("data.") for n in named):
-        raise ValueError(NO_DATA)
+        raise UsageError(NO_DATA)
     files = [value for option, value in itertools.pairwise(arguments) if option == "--config"]
     words = [_text_of(word) if before == "--config" else word for before, word in itertools.pairwise(["", *arguments])]
     try:
         with _without_defaults(parser, named):
             config = parser.parse_args(words)
     except ArgumentError as error:
-        raise ValueError(one_sentence(parser, str(error))) from error
+        raise UsageError(one_sentence(parser, str(error))) from error
     config.config = files or None
     return config
 
@@ -163,4 +164,4 @@ def instantiate(parser: Any, config: Any) -> Any:
     try:
         return parser.instantiate(config)
     except (ValueError, TypeError) as error:
-        raise ValueError(one_sentence(parser, str(error))) from error
+        raise UsageError(one_sentence(parser, str(error))) from error

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from rince.errors import UsageError
 from rince.train.folder import RunFolder
 from rince.train.parser import instantiate
 from rince.train.shipped import short_name
@@ -31,7 +32,7 @@ def run(
     from lightning.pytorch.utilities import rank_zero_only
 
     if config.trainer.max_epochs == -1 and config.trainer.max_steps == -1:
-        raise ValueError("trainer.max_epochs = -1 trains without end: set trainer.max_steps, or a number of epochs")
+        raise UsageError("trainer.max_epochs = -1 trains without end: set trainer.max_steps, or a number of epochs")
     folder = RunFolder(path or Path(config.out) / (config.name or run_name(config)))
     text = parser.dump(config)
     folder.check(values_of(text))
@@ -98,7 +99,7 @@ def _train(
     except Exception as error:
         if (sentence := first_batch.misfit(trainer, method, data)) is None:
             raise
-        raise ValueError(sentence) from error
+        raise UsageError(sentence) from error
     if trainer.interrupted:
         raise KeyboardInterrupt
     logged = {name: float(value) for name, value in trainer.logged_metrics.items()}

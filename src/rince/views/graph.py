@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor, nn
 
+from rince.errors import UsageError
 from rince.views.graph_sampling import counts, distinct, pick, uniform
 from rince.views.graph_walk import walk
 
@@ -70,7 +71,7 @@ class _Rated:
 
     def __init__(self, rate: float) -> None:
         if not 0 <= rate < 1:
-            raise ValueError(f"rate must lie in [0, 1), got {rate}")
+            raise UsageError(f"rate must lie in [0, 1), got {rate}")
         self.rate = rate
 
     def __repr__(self) -> str:
@@ -130,7 +131,7 @@ class PerturbEdges(_Rated):
         mine = chosen[owner]
         forward = (mine & (row < col if self.undirected else row != col)).nonzero().squeeze(1)
         if self.undirected and not _same_pairs(batch.edge_index[:, forward], batch.edge_index[:, mine & (row > col)]):
-            raise ValueError(
+            raise UsageError(
                 "PerturbEdges needs every edge in both directions; for directed graphs say undirected=False"
             )
         group = owner[forward]
@@ -229,7 +230,7 @@ class Choice:
 
     def __init__(self, views: Sequence[View]) -> None:
         if not views:
-            raise ValueError("Choice needs at least one view, got none")
+            raise UsageError("Choice needs at least one view, got none")
         self.views = list(views)
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from rince._support import image_operations as op
 from rince._support.step_seeds import Draws
+from rince.errors import UsageError
 from rince.noise.crops import ExtraCrop, Hits
 
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
@@ -63,13 +64,13 @@ class Recipe(nn.Module):
         super().__init__()
         for name, value in (("size", size), ("blur_taps", blur_taps)):
             if value < 1:
-                raise ValueError(f"{name} of a view must be at least 1, got {value}")
+                raise UsageError(f"{name} of a view must be at least 1, got {value}")
         if blur_taps % 2 == 0:
-            raise ValueError(f"blur_taps must be odd, got {blur_taps}")
+            raise UsageError(f"blur_taps must be odd, got {blur_taps}")
         if crop is not None and not 0 < crop[0] <= crop[1] <= 1:
-            raise ValueError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
+            raise UsageError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
         if len(mean) != len(std):
-            raise ValueError(f"mean and std must have one value a channel, got {len(mean)} and {len(std)}")
+            raise UsageError(f"mean and std must have one value a channel, got {len(mean)} and {len(std)}")
         self.size, self.crop, self.ratio, self.flip = size, crop, ratio, flip
         self.jitter, self.jitter_chance, self.grey_chance = jitter, jitter_chance, grey_chance
         self.blur_chance, self.blur_taps, self.blur_sigma = blur_chance, blur_taps, blur_sigma
@@ -112,7 +113,7 @@ class Recipe(nn.Module):
 
     def check(self, channels: int) -> None:
         if channels != len(self.mean):
-            raise ValueError(
+            raise UsageError(
                 f"these views normalise {len(self.mean)} channels, the images have {channels}: set mean and std"
             )
 

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from rince._support.step_seeds import Draws
+from rince.errors import UsageError
 
 
 class PairViews(nn.Module):
@@ -36,7 +37,7 @@ class Unchanged(nn.Module):
     def __init__(self, mean: float = 0.0, std: float = 1.0):
         super().__init__()
         if std <= 0:
-            raise ValueError(f"std must be positive, got {std}")
+            raise UsageError(f"std must be positive, got {std}")
         self.mean, self.std = mean, std
 
     def forward(self, items: Tensor, draw: Draws, cropped: bool = False) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split
+from rince.errors import UsageError
 from rince.noise.pairs import WrongPairs, wrong_pairs
 from rince.views.batch import PairBatch
 
@@ -34,7 +35,7 @@ class Pairs(DataModule):
         """
         super().__init__()
         if not 0 <= wrong_pairs <= 1:
-            raise ValueError(f"wrong_pairs must lie in [0, 1], got {wrong_pairs}")
+            raise UsageError(f"wrong_pairs must lie in [0, 1], got {wrong_pairs}")
         self.batch_size = batch_size
         self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
         self.mispaired: WrongPairs | None = None
@@ -67,7 +68,7 @@ class Pairs(DataModule):
         """The right pairs of a part."""
         self.setup()
         if split not in self._parts:
-            raise ValueError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._parts)}")
+            raise UsageError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._parts)}")
         return self._parts[split]
 
     def pair_batches(self, split: Split, noisy: bool = False, batch_size: int = 256) -> Iterator[PairBatch]:
