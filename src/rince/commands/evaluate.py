@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rince._support.atomic_files import write_text
+from rince._support.atomic_files import check_writable, write_text
 from rince._support.command_options import parsed
 from rince._support.step_seeds import generator
 from rince.errors import ExistingFile, UsageError
@@ -30,6 +30,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--k", type=int, default=None, help="neighbours of the kNN (200, or 20 with few labels)")
     parser.add_argument("--baselines", action="store_true", help="also raw inputs and the untrained encoder")
     parser.add_argument("--force", action="store_true", help="write over an earlier evaluation")
+    parser.add_argument("--trust-config", action="store_true", help="import classes that are not rince's own")
     return parser
 
 
@@ -42,6 +43,7 @@ def main(arguments: list[str]) -> int:
     target = Path(found.run) / f"evaluation-{found.space}-{found.probe}{few}.json"
     if target.exists() and not found.force:
         raise ExistingFile(f"{target} is there already: look into it, or write over it with --force")
+    check_writable(target.parent)
     result = evaluate_run(found)
     write_text(target, json.dumps(result, indent=2) + "\n")
     print(table(result))
@@ -55,7 +57,7 @@ def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
     from rince.methods.graphcl import GraphCL
     from rince.train.load import load_run
 
-    method, data, _ = load_run(found.run)
+    method, data, _ = load_run(found.run, trust=found.trust_config)
     if isinstance(method, CrossModal):
         return _pair_scores(method, data, found)
     if isinstance(method, GraphCL):
@@ -76,7 +78,7 @@ def _labelled_accuracies(method: Any, data: Any, found: argparse.Namespace) -> d
 
     ways: dict[str, Any] = {"trained": lambda part: labelled_features(method, batches(part), found.space)}
     if found.baselines:
-        untrained = load_run(found.run, trained=False)[0]
+        untrained = load_run(found.run, trained=False, trust=found.trust_config)[0]
         ways["untrained"] = lambda part: labelled_features(untrained, batches(part), found.space)
         if isinstance(data, Images):
             ways["raw inputs"] = lambda part: inputs_of(batches(part))
@@ -99,7 +101,7 @@ def _graph_accuracies(method: Any, graphs: Any, found: argparse.Namespace) -> di
         raise UsageError("a run on graphs is cross-validated with all labels: leave out --labels_per_class and --probe")
     result = {"trained": evaluate_graphs(method, graphs, found.space)}
     if found.baselines:
-        untrained, _, _ = load_run(found.run, trained=False)
+        untrained, _, _ = load_run(found.run, trained=False, trust=found.trust_config)
         result["untrained"] = evaluate_graphs(untrained, graphs, found.space)
     return result
 
@@ -113,7 +115,7 @@ def _pair_scores(method: Any, data: Any, found: argparse.Namespace) -> dict[str,
         raise UsageError("a run on pairs is probed with all labels: leave out --labels_per_class, --probe and --k")
     result = {"trained": evaluate_pairs(method, data, found.space)}
     if found.baselines:
-        untrained, _, _ = load_run(found.run, trained=False)
+        untrained, _, _ = load_run(found.run, trained=False, trust=found.trust_config)
         result["untrained"] = evaluate_pairs(untrained, data, found.space)
     return result
 

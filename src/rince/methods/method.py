@@ -26,7 +26,7 @@ class Method(LightningModule):
     is minimised, how views are made, and who takes the steps.
 
     Whatever is random in a step depends on the seed and the number of the step alone: ``self.draw(items)`` gives such
-    numbers, and torch's global generator is seeded at the start of every step.
+    numbers, and the global generators of torch, numpy and Python are seeded at the start of every step.
     """
 
     seed: int = 0

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 from rince._support.atomic_files import write_text
 from rince.encoders.files import fill, read_encoder
+from rince.encoders.recipes import check_recipe
 from rince.errors import ExistingFile, MissingFile, UsageError
+from rince.train.build import build
 from rince.train.folder import RunFolder
-from rince.train.guide import FINETUNE_OPTIONS
-from rince.train.parser import instantiate, train_parser
-from rince.train.run import run, run_name, values_of
+from rince.train.help import FINETUNE_OPTIONS
+from rince.train.parser import train_parser
+from rince.train.run import checked_name, run, run_name, values_of
 
 DEFAULTS = {
     "method": {"class_path": "rince.methods.finetune.FineTune"},
@@ -47,16 +49,12 @@ def finetune_parser(source: Source | None = None) -> Any:
 
 def read_source(name: str) -> Source:
     """The encoder's file with its recipe and, from the folder of a run, the run's views and data."""
-    import yaml
-
     path = Path(name)
     if path.is_file():
         return Source(path, path, {"encoder": read_encoder(path)[0]})
     folder = RunFolder(path)
-    if not folder.config.exists():
-        raise MissingFile(f"there is no run at {path}: it would hold a config.yaml")
-    config = yaml.safe_load(folder.config.read_text(encoding="utf-8")) or {}
-    if not isinstance(config, dict) or "encoder" not in config:
+    config = folder.read_config()
+    if not isinstance(config.get("encoder"), dict):
         raise UsageError(f"{folder.config} describes no encoder, so there is nothing to fine-tune")
     return Source(path, folder.encoder, {part: config[part] for part in ("encoder", "views", "data") if part in config})
 
@@ -69,26 +67,15 @@ def check_file(source: Source, named: set[str]) -> None:
         raise UsageError(
             f"{source.path} is an encoder alone: give a configuration, or --{' and --'.join(sorted(missing))}"
         )
-    strangers = [name for name in class_paths(source.parts["encoder"]) if not name.startswith("rince.")]
-    if strangers and "encoder" not in named:
-        raise UsageError(f"{source.path} holds {strangers[0]}, which is not rince's: name it yourself with --encoder")
-
-
-def class_paths(part: Any) -> Iterator[str]:
-    """The classes named anywhere in a part of a configuration."""
-    if isinstance(part, dict):
-        if "class_path" in part:
-            yield str(part["class_path"])
-        part = list(part.values())
-    if isinstance(part, list):
-        for inner in part:
-            yield from class_paths(inner)
+    if "encoder" not in named:
+        recipe, _, weights = read_encoder(source.path)
+        check_recipe(source.path, recipe, weights)
 
 
 def fine_tune(parser: Any, config: Any, source: Source) -> Iterator[dict[str, Any]]:
     """The result of every split and, where there are several, of all of them; only the first process has any."""
     settle(config, source)
-    path = Path(config.out) / config.name
+    path = Path(config.out) / checked_name(config.name)
     if config.splits is None:
         result = one_run(parser, config, source, path)
         yield from [] if result is None else [result]
@@ -138,7 +125,7 @@ def towers_of(encoder: Any) -> dict[str, Any]:
 
 def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = False) -> dict[str, Any] | None:
     """Fine-tune and test in a folder. With ``again``, a finished run is no mistake: its result is returned."""
-    data = instantiate(parser, config).data
+    data = build(parser, config).data
     data.prepare_data()
     if data.classes < 2:
         raise UsageError(f"{type(data).__name__} has no labels of two classes or more, so there is nothing to learn")

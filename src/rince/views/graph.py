@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rince.errors import UsageError
 from rince.views.graph_sampling import counts, distinct, pick, uniform
 from rince.views.graph_walk import walk
+from rince.views.views import Views
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -248,7 +249,7 @@ class Choice:
         return apply(batch, self.edit(batch, chosen, generator))
 
 
-class GraphViews(nn.Module):
+class GraphViews(Views):
     """Two views of a batch of graphs; with ``one_view=True`` (as published) the first is the batch itself."""
 
     def __init__(self, view: View | None = None, one_view: bool = True) -> None:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rince._support import image_operations as op
 from rince._support.step_seeds import Draws
 from rince.errors import UsageError
 from rince.noise.crops import ExtraCrop, Hits
+from rince.views.views import Views
 
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -18,7 +19,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PIXELS_AT_A_TIME = 256 * 32 * 32
 
 
-class Recipe(nn.Module):
+class Recipe(Views):
     """One random view of every image: crop, flip, colours, grey, blur, solarise, normalise.
 
     Called with bytes or floats in [0, 1] (n, channels, height, width); returns normalised floats of ``size``.
@@ -111,6 +112,12 @@ class Recipe(nn.Module):
             x = op.resize(images, rows, columns).transpose(0, 1)
         return (x - self.mean[:, None, None]) / self.std[:, None, None]
 
+    def about(self) -> dict[str, Any]:
+        return {"mean": self.mean.tolist(), "std": self.std.tolist(), "size": self.size}
+
+    def noise_record(self) -> dict[str, Any]:
+        return {} if self.hits is None else self.hits.record()
+
     def check(self, channels: int) -> None:
         if channels != len(self.mean):
             raise UsageError(
@@ -156,7 +163,7 @@ class Recipe(nn.Module):
         return x if self.noise is None else self.noise(x, numbers)
 
 
-class TwoViews(nn.Module):
+class TwoViews(Views):
     """The first and the second view of every image, by one recipe or by two different ones."""
 
     def __init__(self, first: Recipe, second: Recipe | None = None):
@@ -171,6 +178,12 @@ class TwoViews(nn.Module):
 
     def plain(self, images: Tensor) -> Tensor:
         return self.first.plain(images)
+
+    def about(self) -> dict[str, Any]:
+        return self.first.about()
+
+    def noise_record(self) -> dict[str, Any]:
+        return self.first.noise_record()
 
 
 class SimCLRViews(TwoViews):
@@ -235,7 +248,7 @@ class MoCoV3Views(TwoViews):
         super().__init__(recipe(1.0, 0.0), recipe(0.1, 0.2))
 
 
-class OwnViews(nn.Module):
+class OwnViews(Views):
     """A transform of yours as views: torchvision, albumentations, kornia, or any callable.
 
     ``each`` says whether the transform takes one image (bytes, height x width x channels, as an array) or a whole batch

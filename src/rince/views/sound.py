@@ -1,18 +1,19 @@
 """A view of every sound of a batch: its log power spectrogram, a little louder or softer, sooner or later."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from rince._support.step_seeds import Draws
 from rince.errors import UsageError
+from rince.views.views import Views
 
 QUIETEST = 1e-10  # in power, -100 dB: below it there is nothing to hear, and the logarithm of zero to avoid
 
 
-class SoundRecipe(nn.Module):
+class SoundRecipe(Views):
     """Sounds (n, samples) to normalised log power spectrograms (n, 1, frames, window / 2 + 1).
 
     2 s at 24 kHz give 200 x 257 numbers: there is one frame for every whole hop, centred on it. For that the sound is
@@ -74,6 +75,11 @@ class SoundRecipe(nn.Module):
         self.register_buffer("mean", _bins(mean, window, "mean"), persistent=False)
         self.register_buffer("std", _bins(std, window, "std"), persistent=False)
         self.register_buffer("taper", torch.hann_window(window, dtype=torch.float64), persistent=False)
+
+    def about(self) -> dict[str, Any]:
+        bins = {} if self.mean is None or self.std is None else {"mean": self.mean.tolist(), "std": self.std.tolist()}
+        names = ("sample_rate", "window", "hop", "floor", "normalise")
+        return {**bins, **{name: getattr(self, name) for name in names}}
 
     @torch.no_grad()
     def forward(self, sounds: Tensor, draw: Draws, cropped: bool = False) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
@@ -84,6 +85,10 @@ class ImageFolder(DataModule):
 
     def noise_record(self) -> dict[str, Any]:
         return {} if self.noisy is None else self.noisy.record()
+
+    def fingerprint(self) -> str:
+        self.setup()
+        return of_lines(str(path.relative_to(self.root)) for path in self._lists["train"][0])
 
     def split(self, split: Split) -> tuple[Tensor, Tensor]:
         """All images of a part, cropped at the centre and resized, with right labels; they must fit into memory."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rince._support.fingerprints import of_tensors
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split
@@ -86,6 +87,9 @@ class Images(DataModule):
             digest = hashlib.sha256(index.tobytes()).hexdigest()
             record |= {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
         return record
+
+    def fingerprint(self) -> str:
+        return of_tensors(self.split("train"))
 
     def train_dataloader(self) -> "ImageLoader":
         trainer = self.trainer

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rince._support.fingerprints import of_tensors
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split
 from rince.errors import UsageError
@@ -70,6 +71,9 @@ class Pairs(DataModule):
         if split not in self._parts:
             raise UsageError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._parts)}")
         return self._parts[split]
+
+    def fingerprint(self) -> str:
+        return of_tensors(self.split("train"))
 
     def pair_batches(self, split: Split, noisy: bool = False, batch_size: int = 256) -> Iterator[PairBatch]:
         """A part in order, batch by batch: the right pairs or, ``noisy``, those that training sees."""

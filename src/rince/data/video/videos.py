@@ -1,5 +1,6 @@
 """Videos of your own, in a folder or listed in a CSV file: clips with or without their sounds, batch by batch."""
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
 from rince.data.batches import SeededBatches
@@ -159,6 +161,11 @@ class Videos(DataModule):
     def noise_record(self) -> dict[str, Any]:
         """What the noise hit, as arrays to be saved with the run."""
         return {} if self.noisy is None else self.noisy.record()
+
+    def fingerprint(self) -> str:
+        videos = self.videos("train")
+        names = (os.path.relpath(path, self.root) for path in videos.paths)
+        return of_lines([*names, *map(str, videos.labels.tolist())])
 
     def videos(self, part: str) -> VideoList:
         """Files and right labels of a part: train, validation or test."""
