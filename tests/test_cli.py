@@ -109,7 +109,7 @@ def test_errors_that_are_not_ours_are_bugs(failing, error):
         (ModuleNotFoundError("No module named 'av'", name="av"), "this needs av: run pip install 'rince[video]'"),
         (MemoryError("Unable to allocate 18.6 GiB"), "there is not enough memory (Unable to allocate 18.6 GiB)"),
         (
-            UsageError("Caught UsageError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
+            UsageError("Caught UsageError in worker process 0.\nOriginal Traceback (most recent call last):\n"
                        '  File "a.py", line 1\nrince.errors.UsageError: a.png does not decode'),
             "a.png does not decode",
         ),
@@ -156,13 +156,13 @@ def test_a_reader_of_the_first_line_gets_no_complaint():
     assert done.returncode == 141 and not done.stderr
 
 
-@pytest.mark.parametrize("command", ["evaluate", "export", "demo", "audit", "train", "finetune", "reproduce"])
+@pytest.mark.parametrize("command", ["evaluate", "export", "demo", "train", "finetune", "reproduce"])
 def test_an_option_that_there_is_not_is_one_line_in_every_command(capsys, command):
     assert cli.main([command, "digits/simclr", "--no-such-option", "3"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_without_docstrings_help_works_too():
-    for arguments in (["train", "--help"], ["evaluate", "--help"], ["demo", "--help"]):
+    for arguments in (["--help"], ["train", "--help"], ["reproduce"]):
         done = subprocess.run([sys.executable, "-OO", "-m", "rince", *arguments], capture_output=True, text=True)
         assert done.returncode == 0 and not done.stderr

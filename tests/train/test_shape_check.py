@@ -79,3 +79,9 @@ def test_only_the_first_batch_is_kept():
         assert first.batch == (None if step else "batch")
         first.on_train_batch_end(None, None, None, "batch", step)
         assert first.batch is None
+
+
+def test_a_method_for_graphs_on_images(complaint):
+    assert "GraphCL learns from graphs, but DigitImages gives batches of images" in complaint(
+        "digits/simclr", "--method", "GraphCL"
+    )

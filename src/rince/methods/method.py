@@ -14,6 +14,7 @@ from rince.errors import UsageError
 from rince.losses import schedules
 from rince.optimisers import warmup_cosine
 
+HIGHEST_RATE = 1e6  # beyond which a step leaves the numbers that there are
 OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 
 
@@ -160,6 +161,9 @@ class Method(LightningModule):
 
     def configure_optimizers(self) -> Any:
         optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])
+        rates = [float(group["lr"]) for group in optimiser.param_groups if "lr" in group]
+        if too_high := [rate for rate in rates if not rate <= HIGHEST_RATE]:
+            raise UsageError(f"the learning rate must be at most {HIGHEST_RATE:g}, got {too_high[0]:g}: lower it")
         total = self.trainer.estimated_stepping_batches
         if not 0 <= total < math.inf:
             raise UsageError(

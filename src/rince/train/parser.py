@@ -1,6 +1,7 @@
 """The configuration of a run, read from the constructors of what it is made of."""
 
 import contextlib
+import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -71,7 +72,7 @@ def kinds_of_parts() -> dict[str, type]:
 
 def parse(parser: Any, arguments: list[str]) -> Any:
     """The configuration that the arguments describe. Whatever is wrong with them is one sentence."""
-    arguments = spelled_out(arguments)
+    arguments = classes_first(spelled_out(arguments))
     named = named_classes(arguments)
     if parser.get_default("data") is None and "data" not in named and any(n.startswith("data.") for n in named):
         raise UsageError(NO_DATA)
@@ -120,6 +121,21 @@ def spelled_out(arguments: list[str]) -> list[str]:
     return told
 
 
+def classes_first(arguments: list[str]) -> list[str]:
+    """Files, then the classes of parts, then everything else: so that arguments meet the class they are meant for."""
+    groups: list[list[str]] = []
+    for word in arguments:
+        if word.startswith("--") or not groups:
+            groups.append([])
+        groups[-1].append(word)
+
+    def place(group: list[str]) -> int:
+        name = group[0].partition("=")[0][2:].removesuffix(".class_path")
+        return 0 if name == "config" else 1 if name in PARTS else 2
+
+    return [word for group in sorted(groups, key=place) for word in group]
+
+
 def _value(option: str, value: str) -> str:
     """What was given for an option, with the import path of a class of ours."""
     return whole_path(option.removesuffix(".help").removesuffix("+"), value)
@@ -156,7 +172,7 @@ def described(parser: Any, files: list[str], arguments: list[str]) -> dict[str, 
     settings: dict[str, Any] = {}
     for part in PARTS:
         default = parser.get_default(part)
-        settings |= {} if default is None else {part: _nested(default)}
+        settings |= {} if default is None else {part: copy.deepcopy(_nested(default))}
     for file in files:
         for key, value in (yaml.safe_load(with_whole_paths(read_yaml_text(Path(file)))) or {}).items():
             settings[key] = _merged(settings.get(key), value)

@@ -81,7 +81,9 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
         table.go_back(int(state["global_step"]))
     try:
         trainer.fit(method, datamodule=data, ckpt_path=resume)
-    except SIGTERMException:  # Lightning's word for it, which would end with 0
+    except Terminated:
+        raise
+    except SIGTERMException:  # Lightning's word for the same, which would end with 0
         raise Terminated from None
     except SystemExit:  # and its word for an interrupt from the keyboard
         raise (KeyboardInterrupt if trainer.interrupted else Terminated) from None

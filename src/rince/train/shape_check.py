@@ -8,6 +8,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
+from rince.losses import ContrastiveLoss
 from rince.methods.cross_modal import CrossModal
 from rince.methods.finetune import FineTune
 from rince.methods.graphcl import GraphCL
@@ -62,6 +63,9 @@ def misfit(method: Any, data: Any, batch: Any) -> str | None:
     for side in sides:
         if (problem := _problem(side, giver)) is not None:
             return problem + (": are a and b swapped?" if _swapped(sides) else _advice(side))
+    if not isinstance(method.loss, ContrastiveLoss) and not isinstance(method, FineTune):
+        taken = f"{type(method).__name__} calls its loss with the embeddings of both views"
+        return f"{taken}, which {type(method.loss).__name__} does not take: set loss, such as RINCE"
     return None
 
 
