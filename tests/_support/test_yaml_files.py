@@ -42,7 +42,7 @@ def test_aliases_are_fine_as_long_as_they_are_few(tmp_path):
 
 def test_other_than_a_text_file(tmp_path):
     (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="no text in UTF-8|no YAML"):
+    with pytest.raises(UsageError, match=r"no text in UTF-8|no YAML"):
         read_yaml(tmp_path / "x.yaml")
     os.mkfifo(tmp_path / "pipe.yaml")
     for name in ("pipe.yaml", "nothing.yaml", "."):

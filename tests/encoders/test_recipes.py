@@ -80,7 +80,7 @@ def test_a_hostile_recipe_is_one_sentence_and_builds_nothing(tmp_path, capsys, w
 @pytest.mark.parametrize("text", ["", "[", "[" * 100_000, "3", "{}", '{"encoder": {}}', '{"encoder": 3, "about": 4}'])
 def test_a_file_that_says_nonsense_of_itself_is_one_sentence(tmp_path, text):
     save_file({"x": torch.ones(2)}, tmp_path / "e.safetensors", metadata={"rince_encoder": text})
-    with pytest.raises(UsageError, match="does not say how its encoder is built|names no class"):
+    with pytest.raises(UsageError, match=r"does not say how its encoder is built|names no class"):
         rince.load_encoder(tmp_path / "e.safetensors")
 
 

@@ -10,7 +10,8 @@ import importlib
 import inspect
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from rince._support.optional_imports import install_hint
@@ -23,6 +24,10 @@ GIVEN = {
     "optimiser": ("params",),
     "loss": ("contrast", "reduction"),
 }
+
+
+# Whether an import path may be followed; settled by rince.train.trust for configurations of others.
+may_import: ContextVar[Callable[[str], bool]] = ContextVar("may_import", default=lambda path: True)
 
 
 class Argument(NamedTuple):
@@ -82,6 +87,8 @@ def _class_and_arguments(part: Any) -> tuple[str | None, dict[str, Any]]:
 def class_at(option: str, path: str) -> Any:
     """What an import path leads to; the nearest class of that kind where it leads nowhere."""
     module, _, name = path.rpartition(".")
+    if not may_import.get()(path):
+        raise UsageError(f"{option}: {path} is not rince's: if you trust its code, add --trust-config")
     try:
         found: Any = importlib.import_module(module) if module else None
         return getattr(found, name)
@@ -100,7 +107,7 @@ def _no_class(path: str, option: str) -> str:
     known = classes_of(option)
     module, _, short = path.rpartition(".")
     theirs: dict[str, Any] = {}
-    if module and module != "rince":
+    if module and module != "rince" and may_import.get()(path):
         with contextlib.suppress(ImportError, ValueError):
             theirs = vars(importlib.import_module(module))
     public = {each: f"{module}.{each}" for each, kind in theirs.items() if inspect.isclass(kind) and each[0] != "_"}

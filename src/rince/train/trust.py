@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rince.errors import UsageError
+from rince.train.config_errors import may_import
 
 ALLOWED = ("rince", "torch.nn", "torch.optim")
 # What belongs to rince and does more than make a part of a run: it reads files, fetches, or starts commands.
@@ -75,6 +76,7 @@ def trusting(values: Any, source: Path, trust: bool, also: tuple[str, ...] = ())
             f"{source} names classes that are not rince's: {', '.join(foreign)}. Importing them runs their code: if "
             "you trust them, add --trust-config"
         )
+    token = may_import.set(lambda path: allowed(path) or path in also)
     with only_imports(ALLOWED + also, DENIED):
         try:
             yield
@@ -87,6 +89,8 @@ def trusting(values: Any, source: Path, trust: bool, also: tuple[str, ...] = ())
                     "--trust-config"
                 ) from error
             raise
+        finally:
+            may_import.reset(token)
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from rince._support.atomic_files import written_whole
 from rince._support.ragged import offsets
+from rince._support.zip_files import opened_zip
 from rince.data.graphs.graphs import Graphs
 from rince.errors import FileError, MissingFile, UsageError
 
@@ -71,27 +72,21 @@ def _find(name: str, root: Path) -> tuple[Read, Path] | None:
 def _from_folder(name: str, folder: Path) -> Read:
     def read(part: str) -> bytes | None:
         path = folder / f"{name}_{part}.txt"
-        return path.read_bytes() if path.exists() else None
+        return path.read_bytes() if path.is_file() else None
 
     return read
 
 
 def _from_zip(name: str, path: Path) -> Read:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {Path(member).name: member for member in archive.namelist()}
-    except zipfile.BadZipFile as error:
-        raise UsageError(f"{path} is not a whole zip file: {error}; fetch it again") from error
+    with opened_zip(path) as archive:
+        members = {Path(member).name: member for member in archive.namelist()}
 
     def read(part: str) -> bytes | None:
         member = members.get(f"{name}_{part}.txt")
         if member is None:
             return None
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return archive.read(member)
-        except (zipfile.BadZipFile, EOFError) as error:
-            raise UsageError(f"{path} is damaged at {member}: {error}; fetch it again") from error
+        with opened_zip(path) as archive:
+            return archive.read(member)
 
     return read
 

@@ -1,12 +1,14 @@
 """Your own images as arrays in an .npz file."""
 
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rince._support.zip_files import check_zip
 from rince.data.images.in_memory import Images
 from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips
@@ -69,10 +71,11 @@ class Arrays(Images):
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     """All arrays of a file, read without running anything in it."""
-    if not path.exists():
+    if not path.is_file():
         raise MissingFile(f"there is no {path}: give the .npz file as path")
+    check_zip(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, SyntaxError) as error:
         raise UsageError(f"{path} is no whole .npz file of plain arrays ({type(error).__name__})") from error

@@ -132,7 +132,9 @@ def list_images(folder: Path) -> tuple[tuple[str, ...], list[Path], Tensor]:
         raise UsageError(f"{folder} has no class folders: images belong into {folder}/CLASS/")
     paths, labels = [], []
     for label, name in enumerate(names):
-        found = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
+        # Regular files alone: a pipe or a device would be waited for, or read without end.
+        paths_of_class = (path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
+        found = sorted(path for path in paths_of_class if path.is_file())
         if not found:
             raise UsageError(f"the class folder {folder / name} holds no images: fill it or remove it")
         paths += found

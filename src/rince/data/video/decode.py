@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
 from rince.data.video.frame_transform import Look, Reel
+from rince.data.video.local_file import BadVideo, open_local
 from rince.data.video.packets import ROUNDING, Clock, Packets
 from rince.data.video.soundtrack import Soundtrack, decoded, demuxed
 from rince.errors import MissingFile, UsageError
@@ -28,10 +29,6 @@ class Clip(NamedTuple):
 
     frames: NDArray[np.uint8]
     audio: NDArray[np.float32] | None
-
-
-class BadVideo(ValueError):
-    """A file that cannot be used, with the reason."""
 
 
 class TooShort(BadVideo):
@@ -99,7 +96,7 @@ class VideoFile:
 
     def _open(self) -> None:
         av = require("av", "video")
-        self.container = av.open(self.path, metadata_errors="replace")
+        self.container = open_local(av, self.path)
         try:
             streams = [s for s in self.container.streams.video if not _is_cover(s)]
             if not streams or streams[0].codec_context is None:
