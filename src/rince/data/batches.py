@@ -7,6 +7,7 @@ import torch
 from torch.utils.data import Sampler
 
 from rince._support.step_seeds import generator
+from rince.errors import UsageError
 
 
 class SeededBatches(Sampler[list[int]]):
@@ -28,13 +29,13 @@ class SeededBatches(Sampler[list[int]]):
         limit: int | float = 1.0,
     ):
         if batch_size < 2:
-            raise ValueError(
+            raise UsageError(
                 f"batch_size must be at least 2, got {batch_size}: a pair needs another one to differ from"
             )
         if batch_size > items:
-            raise ValueError(f"batch_size must be at most the number of items, {items}, got {batch_size}")
+            raise UsageError(f"batch_size must be at most the number of items, {items}, got {batch_size}")
         if batch_size % processes:
-            raise ValueError(
+            raise UsageError(
                 f"batch_size counts all processes and must be a multiple of their number, {processes}, got {batch_size}"
             )
         self.items, self.batch_size, self.seed, self.seen = items, batch_size, seed, seen

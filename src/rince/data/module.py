@@ -26,6 +26,7 @@ class DataModule(LightningDataModule):
     - ``classes`` for the online probe and for fine-tuning, 0 where there are no labels;
     - ``labelled_batches`` for ``rince evaluate`` and ``rince finetune``;
     - ``pair_batches`` for ``rince evaluate`` of two towers;
+    - ``fingerprint`` so that a run resumes with the same data only;
     - ``noise_record`` if it makes noise on purpose, ``check_views`` if it can tell views that do not fit.
 
     Attributes:
@@ -48,6 +49,13 @@ class DataModule(LightningDataModule):
     def noise_record(self) -> dict[str, Any]:
         """What noise on purpose hit, as arrays to be saved with the run. Wrong pairs are ``partner_hit``, by number."""
         return {}
+
+    def fingerprint(self) -> str:
+        """A short text that differs where the training data differ, so that a run is not resumed with others.
+
+        Empty, the default, where nothing is known.
+        """
+        return ""
 
     def check_views(self, views: nn.Module) -> None:
         """Refuse views that do not fit these data, with a ``UsageError``."""

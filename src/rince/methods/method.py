@@ -14,6 +14,7 @@ from rince.errors import UsageError
 from rince.losses import Contrast, ContrastiveLoss, schedules
 from rince.optimisers import warmup_cosine
 
+HIGHEST_RATE = 1e6  # beyond which a step leaves the numbers that there are
 OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 
 
@@ -26,7 +27,7 @@ class Method(LightningModule):
     is minimised, how views are made, and who takes the steps.
 
     Whatever is random in a step depends on the seed and the number of the step alone: ``self.draw(items)`` gives such
-    numbers, and torch's global generator is seeded at the start of every step.
+    numbers, and the global generators of torch, numpy and Python are seeded at the start of every step.
     """
 
     seed: int = 0
@@ -56,7 +57,7 @@ class Method(LightningModule):
         """
         super().__init__()
         if warmup_epochs < 0:
-            raise ValueError(f"warmup_epochs must not be negative, got {warmup_epochs}")
+            raise UsageError(f"warmup_epochs must not be negative, got {warmup_epochs}")
         self.encoder, self.loss, self.views, self.optimiser = encoder, loss, views, optimiser
         self.head: nn.Module = nn.Identity()
         self.warmup_epochs, self.lr_schedule = warmup_epochs, lr_schedule
@@ -138,7 +139,7 @@ class Method(LightningModule):
             self.loss.q = self.q_of(self.progress)  # type: ignore[assignment]
         loss = self.batch_loss(batch)
         if (loss.device.type == "cpu" or self.seen % 100 == 0) and not torch.isfinite(loss):
-            raise ValueError(
+            raise UsageError(
                 f"the loss became {float(loss.detach())} at step {self.batches_seen()}: "
                 "lower the learning rate, or raise the temperature"
             )
@@ -172,9 +173,12 @@ class Method(LightningModule):
 
     def configure_optimizers(self) -> Any:
         optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])
+        rates = [float(group["lr"]) for group in optimiser.param_groups if "lr" in group]
+        if too_high := [rate for rate in rates if not rate <= HIGHEST_RATE]:
+            raise UsageError(f"the learning rate must be at most {HIGHEST_RATE:g}, got {too_high[0]:g}: lower it")
         total = self.trainer.estimated_stepping_batches
         if not 0 <= total < math.inf:
-            raise ValueError(
+            raise UsageError(
                 "training needs an end for its schedules, and neither epochs nor batches give one: set "
                 "trainer.max_steps, or trainer.max_epochs for data of a known length"
             )
@@ -194,7 +198,7 @@ class Method(LightningModule):
             return None
         end = getattr(self.loss, "q", None)
         if end is None:
-            raise ValueError(f"q_schedule is '{kind}', but {type(self.loss).__name__} has no q to change")
+            raise UsageError(f"q_schedule is '{kind}', but {type(self.loss).__name__} has no q to change")
         return schedules.linear(start, float(end)) if kind == "linear" else schedules.cosine(start, float(end))
 
 
@@ -209,7 +213,7 @@ def width_of(encoder: nn.Module) -> int:
     """How many features an encoder gives."""
     features = getattr(encoder, "features", None)
     if not isinstance(features, int):
-        raise ValueError(
+        raise UsageError(
             f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features'"
         )
     return features

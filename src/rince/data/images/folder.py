@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
 from rince.data.images.in_memory import SameLabel, batches_of, check_pairing
 from rince.data.module import DataModule, Split
+from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips, NoisyLabels
 from rince.views.batch import ImageBatch
 
@@ -68,7 +70,7 @@ class ImageFolder(DataModule):
                 names, paths, labels = list_images(self.root / name)
                 if names != self.class_names:
                     odd = sorted(set(names) ^ set(self.class_names))
-                    raise ValueError(
+                    raise UsageError(
                         f"{self.root / name} and train have other classes: {odd[0]} is in one of them only"
                     )
                 self._lists["test"] = paths, labels
@@ -84,11 +86,15 @@ class ImageFolder(DataModule):
     def noise_record(self) -> dict[str, Any]:
         return {} if self.noisy is None else self.noisy.record()
 
+    def fingerprint(self) -> str:
+        self.setup()
+        return of_lines(str(path.relative_to(self.root)) for path in self._lists["train"][0])
+
     def split(self, split: Split) -> tuple[Tensor, Tensor]:
         """All images of a part, cropped at the centre and resized, with right labels; they must fit into memory."""
         self.setup()
         if split not in self._lists:
-            raise ValueError(f"there is no part '{split}' in {self.root}")
+            raise UsageError(f"there is no part '{split}' in {self.root}")
         paths, labels = self._lists[split]
         loader = DataLoader(_Centres(paths, self.size, self.strict), batch_size=64, num_workers=self.workers)
         images, shown = zip(*loader, strict=True)
@@ -120,15 +126,17 @@ class ImageFolder(DataModule):
 def list_images(folder: Path) -> tuple[tuple[str, ...], list[Path], Tensor]:
     """Class names, files and labels of a folder with one folder a class."""
     if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}: images belong into {folder}/CLASS/")
+        raise MissingFile(f"there is no folder {folder}: images belong into {folder}/CLASS/")
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not names:
-        raise ValueError(f"{folder} has no class folders: images belong into {folder}/CLASS/")
+        raise UsageError(f"{folder} has no class folders: images belong into {folder}/CLASS/")
     paths, labels = [], []
     for label, name in enumerate(names):
-        found = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
+        # Regular files alone: a pipe or a device would be waited for, or read without end.
+        paths_of_class = (path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
+        found = sorted(path for path in paths_of_class if path.is_file())
         if not found:
-            raise ValueError(f"the class folder {folder / name} holds no images: fill it or remove it")
+            raise UsageError(f"the class folder {folder / name} holds no images: fill it or remove it")
         paths += found
         labels += [label] * len(found)
     return tuple(names), paths, torch.tensor(labels)
@@ -241,9 +249,9 @@ def _decode(paths: list[Path], item: int, strict: bool) -> tuple[Any, int]:
                 return image.convert("RGB"), shown
         except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             if strict:
-                raise ValueError(f"{path} does not decode as an image ({error})") from error
+                raise UsageError(f"{path} does not decode as an image ({error})") from error
             warnings.warn(f"{path} does not decode as an image and is replaced by the next one")
-    raise ValueError(f"none of the {len(paths)} images decodes, the first being {paths[0]}")
+    raise UsageError(f"none of the {len(paths)} images decodes, the first being {paths[0]}")
 
 
 def _pixels(image: Any) -> Tensor:

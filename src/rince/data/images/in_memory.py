@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rince._support.fingerprints import of_tensors
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split
@@ -41,7 +42,7 @@ class Images(DataModule):
         """
         super().__init__()
         if limit is not None and limit < 1:
-            raise ValueError(f"limit must be at least 1 image, got {limit}")
+            raise UsageError(f"limit must be at least 1 image, got {limit}")
         self.batch_size, self.noise, self.limit = batch_size, noise, limit
         self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
         self.mispaired: WrongPairs | None = None
@@ -72,7 +73,7 @@ class Images(DataModule):
         """All images of a part and their right labels."""
         self.setup()
         if split not in self._splits:
-            raise ValueError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._splits)}")
+            raise UsageError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._splits)}")
         return self._splits[split]
 
     def labelled_batches(self, split: Split) -> Iterator[ImageBatch]:
@@ -87,6 +88,9 @@ class Images(DataModule):
             record |= {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
         return record
 
+    def fingerprint(self) -> str:
+        return of_tensors(self.split("train"))
+
     def train_dataloader(self) -> "ImageLoader":
         trainer = self.trainer
         assert trainer is not None
@@ -97,7 +101,7 @@ class Images(DataModule):
         partner: Partner | None = SameLabel(labels) if self.pairing == "label" else None
         if self.mispaired is not None:
             if partner is not None:
-                raise ValueError(
+                raise UsageError(
                     "wrong_pairs is for methods that pair an image with itself; SupCon takes wrong labels (data.noise)"
                 )
             index = torch.from_numpy(self.mispaired.partner)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rince.data.images.arrays import read_npz
 from rince.data.pairs.in_memory import Pairs, Part
+from rince.errors import UsageError
 
 
 class PairedArrays(Pairs):
@@ -39,26 +40,26 @@ class PairedArrays(Pairs):
     def _part(self, arrays: dict[str, np.ndarray], prefix: str) -> Part:
         a, b = (self._side(arrays, f"{prefix}{side}") for side in "ab")
         if len(a) != len(b):
-            raise ValueError(
+            raise UsageError(
                 f"{prefix}a and {prefix}b in {self.path} must have one row a pair, got {len(a)} and {len(b)} rows"
             )
         labels = np.asarray(arrays.get(f"{prefix}labels", np.full(len(a), -1)))
         if labels.shape != (len(a),) or not np.issubdtype(labels.dtype, np.integer):
-            raise ValueError(
+            raise UsageError(
                 f"{prefix}labels in {self.path} must be {len(a)} whole numbers, got {labels.dtype} {labels.shape}"
             )
         return Part(a, b, torch.from_numpy(labels.astype(np.int64)))
 
     def _side(self, arrays: dict[str, np.ndarray], name: str) -> Tensor:
         if name not in arrays:
-            raise ValueError(f"{self.path} has no array '{name}', only {', '.join(arrays) or 'nothing'}")
+            raise UsageError(f"{self.path} has no array '{name}', only {', '.join(arrays) or 'nothing'}")
         values = arrays[name]
         if values.dtype.kind not in "fiub" or values.ndim < 2:
-            raise ValueError(
+            raise UsageError(
                 f"{name} in {self.path} must hold numbers, one row a pair, got {values.dtype} {values.shape}"
             )
         if values.dtype != np.uint8:
             values = values.astype(np.float32)
             if not np.isfinite(values).all():
-                raise ValueError(f"{name} in {self.path} holds values that are not finite: drop or mend those pairs")
+                raise UsageError(f"{name} in {self.path} holds values that are not finite: drop or mend those pairs")
         return torch.from_numpy(np.ascontiguousarray(values))

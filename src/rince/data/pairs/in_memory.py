@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rince._support.fingerprints import of_tensors
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split
+from rince.errors import UsageError
 from rince.noise.pairs import WrongPairs, wrong_pairs
 from rince.views.batch import PairBatch
 
@@ -34,7 +36,7 @@ class Pairs(DataModule):
         """
         super().__init__()
         if not 0 <= wrong_pairs <= 1:
-            raise ValueError(f"wrong_pairs must lie in [0, 1], got {wrong_pairs}")
+            raise UsageError(f"wrong_pairs must lie in [0, 1], got {wrong_pairs}")
         self.batch_size = batch_size
         self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
         self.mispaired: WrongPairs | None = None
@@ -67,8 +69,11 @@ class Pairs(DataModule):
         """The right pairs of a part."""
         self.setup()
         if split not in self._parts:
-            raise ValueError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._parts)}")
+            raise UsageError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._parts)}")
         return self._parts[split]
+
+    def fingerprint(self) -> str:
+        return of_tensors(self.split("train"))
 
     def pair_batches(self, split: Split, noisy: bool = False, batch_size: int = 256) -> Iterator[PairBatch]:
         """A part in order, batch by batch: the right pairs or, ``noisy``, those that training sees."""

@@ -17,6 +17,7 @@ from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
 from rince.data.pairs.in_memory import Pairs, Part
 from rince.data.pairs.recordings import RATE, Recordings, read_recordings
+from rince.errors import UsageError
 
 TEST_TAKES = range(5)  # the data set's own test part
 VALIDATION_TAKES = range(5, 10)
@@ -56,9 +57,9 @@ class SpokenDigits(Pairs):
         """
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
         if seconds <= 0:
-            raise ValueError(f"seconds must be positive, got {seconds}")
+            raise UsageError(f"seconds must be positive, got {seconds}")
         if parting not in ("takes", "speaker", "random"):
-            raise ValueError(f"parting must be takes, speaker or random, got {parting!r}")
+            raise UsageError(f"parting must be takes, speaker or random, got {parting!r}")
         self.source, self.parting, self.split_seed, self.seconds = source, parting, split_seed, seconds
 
     def read(self) -> dict[str, Part]:
@@ -71,7 +72,7 @@ class SpokenDigits(Pairs):
         for i, name in enumerate(("train", "validation", "test")):
             chosen = np.flatnonzero(of_sound == i)
             if not len(chosen):
-                raise ValueError(
+                raise UsageError(
                     f"no recording of {self.source} is in the {name} part by {self.parting}: choose another parting"
                 )
             supply = np.flatnonzero(of_image == i)

@@ -1,5 +1,6 @@
 """Videos of your own, in a folder or listed in a CSV file: clips with or without their sounds, batch by batch."""
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
 from rince.data.batches import SeededBatches
@@ -16,6 +18,7 @@ from rince.data.module import DataModule, Split
 from rince.data.video.clip_reader import ClipFormat, EvaluationClips, TrainingClips, collate
 from rince.data.video.skipped import Skipped
 from rince.data.video.video_list import VideoList, list_folder, list_tables
+from rince.errors import UsageError
 from rince.noise.sounds import NoisySounds, SoundNoise
 from rince.views.batch import ClipBatch, PairBatch
 
@@ -76,23 +79,23 @@ class Videos(DataModule):
         super().__init__()
         for name, value in (("num_frames", num_frames), ("size", size), ("clips", clips), ("test_clips", test_clips)):
             if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+                raise UsageError(f"{name} must be at least 1, got {value}")
         for name, number in (("fps", fps), ("audio_duration", audio_duration), ("sample_rate", sample_rate)):
             if not 0 < number < float("inf"):
-                raise ValueError(f"{name} must be above 0, got {number}")
+                raise UsageError(f"{name} must be above 0, got {number}")
         if not 0 < crop[0] <= crop[1] <= 1:
-            raise ValueError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
+            raise UsageError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
         if not 0 <= validation < 1:
-            raise ValueError(f"validation must be a share of the videos in [0, 1), got {validation}")
+            raise UsageError(f"validation must be a share of the videos in [0, 1), got {validation}")
         if batch_size % clips or batch_size // clips < 2:
-            raise ValueError(
+            raise UsageError(
                 f"batch_size must be a multiple of clips, {clips}, and hold two videos or more, got {batch_size}"
             )
         for name, given in (("table", table), ("test_table", test_table)):
             if given is not None and name not in self.tables:
-                raise ValueError(f"{type(self).__name__} has lists of its own: leave out {name}, got {given}")
+                raise UsageError(f"{type(self).__name__} has lists of its own: leave out {name}, got {given}")
         if noise is not None and not sound:
-            raise ValueError("noise on sounds needs sound: true")
+            raise UsageError("noise on sounds needs sound: true")
         self.root, self.table, self.test_table = Path(root), table, test_table
         self.form = ClipFormat(
             num_frames, fps, audio_duration, sample_rate, size, sound, "refuse" if short == "skip" else short
@@ -120,7 +123,7 @@ class Videos(DataModule):
             others, lists[part] = list_folder(self.root / name)
             if others != names:
                 odd = sorted(set(others) ^ set(names))
-                raise ValueError(f"{self.root / name} and train have other classes: {odd[0]} is in one only")
+                raise UsageError(f"{self.root / name} and train have other classes: {odd[0]} is in one only")
         return names, lists
 
     def setup(self, stage: str | None = None) -> None:
@@ -129,7 +132,7 @@ class Videos(DataModule):
         require("av", "video")
         self.class_names, lists = self.read()
         if self.validation and "validation" in lists:
-            raise ValueError(f"{self.root} has a validation part of its own: leave out validation, {self.validation}")
+            raise UsageError(f"{self.root} has a validation part of its own: leave out validation, {self.validation}")
         if self.validation:
             count = len(lists["train"].paths)
             order = torch.randperm(count, generator=generator(0, 6)).numpy()
@@ -150,7 +153,7 @@ class Videos(DataModule):
         for recipe in views.modules():
             for name, mine in (("size", self.form.size), ("sample_rate", self.form.sample_rate)):
                 if getattr(recipe, name, mine) != mine:
-                    raise ValueError(
+                    raise UsageError(
                         f"data and views must agree: data.{name} is {mine}, that of {type(recipe).__name__} is "
                         f"{getattr(recipe, name)}"
                     )
@@ -159,11 +162,16 @@ class Videos(DataModule):
         """What the noise hit, as arrays to be saved with the run."""
         return {} if self.noisy is None else self.noisy.record()
 
+    def fingerprint(self) -> str:
+        videos = self.videos("train")
+        names = (os.path.relpath(path, self.root) for path in videos.paths)
+        return of_lines([*names, *map(str, videos.labels.tolist())])
+
     def videos(self, part: str) -> VideoList:
         """Files and right labels of a part: train, validation or test."""
         self.setup()
         if part not in self._lists:
-            raise ValueError(f"there is no part '{part}' of {self.root}, only {', '.join(self._lists)}")
+            raise UsageError(f"there is no part '{part}' of {self.root}, only {', '.join(self._lists)}")
         return self._lists[part]
 
     @property

@@ -1,52 +1,20 @@
-"""What a run writes while it trains: checkpoints that are whole at any moment, and a table of metrics."""
+"""The table of metrics that a run writes while it trains."""
 
 import csv
-import os
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
 from rince._support.atomic_files import written_whole
 
 
-class WholeCheckpoint(Callback):
-    """Writes ``path`` every so many steps and at the end. Killed at any moment, the last whole one stays."""
-
-    def __init__(self, path: Path, every: int):
-        if every < 1:
-            raise ValueError(f"checkpoint_every must be at least 1 step, got {every}")
-        self.path, self.every = path, every
-        self.saved = -1
-
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        # Between two accumulated batches the gradient so far would be lost, so only whole steps are saved.
-        step = trainer.global_step
-        if step != self.saved and step % self.every == 0 and not trainer.fit_loop._should_accumulate():
-            # Lightning logs a step only after this: killed in between, a resumed run would lack that line for good.
-            trainer._logger_connector.update_train_step_metrics()
-            self.save(trainer)
-
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.save(trainer)
-
-    def save(self, trainer: Trainer) -> None:
-        self.saved = trainer.global_step
-        beside = self.path.with_name(f".{self.path.name}.part")
-        trainer.save_checkpoint(beside)
-        if trainer.is_global_zero:
-            with open(beside, "rb") as file:
-                os.fsync(file.fileno())
-            os.replace(beside, self.path)
-        trainer.strategy.barrier("checkpoint")
-
-
 class MetricsTable(Logger):
-    """metrics.csv: a line a logged step, a column a metric. A resumed run takes back what came after its checkpoint."""
+    """metrics.csv: one line per logged step, one column per metric.
+
+    A resumed run takes back what came after its checkpoint.
+    """
 
     def __init__(self, path: Path):
         super().__init__()

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from rince.train.catalogue import CLASSES, PARTS, arguments, summary
+from rince.train.catalogue import PARTS, arguments, classes, summary
 from rince.train.shipped import first_comment, shipped
 
 OPTIONS = {
@@ -25,7 +25,7 @@ PART_HELP = {
     "loss": "What is minimised.",
     "views": "From a batch to two views.",
     "data": "What is learnt from.",
-    "optimiser": "Who takes the steps.",
+    "optimiser": "The optimizer; --optimizer is the same.",
     "noise": "What is made wrong on purpose: --data.noise CLASS, --views.noise CLASS.",
 }
 TRAINER = {
@@ -76,10 +76,11 @@ def help_text(command: str) -> str:
     for part in (*PARTS, "noise"):
         lines += ["", f"--{part} CLASS  {PART_HELP[part]}" if part in PARTS else f"noise  {PART_HELP[part]}"]
         lines += _rows(
-            {path.rsplit(".", 1)[1]: summary(path, part) for path in CLASSES[part] if path.startswith("rince")}
+            {path.rsplit(".", 1)[1]: summary(path, part) for path in classes()[part] if path.startswith("rince")}
         )
         if part == "loss":
-            chosen = [name for name in arguments("rince.losses.rince.RINCE") if name not in ("contrast", "reduction")]
+            own = next(path for path in classes()["loss"] if path.endswith(".RINCE"))
+            chosen = [name for name in arguments(own) if name not in ("contrast", "reduction")]
             lines.append(f"  RINCE takes {', '.join(f'--loss.{name}' for name in chosen)}.")
         if part == "optimiser":
             lines.append("  and any of torch.optim, such as torch.optim.Adam")
@@ -108,7 +109,7 @@ def _rows(texts: dict[str, str]) -> list[str]:
     ]
 
 
-def guide(command: str, arguments: list[str]) -> str | None:
+def help_or_list(command: str, arguments: list[str]) -> str | None:
     """What to print instead of doing anything, if that is what was asked for."""
     if any(word in ("-h", "--help") for word in arguments):
         return help_text(command)

@@ -8,7 +8,14 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
-WIDTHS = ("in_channels", "in_features", "num_features")
+from rince.losses import ContrastiveLoss
+from rince.methods.cross_modal import CrossModal
+from rince.methods.finetune import FineTune
+from rince.methods.graphcl import GraphCL
+from rince.views.batch import ClipBatch, ImageBatch, PairBatch
+
+BATCHES = (ImageBatch, PairBatch, ClipBatch)
+KINDS = {"CrossModal": "pairs", "GraphCL": "graphs"}  # what a method learns from, where it is not images
 
 
 class FirstBatch(Callback):
@@ -50,30 +57,29 @@ def misfit(method: Any, data: Any, batch: Any) -> str | None:
     try:
         sides = list(sides_of(method, batch))
     except AttributeError:
-        wanted = "pairs" if _two_sided(method) else "images"
-        fields = getattr(batch, "_fields", None)
-        given = f"batches of {', '.join(fields)}" if fields else f"a {type(batch).__name__}"
+        wanted = KINDS.get(type(method).__name__, "images")
+        given = f"batches of {', '.join(batch._fields)}" if isinstance(batch, BATCHES) else f"a {type(batch).__name__}"
         return f"{type(method).__name__} learns from {wanted}, but {giver} gives {given}: set data, or method"
     for side in sides:
         if (problem := _problem(side, giver)) is not None:
             return problem + (": are a and b swapped?" if _swapped(sides) else _advice(side))
+    if not isinstance(method.loss, ContrastiveLoss) and not isinstance(method, FineTune):
+        taken = f"{type(method).__name__} calls its loss with the embeddings of both views"
+        return f"{taken}, which {type(method.loss).__name__} does not take: set loss, such as RINCE"
     return None
 
 
 def sides_of(method: Any, batch: Any) -> Iterator[Side]:
     views, encoder = method.views, method.encoder
-    if _two_sided(method):
-        for name in "ab":
-            yield Side(name, getattr(batch, name)[:2], getattr(views, name), getattr(encoder, name))
-    elif hasattr(batch, "edge_index"):
+    if isinstance(method, CrossModal):
+        yield Side("a", batch.a[:2], views.a, encoder.a)
+        yield Side("b", batch.b[:2], views.b, encoder.b)
+    elif isinstance(method, GraphCL):
+        _ = batch.edge_index
         yield Side("", batch, None, encoder)
     else:
-        items = method.items(batch) if hasattr(method, "items") else batch.images
+        items = method.items(batch) if isinstance(method, FineTune) else batch.images
         yield Side("", items[:2], views, encoder)
-
-
-def _two_sided(method: Any) -> bool:
-    return all(isinstance(getattr(method.encoder, side, None), nn.Module) for side in "ab")
 
 
 def _problem(side: Side, giver: str) -> str | None:
@@ -107,7 +113,7 @@ def _swapped(sides: list[Side]) -> bool:
 def shape(items: Any) -> str:
     """What an item looks like, without the length of the batch."""
     if not isinstance(items, Tensor):
-        return f"graphs with {items.x.shape[1]} features a node" if getattr(items, "x", None) is not None else "graphs"
+        return f"graphs with {items.x.shape[1]} features per node"
     sizes = " x ".join(map(str, items.shape[1:]))
     if items.dim() == 2:
         return f"rows of {sizes} numbers"
@@ -117,9 +123,12 @@ def shape(items: Any) -> str:
 def expectation(encoder: nn.Module) -> str | None:
     """What the first layer of an encoder takes."""
     for layer in encoder.modules():
-        for name in WIDTHS:
-            if isinstance(width := getattr(layer, name, None), int) and not list(layer.children()):
-                return f"{width} {'channels' if name == 'in_channels' else 'numbers'}"
+        if isinstance(layer, nn.modules.conv._ConvNd):
+            return f"{layer.in_channels} channels"
+        if isinstance(layer, nn.Linear):
+            return f"{layer.in_features} numbers"
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            return f"{layer.num_features} numbers"
     return None
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rince import cli
-from rince.train.misfit import FirstBatch
+from rince.train.shape_check import FirstBatch
 
 QUIET = [
     "--trainer.max_epochs", "1", "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false",
@@ -79,3 +79,9 @@ def test_only_the_first_batch_is_kept():
         assert first.batch == (None if step else "batch")
         first.on_train_batch_end(None, None, None, "batch", step)
         assert first.batch is None
+
+
+def test_a_method_for_graphs_on_images(complaint):
+    assert "GraphCL learns from graphs, but DigitImages gives batches of images" in complaint(
+        "digits/simclr", "--method", "GraphCL"
+    )

@@ -5,9 +5,9 @@ import sys
 import pytest
 from lightning.pytorch import Trainer
 
-from rince.train.catalogue import CLASSES
+from rince.train.catalogue import classes
 from rince.train.finetune import finetune_parser
-from rince.train.guide import OPTIONS, TRAINER, help_text, list_text
+from rince.train.help import OPTIONS, TRAINER, help_text, list_text
 from rince.train.parser import train_parser
 from rince.train.shipped import shipped
 
@@ -16,7 +16,7 @@ from rince.train.shipped import shipped
 def test_help_fits_on_a_few_screens_and_has_every_class_of_ours(command):
     text = help_text(command)
     assert text.count("\n") < 120 and max(map(len, text.splitlines())) <= 120
-    for part, paths in CLASSES.items():
+    for part, paths in classes().items():
         for path in paths:
             assert part == "callback" or not path.startswith("rince.") or f"  {path.rsplit('.', 1)[1]} " in text
     assert ("--loss.q" in text and "--print_config" in text and "--loss.help" in text) or command == "finetune"
