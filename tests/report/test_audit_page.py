@@ -12,7 +12,7 @@ import pytest
 from chromium import Browser
 from rince.audit import Scored, judge
 from rince.report.audit_page import MOST_IDS, audit_data
-from rince.report.shown import Files
+from rince.report.gallery import Files
 
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from rince._support.atomic_files import write_text, written_whole
 from rince._support.optional_imports import require
 from rince.report.audit_page import audit_page
-from rince.report.shown import shown
+from rince.report.gallery import shown
 
 if TYPE_CHECKING:
     from rince.audit.verdict import Audit

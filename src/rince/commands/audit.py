@@ -11,7 +11,7 @@ import numpy as np
 from rince._support.command_options import respelt
 
 if TYPE_CHECKING:
-    from rince.audit.files import Source
+    from rince.audit.input.source import Source
     from rince.audit.verdict import Audit
 
 EPILOG = """
@@ -62,7 +62,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> int:
     command = parser()
     options = command.parse_args(respelt(command, arguments))
-    from rince.audit.files import check_different, source, values
+    from rince.audit.input.arrays import check_different, values
+    from rince.audit.input.source import source
     from rince.audit.save import check_folder
 
     header = not options.no_header
@@ -91,7 +92,7 @@ def _audited(
     show_b: Any,
 ) -> "Audit":
     """Audit and save, with temporary files beside the results, where there is room for them."""
-    from rince.audit.files import matrix
+    from rince.audit.input.arrays import matrix
     from rince.audit.verdict import audit
 
     new = not folder.exists()
@@ -138,8 +139,9 @@ def _show(media: str | None, texts: str | None, side: str, ids: Any, header: boo
 
 
 def _texts(what: str, header: bool) -> Any:
-    from rince.audit.files import source, values
-    from rince.report.shown import Texts
+    from rince.audit.input.arrays import values
+    from rince.audit.input.source import source
+    from rince.report.gallery import Texts
 
     if Path(what).suffix == ".txt" and Path(what).is_file():
         with open(what, encoding="utf-8", errors="replace") as file:
@@ -148,9 +150,10 @@ def _texts(what: str, header: bool) -> Any:
 
 
 def _media(what: str, ids: Any, header: bool) -> Any:
-    from rince.audit.files import source, values
+    from rince.audit.input.arrays import values
+    from rince.audit.input.source import source
     from rince.report.folder import from_folder
-    from rince.report.shown import Arrays, Files
+    from rince.report.gallery import Arrays, Files
 
     if Path(what).is_dir():
         return from_folder(Path(what), ids)

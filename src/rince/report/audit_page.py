@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rince.report.gallery import Show
 from rince.report.histogram import histogram
 from rince.report.page import page
-from rince.report.shown import Show
 
 if TYPE_CHECKING:
     from rince.audit.verdict import Audit
