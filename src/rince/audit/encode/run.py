@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,15 +54,15 @@ def encoded(
         return Encoded(rows, False, tuple(bad))
     key = hashlib.blake2b(f"{raw.fingerprint()} {encoder.identity()}".encode(), digest_size=12).hexdigest()
     place = cache / f"{key}.npy"
-    rows = _kept(place, len(raw))
-    if rows is not None:
-        _check(raw, rows, [], drop_bad)
-        return Encoded(rows, True)
+    kept = _kept(place, len(raw))
+    if kept is not None:
+        _check(raw, kept, [], drop_bad)
+        return Encoded(kept, True)
     _sweep(cache)
     with written_whole(place) as temporary:
         rows, bad = _encode(raw, encoder, temporary, progress)
         _check(raw, rows, bad, drop_bad)
-        rows.flush()  # type: ignore[attr-defined]
+        cast(np.memmap[Any, Any], rows).flush()
     return Encoded(np.load(place, mmap_mode="r", allow_pickle=False), False, tuple(bad))
 
 
