@@ -79,7 +79,8 @@ def test_only_pairs_that_have_a_picture_of_their_name_show_one(columns, capsys):
     assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", *given) == 0
     assert "200 of 400 pairs have no file in" in capsys.readouterr().out
     data = shown_data(folder)
-    assert all((card["a"] is not None) == (int(card["id"][4:]) % 2 == 0) for card in data["gallery"])
+    rows = zip(data["rows"]["a"], data["rows"]["id"], strict=True)
+    assert all((item is not None) == (int(name[4:]) % 2 == 0) for item, name in rows)
     assert any("the first is pair1" in remark for remark in data["remarks"])
 
 
@@ -134,7 +135,7 @@ def test_bad_rows_are_left_out_on_demand(columns, capsys):
         (["a.npy", "nan.npy"], "row 5"),
         (["broken.npy", "b.npy"], "broken.npy cannot be read"),
         (["a.npy", "b.npy", "--fdr", "2"], "--fdr must lie between 0 and 1"),
-        (["a.npy", "b.npy", "--ids", "short_ids.npy"], "ids must have one item a pair: expected 400, got 7"),
+        (["a.npy", "b.npy", "--ids", "short_ids.npy"], "ids must have one item per pair: expected 400, got 7"),
         (["a.npy", "b.npy", "--texts-a", "nothing.csv"], "there is no file"),
         (["a.npy", "a.npy"], "A and B are both a.npy"),
         (["a.npy", "b.jsonl"], "b.jsonl cannot be read: files must end in .npy"),

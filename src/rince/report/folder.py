@@ -1,6 +1,5 @@
 """The media files of a folder, one per pair: by the ids of the pairs, or in the order of their names."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from rince.report.gallery import Files
 from rince.report.media import MEDIA
 
 
-def from_folder(folder: Path, ids: Sequence[Any] | None) -> Files:
+def from_folder(folder: Path, ids: Any) -> Files:
     """Files named like the ids, with or without their ending, if any is; else all of them, item2 before item10."""
     found = sorted((file for file in folder.iterdir() if file.suffix.lower() in MEDIA), key=natural)
     if not found:

@@ -35,6 +35,10 @@ class Texts:
     def item(self, index: int) -> Shown:
         return as_text(self.texts[index])
 
+    def brief(self, index: int) -> str | None:
+        """A few words for a pair whose media the page has no room for."""
+        return as_text(self.texts[index])["text"]
+
 
 class Arrays:
     """Images as an array: bytes, or numbers in [0, 1], which are stretched to it where they lie outside.
@@ -57,6 +61,9 @@ class Arrays:
 
     def item(self, index: int) -> Shown:
         return as_picture(np.asarray(self.images[index]))
+
+    def brief(self, index: int) -> str | None:
+        return None
 
 
 class Files:
@@ -84,6 +91,10 @@ class Files:
         self.room -= used
         return found
 
+    def brief(self, index: int) -> str | None:
+        path = self.paths[index]
+        return None if path is None else Path(path).name
+
 
 class Contents:
     """One media file per pair as bytes, such as those in tables of Hugging Face datasets; None where there is none."""
@@ -102,6 +113,9 @@ class Contents:
         found, used = content_element(content, f"item {index}", self.room)
         self.room -= used
         return found
+
+    def brief(self, index: int) -> str | None:
+        return None
 
 
 class Items:
@@ -133,6 +147,12 @@ class Items:
             self.room -= used
             return found
         return as_text(item)
+
+    def brief(self, index: int) -> str | None:
+        item = self.items[index]
+        if isinstance(item, os.PathLike):
+            return Path(item).name
+        return as_text(item)["text"] if is_plain(item) else None
 
 
 Show = Texts | Arrays | Files | Contents | Items

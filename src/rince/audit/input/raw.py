@@ -53,7 +53,7 @@ class Raw(NamedTuple):
         return code.hexdigest()
 
 
-def raw_column(where: Source, root: Path | None = None, ids: Sequence[Any] | None = None) -> Raw | None:
+def raw_column(where: Source, root: Path | None = None, ids: Any = None) -> Raw | None:
     """The raw items of a source; None if it holds numbers, which need no encoder.
 
     Args:
@@ -145,7 +145,7 @@ def _files(items: Sequence[Any], kind: Kind, name: str, folder: Path, root: Path
     return Raw(kind, paths, name, below)
 
 
-def _of_folder(folder: Path, ids: Sequence[Any] | None) -> Raw:
+def _of_folder(folder: Path, ids: Any) -> Raw:
     from rince.report.folder import from_folder
 
     found = from_folder(folder, ids)

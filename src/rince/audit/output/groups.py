@@ -58,7 +58,7 @@ def group_rates(result: "Audit", groups: Any, fdr: float = 0.1) -> list[GroupRat
     Example:
         >>> group_rates(found, table["source"])[0].name  # the broken crawler
     """
-    names = [NAMELESS if value is None or str(value) in ("", "nan") else str(value) for value in _listed(groups)]
+    names = group_texts(groups)
     if len(names) != len(result):
         raise UsageError(f"groups must have one value per pair: expected {len(result):,}, got {len(names):,}")
     numbers: dict[str, int] = {}
@@ -76,8 +76,10 @@ def group_rates(result: "Audit", groups: Any, fdr: float = 0.1) -> list[GroupRat
     return sorted(found, key=lambda one: (-one.interval[0], -one.behind, one.name))
 
 
-def _listed(groups: Any) -> list[Any]:
-    return one_dimensional(groups).tolist()
+def group_texts(groups: Any) -> list[str]:
+    """The name of every pair's group."""
+    values = one_dimensional(groups).tolist()
+    return [NAMELESS if value is None or str(value) in ("", "nan", "<NA>") else str(value) for value in values]
 
 
 def _estimated(
