@@ -24,13 +24,18 @@ class Side(NamedTuple):
     encoder: Encoder | None = None
     spec: str | None = None
 
+    @property
+    def how(self) -> str:
+        """How its numbers come to be, in words; empty if it holds numbers."""
+        return "" if self.raw is None or self.encoder is None else f"{self.raw.kind} through {self.encoder.name}"
+
     def rows(self, scratch: Path, cache: Path, drop_bad: bool) -> tuple[Matrix, str]:
         """The numbers of this side, and how they came to be, in words."""
         if self.raw is None or self.encoder is None:
             return matrix(self.where, scratch), ""
         found = encoded(self.raw, self.encoder, cache, drop_bad=drop_bad)
         bad = f", {len(found.unreadable):,} could not be read" if found.unreadable else ""
-        return found.rows, f"{self.raw.kind} through {self.encoder.name}{bad}{' (kept)' if found.from_cache else ''}"
+        return found.rows, f"{self.how}{bad}{' (kept)' if found.from_cache else ''}"
 
 
 def side(where: Source, encode: bool, spec: str | None, ids: Any, root: Path | None, seed: int = 0) -> Side:

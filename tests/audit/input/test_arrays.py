@@ -229,3 +229,34 @@ def test_missing_files_and_other_kinds_are_refused(tmp_path):
     (tmp_path / "x.jsonl").write_text("hello")
     with pytest.raises(UsageError, match=r"x\.jsonl cannot be read: files must end in \.npy, \.npz"):
         source(str(tmp_path / "x.jsonl"))
+
+
+def test_temporary_columns_have_no_name_so_that_nothing_can_stay_behind(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", a=DATA)
+    write_csv(tmp_path / "t.csv", ["x", "y"], DATA[:, :2].tolist())
+    (tmp_path / "s").mkdir()
+    found = [matrix(source(f"{tmp_path}/{name}"), tmp_path / "s") for name in ("x.npz", "t.csv")]
+    assert list((tmp_path / "s").iterdir()) == []
+    assert (found[0] == DATA).all() and np.allclose(found[1], DATA[:, :2])
+
+
+def test_what_was_packed_out_of_nothing_is_not_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "x.npz", a=np.zeros((1000, 1000)))
+    monkeypatch.setattr("rince.audit.input.arrays.UNPACKED", 1_000_000)
+    for read in (lambda where: matrix(where, tmp_path), values):
+        with pytest.raises(UsageError, match=r"x\.npz grows from 0\.0 MB to 0\.0 GB when unpacked.*unpack a\.npy yourself"):
+            read(source(f"{tmp_path}/x.npz"))
+    monkeypatch.undo()
+    assert matrix(source(f"{tmp_path}/x.npz"), tmp_path).shape == (1000, 1000)
+
+
+def test_an_array_that_promises_more_than_it_holds_is_refused(tmp_path):
+    import io
+    import zipfile
+
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (10**13,)})
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("a.npy", head.getvalue() + bytes(80))
+    with pytest.raises(UsageError, match=r"x\.npz cannot be read"):
+        values(source(f"{tmp_path}/x.npz"))

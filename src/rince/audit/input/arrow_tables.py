@@ -67,7 +67,7 @@ def _open_file(file: Path, kind: str) -> ArrowTable:
     arrow = require("pyarrow", "audit")
     try:
         return _parquet(file) if kind == ".parquet" else _ipc(file)
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OSError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
 
 
@@ -106,7 +106,7 @@ def _told(path: Path, batches: Any) -> Iterator[Any]:
     arrow = require("pyarrow", "audit")
     try:
         yield from batches
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OSError) as error:  # a file that ends too soon is the latter
         raise UsageError(f"{path} cannot be read: {error}") from error
 
 
