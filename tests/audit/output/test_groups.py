@@ -46,7 +46,9 @@ def test_counts_of_parts_add_up_to_those_of_the_whole():
 
 def test_where_nothing_is_found_there_is_an_upper_bound_and_no_rate():
     random = np.random.default_rng(0)
-    found = judge(Scored(random.normal(0.6, 0.1, 900).astype(np.float32), random.normal(0, 0.1, 50_000).astype(np.float32)))
+    found = judge(
+        Scored(random.normal(0.6, 0.1, 900).astype(np.float32), random.normal(0, 0.1, 50_000).astype(np.float32))
+    )
     rates = group_rates(found, ["a"] * 450 + [None] * 450)
     assert {one.name for one in rates} == {"a", NAMELESS}
     assert all(one.rate is None and one.interval[0] == 0 and one.interval[1] < 0.05 for one in rates)
