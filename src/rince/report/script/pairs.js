@@ -51,11 +51,13 @@ function details(audit, marks, listed) {
   const dialog = $("detail"), body = $("detail-body");
   let place = 0;
   function draw() {
-    const at = listed()[place];
+    const at = listed()[place], focused = body.contains(document.activeElement) ? document.activeElement.className : "";
     body.replaceChildren();
     put(body, sidesOf(audit, at), factsOf(audit, at, listed.flagged(at)), markButtons(audit.rows.row[at], marks));
     $("detail-before").disabled = place === 0;
     $("detail-next").disabled = place >= listed().length - 1;
+    const again = MARKS.includes(focused) && body.querySelector(`.mark .${focused}`);
+    if (dialog.open && !dialog.contains(document.activeElement)) (again || $("detail-close")).focus();  // or keys go nowhere
   }
   const go = (by) => { if (listed()[place + by] !== undefined) { place += by; draw(); } };
   $("detail-before").addEventListener("click", () => go(-1));
