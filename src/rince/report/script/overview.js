@@ -20,7 +20,7 @@ function rateCard(audit) {
 }
 
 function cards(audit) {
-  const told = audit.distinguishable === null ? "" : `; right pairs can be told from them ${percent(audit.distinguishable, 0)} of the time`;
+  const told = audit.distinguishable === null ? "" : `; a right pair outscores about ${percent(audit.distinguishable, 0)} of them`;
   put($("cards"), rateCard(audit),
     card("Pairs", whole(audit.pairs), `compared with ${whole(audit.mismatched)} mismatched pairs by ${audit.score}${told}`),
     card("Rule of thumb for training", `q ${audit.q}`, audit.reason));
