@@ -275,7 +275,7 @@ def main(arguments: list[str]) -> int:
     from rince.data.pairs.digit_halves import digit_pairs
     from rince.report.audit_page import audit_data
     from rince.report.demo_page import demo_page
-    from rince.report.shown import Arrays
+    from rince.report.gallery import Arrays
 
     a, b, _ = digit_pairs()
     print(f"digits: halves of 1797 images, {RATE:.0%} of the training pairs wrong, {options.seeds} seeds", flush=True)

@@ -1,11 +1,12 @@
 import base64
 import io
+import os
 
 import numpy as np
 import pytest
 import torch
 
-from rince.report.shown import Arrays, Files, Texts, png, shown
+from rince.report.gallery import Arrays, Contents, Files, Texts, png, shown
 
 
 def pixels_of(item):
@@ -37,7 +38,7 @@ def test_long_texts_are_cut():
 
 
 def test_what_is_shown_must_have_one_item_a_pair():
-    with pytest.raises(ValueError, match="show_a must have one item a pair: expected 3, got 2"):
+    with pytest.raises(ValueError, match="show_a must have one item per pair: expected 3, got 2"):
         shown(["a", "b"], 3, "show_a")
     with pytest.raises(ValueError, match="images must be"):
         Arrays(np.zeros((3, 2, 2, 5)))
@@ -89,21 +90,63 @@ def test_one_text_is_not_one_item_a_pair():
             shown(given, 2, "show_a")
 
 
+WAV = b"RIFF\x00\x00\x00\x00WAVEfmt "
+MP4 = b"\x00\x00\x00\x18ftypisom"
+
+
 def test_small_sounds_and_videos_are_put_in_the_page_and_large_ones_named(tmp_path):
-    for name, size in (("a.wav", 100), ("b.MP4", 100), ("c.mp3", 1_000_001), ("d.txt", 5)):
-        (tmp_path / name).write_bytes(b"x" * size)
+    for name, content in (("a.wav", WAV), ("b.MP4", MP4), ("c.mp3", b"ID3" + bytes(1_000_000)), ("d.txt", b"hello")):
+        (tmp_path / name).write_bytes(content)
     items = shown([tmp_path / "a.wav", str(tmp_path / "b.MP4"), tmp_path / "c.mp3", str(tmp_path / "d.txt")], 4, "a")
-    content = base64.b64encode(b"x" * 100).decode()
-    assert items.item(0) == {"audio": f"data:audio/wav;base64,{content}", "name": "a.wav"}
-    assert items.item(1) == {"video": f"data:video/mp4;base64,{content}", "name": "b.MP4"}
+    sound, video = (base64.b64encode(content).decode() for content in (WAV, MP4))
+    assert items.item(0) == {"audio": f"data:audio/wav;base64,{sound}", "name": "a.wav"}
+    assert items.item(1) == {"video": f"data:video/mp4;base64,{video}", "name": "b.MP4"}
     assert items.item(2) == {"text": "c.mp3"}
     assert items.item(3) == {"text": str(tmp_path / "d.txt")}
 
 
 def test_sounds_fill_the_page_up_to_a_bound(tmp_path):
-    (tmp_path / "a.wav").write_bytes(b"x" * 900_000)
+    (tmp_path / "a.wav").write_bytes(WAV + bytes(900_000 - len(WAV)))
     items = Files([tmp_path / "a.wav"] * 40)
     assert sum("audio" in items.item(index) for index in range(40)) == 22
+
+
+def test_pipes_and_devices_are_named_and_never_opened_for_long(tmp_path):
+    os.mkfifo(tmp_path / "a.wav")
+    os.mkfifo(tmp_path / "b.png")
+    (tmp_path / "c.png").symlink_to("/dev/zero")
+    items = Files([tmp_path / name for name in ("a.wav", "b.png", "c.png")])
+    assert [items.item(k)["text"] for k in range(3)] == [f"{n} is no regular file" for n in ("a.wav", "b.png", "c.png")]
+
+
+def test_a_private_file_under_the_name_of_a_sound_stays_private(tmp_path):
+    (tmp_path / "private").write_bytes(b"the secret key")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.wav").symlink_to(tmp_path / "private")
+    assert Files([tmp_path / "data" / "a.wav"]).item(0) == {"text": "a.wav cannot be read"}  # no sound by its content
+
+
+def test_a_link_out_of_the_folder_is_not_followed_and_one_inside_is(tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    (tmp_path / "data").mkdir()
+    for folder in (tmp_path, tmp_path / "data"):
+        Image.new("RGB", (9, 9), "red").save(folder / "real.png")
+    (tmp_path / "data" / "in.png").symlink_to("real.png")
+    (tmp_path / "data" / "out.png").symlink_to(tmp_path / "real.png")
+    paths = [tmp_path / "data" / "in.png", tmp_path / "data" / "out.png", tmp_path / "data" / ".." / "real.png"]
+    items = Files(paths, root=tmp_path / "data")
+    assert "image" in items.item(0)
+    assert items.item(1)["text"].startswith("out.png lies outside of") and "lies outside" in items.item(2)["text"]
+    assert "image" in Files(paths).item(1), "what a user names is shown"
+
+
+def test_bytes_of_a_table_are_shown_as_what_they_are(tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    buffer = io.BytesIO()
+    Image.new("RGB", (50, 50), "blue").save(buffer, "PNG")
+    items = Contents([buffer.getvalue(), WAV, b"no such thing", None])
+    assert (np.abs(pixels_of(items.item(0)).astype(int) - [0, 0, 255]) < 8).all()
+    assert "audio" in items.item(1) and items.item(2) == {"text": "item 2 cannot be read"} and items.item(3) is None
 
 
 def test_columns_of_pandas_are_shown_by_place_with_gaps():

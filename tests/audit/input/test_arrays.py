@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from rince.audit.columns import codes
-from rince.audit.files import check_different, matrix, source, values
+from rince.audit.input.arrays import check_different, matrix, values
+from rince.audit.input.source import source
+from rince.errors import UsageError
 
 DATA = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
 
@@ -33,7 +35,7 @@ def test_npz_by_name_or_the_only_array(tmp_path, save):
 
 
 def test_csv_columns_by_name_list_or_pattern(tmp_path, monkeypatch):
-    monkeypatch.setattr("rince.audit.tables.ROWS", 30)
+    monkeypatch.setattr("rince.audit.input.text_tables.ROWS", 30)
     write_csv(tmp_path / "t.csv", ["id", "x0", "x1", "y0", "y1"], [[f"n{i}", *row] for i, row in enumerate(DATA)])
     (tmp_path / "s").mkdir()
     assert np.allclose(matrix(source(f"{tmp_path}/t.csv:x*"), tmp_path / "s"), DATA[:, :2])
@@ -71,7 +73,8 @@ def test_parquet_lists_and_columns(tmp_path, kind):
 
 def test_missing_ids_of_tables_equal_no_other(tmp_path, monkeypatch):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr("rince.audit.tables.ROWS", 4)
+    monkeypatch.setattr("rince.audit.input.arrow_tables.ROWS", 4)
+    monkeypatch.setattr("rince.audit.input.text_tables.ROWS", 4)
     write_csv(tmp_path / "t.csv", ["id", "x"], [[name, 0] for name in ("p", "", "q", "", "p", "q")])
     found = codes(values(source(f"{tmp_path}/t.csv:id")), "ids", 6)
     assert len(set(found)) == 4 and found[0] == found[4] and found[2] == found[5]
@@ -86,7 +89,7 @@ def test_missing_ids_of_tables_equal_no_other(tmp_path, monkeypatch):
 
 def test_parquet_lists_of_other_lengths_are_refused_with_their_row(tmp_path, monkeypatch):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr("rince.audit.tables.ROWS", 2)
+    monkeypatch.setattr("rince.audit.input.arrow_tables.ROWS", 2)
     parquet.write_table(arrow.table({"e": [[1.0, 2.0], [1.0, 2.0], None, [3.0]]}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"t\.parquet has lists that differ in length in column e: 1 numbers in row 3"):
         matrix(source(f"{tmp_path}/t.parquet:e"), tmp_path)
@@ -95,7 +98,7 @@ def test_parquet_lists_of_other_lengths_are_refused_with_their_row(tmp_path, mon
 @pytest.mark.parametrize("fixed", [False, True])
 def test_missing_lists_and_numbers_of_parquet_are_nan(tmp_path, monkeypatch, fixed):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr("rince.audit.tables.ROWS", 2)
+    monkeypatch.setattr("rince.audit.input.arrow_tables.ROWS", 2)
     rows = [None, None, [1.0, None], [3.0, 4.0], None]
     type_ = arrow.list_(arrow.float32(), 2 if fixed else -1)
     table = arrow.table({"e": arrow.array(rows, type=type_), "x": [1, None, 3, 4, 5]})
@@ -223,6 +226,37 @@ def test_pickles_are_never_loaded(tmp_path):
 def test_missing_files_and_other_kinds_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         source(str(tmp_path / "x.npy"))
-    (tmp_path / "x.txt").write_text("hello")
-    with pytest.raises(ValueError, match=r"x\.txt cannot be read: files must end in \.npy, \.npz"):
-        source(str(tmp_path / "x.txt"))
+    (tmp_path / "x.jsonl").write_text("hello")
+    with pytest.raises(UsageError, match=r"x\.jsonl cannot be read: files must end in \.npy, \.npz"):
+        source(str(tmp_path / "x.jsonl"))
+
+
+def test_temporary_columns_have_no_name_so_that_nothing_can_stay_behind(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", a=DATA)
+    write_csv(tmp_path / "t.csv", ["x", "y"], DATA[:, :2].tolist())
+    (tmp_path / "s").mkdir()
+    found = [matrix(source(f"{tmp_path}/{name}"), tmp_path / "s") for name in ("x.npz", "t.csv")]
+    assert list((tmp_path / "s").iterdir()) == []
+    assert (found[0] == DATA).all() and np.allclose(found[1], DATA[:, :2])
+
+
+def test_what_was_packed_out_of_nothing_is_not_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "x.npz", a=np.zeros((1000, 1000)))
+    monkeypatch.setattr("rince.audit.input.arrays.UNPACKED", 1_000_000)
+    for read in (lambda where: matrix(where, tmp_path), values):
+        with pytest.raises(UsageError, match=r"x\.npz grows from 0\.0 MB to .*unpack a\.npy yourself"):
+            read(source(f"{tmp_path}/x.npz"))
+    monkeypatch.undo()
+    assert matrix(source(f"{tmp_path}/x.npz"), tmp_path).shape == (1000, 1000)
+
+
+def test_an_array_that_promises_more_than_it_holds_is_refused(tmp_path):
+    import io
+    import zipfile
+
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (10**13,)})
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("a.npy", head.getvalue() + bytes(80))
+    with pytest.raises(UsageError, match=r"x\.npz cannot be read"):
+        values(source(f"{tmp_path}/x.npz"))

@@ -1,4 +1,4 @@
-"""What the gallery shows of a pair: a text, a small picture, a short sound or video, all inside the page."""
+"""The gallery: what the page shows of a pair, a text, a small picture, a short sound or video, all inside the page."""
 
 import math
 import numbers
@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince.report.media import MEDIA, THUMBNAIL, data_uri, element, thumbnail
+from rince.errors import UsageError
+from rince.report.media import MEDIA, THUMBNAIL, content_element, data_uri, element, thumbnail
 
 LONGEST_TEXT = 600
-ROOM = 20_000_000  # bytes of sounds and videos of one side of all pairs
+ROOM = 20_000_000  # bytes of pictures, sounds and videos of one side of all pairs
 
 Shown = dict[str, str] | None
 
 
 class Texts:
-    """One text a pair."""
+    """One text per pair."""
 
     def __init__(self, texts: Sequence[Any] | NDArray[Any]):
         self.texts = texts
@@ -34,6 +35,10 @@ class Texts:
     def item(self, index: int) -> Shown:
         return as_text(self.texts[index])
 
+    def brief(self, index: int) -> str | None:
+        """A few words for a pair whose media the page has no room for."""
+        return as_text(self.texts[index])["text"]
+
 
 class Arrays:
     """Images as an array: bytes, or numbers in [0, 1], which are stretched to it where they lie outside.
@@ -43,12 +48,12 @@ class Arrays:
 
     def __init__(self, images: NDArray[Any]):
         if images.ndim not in (3, 4) or (images.ndim == 4 and not {1, 3, 4} & {images.shape[1], images.shape[3]}):
-            raise ValueError(
+            raise UsageError(
                 "images must be (pairs, height, width), (pairs, height, width, 3) or (pairs, 3, height, width), "
                 f"got {images.shape}"
             )
         if images.dtype.kind not in "fiub" or not images.size:
-            raise ValueError(f"images must be numbers, got {images.dtype} of shape {images.shape}")
+            raise UsageError(f"images must be numbers, got {images.dtype} of shape {images.shape}")
         self.images = images
 
     def __len__(self) -> int:
@@ -57,15 +62,22 @@ class Arrays:
     def item(self, index: int) -> Shown:
         return as_picture(np.asarray(self.images[index]))
 
+    def brief(self, index: int) -> str | None:
+        return None
+
 
 class Files:
-    """One media file a pair, or None; a file that cannot be read is named instead of shown.
+    """One media file per pair, or None; a file that cannot be read is named instead of shown.
 
-    ``remark`` says what a reader should know about how the files were found.
+    Args:
+        paths: The files.
+        remark: What a reader should know about how the files were found.
+        root: The folder that the files must lie below, symbolic links followed: paths out of a table or a folder may
+            lead anywhere, and a page is made to be passed on. None if the user named every file.
     """
 
-    def __init__(self, paths: Sequence[str | Path | None], remark: str = ""):
-        self.paths, self.remark = paths, remark
+    def __init__(self, paths: Sequence[str | Path | None], remark: str = "", root: Path | None = None):
+        self.paths, self.remark, self.root = paths, remark, root
         self.room = ROOM
 
     def __len__(self) -> int:
@@ -75,9 +87,35 @@ class Files:
         path = self.paths[index]
         if path is None:
             return None
-        found, used = element(Path(path), self.room)
+        found, used = element(Path(path), self.room, self.root)
         self.room -= used
         return found
+
+    def brief(self, index: int) -> str | None:
+        path = self.paths[index]
+        return None if path is None else Path(path).name
+
+
+class Contents:
+    """One media file per pair as bytes, such as those in tables of Hugging Face datasets; None where there is none."""
+
+    def __init__(self, contents: Sequence[bytes | None], remark: str = ""):
+        self.contents, self.remark = contents, remark
+        self.room = ROOM
+
+    def __len__(self) -> int:
+        return len(self.contents)
+
+    def item(self, index: int) -> Shown:
+        content = self.contents[index]
+        if content is None:
+            return None
+        found, used = content_element(content, f"item {index}", self.room)
+        self.room -= used
+        return found
+
+    def brief(self, index: int) -> str | None:
+        return None
 
 
 class Items:
@@ -110,23 +148,29 @@ class Items:
             return found
         return as_text(item)
 
+    def brief(self, index: int) -> str | None:
+        item = self.items[index]
+        if isinstance(item, os.PathLike):
+            return Path(item).name
+        return as_text(item)["text"] if is_plain(item) else None
 
-Show = Texts | Arrays | Files | Items
+
+Show = Texts | Arrays | Files | Contents | Items
 
 
 def shown(what: Any, n: int, name: str) -> Show | None:
-    """What a user gave to show, one a pair: see ``Items``, or an array or tensor of images, or nothing."""
+    """What a user gave to show, one per pair: see ``Items``, or an array or tensor of images, or nothing."""
     if what is None:
         return None
     if isinstance(what, Tensor):
         what = as_numpy(what)
-    if not isinstance(what, (Texts, Arrays, Files, Items)):
+    if not isinstance(what, (Texts, Arrays, Files, Contents, Items)):
         if isinstance(what, (str, bytes, dict, set)) or not hasattr(what, "__len__"):
-            raise TypeError(f"{name} must be a list or an array with one item a pair, got {type(what).__name__}")
+            raise TypeError(f"{name} must be a list or an array with one item per pair, got {type(what).__name__}")
         many = isinstance(what, np.ndarray) and what.ndim > 1
         what = Arrays(what) if many else Items(what if isinstance(what, np.ndarray) else list(what), name)
     if len(what) != n:
-        raise ValueError(f"{name} must have one item a pair: expected {n:,}, got {len(what):,}")
+        raise UsageError(f"{name} must have one item per pair: expected {n:,}, got {len(what):,}")
     return what
 
 
