@@ -162,7 +162,8 @@ class TwoFiles(TwoTowers):
         self.a, self.b = a, b
 
     def check(self) -> None:
-        from rince.audit.files import check_different, source
+        from rince.audit.input.arrays import check_different
+        from rince.audit.input.source import source
 
         check_different(source(self.a), source(self.b))
 
@@ -174,7 +175,8 @@ class TwoFiles(TwoTowers):
 def _of_files(a: str, b: str) -> Columns:
     import tempfile
 
-    from rince.audit.files import matrix, source
+    from rince.audit.input.arrays import matrix
+    from rince.audit.input.source import source
 
     with tempfile.TemporaryDirectory() as scratch:
         found = [np.array(matrix(source(text), Path(scratch)), dtype=np.float32) for text in (a, b)]

@@ -26,7 +26,7 @@ GIVEN = {
 }
 
 
-# Whether an import path may be followed; settled by rince.train.trust for configurations of others.
+# Whether an import path may be followed; settled by rince.train.foreign_code for configurations of others.
 may_import: ContextVar[Callable[[str], bool]] = ContextVar("may_import", default=lambda path: True)
 
 
