@@ -158,7 +158,7 @@ def importable(name: str) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096, 8192])
-    parser.add_argument("--memory-only", type=int, nargs="*", default=[16384], help="sizes for the memory of RINCE and its like alone")
+    parser.add_argument("--memory-only", type=int, nargs="*", default=[16384], help="sizes for memory alone")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, help="as many as torch takes by default")
     options = parser.parse_args()

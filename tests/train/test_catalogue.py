@@ -50,7 +50,7 @@ def test_no_method_and_no_data_are_missing():
 
 
 def test_arguments_are_those_of_the_constructor():
-    assert arguments("rince.losses.RINCE") == list(inspect.signature(rince.RINCE).parameters)
+    assert arguments("rince.losses.rince.RINCE") == list(inspect.signature(rince.RINCE).parameters)
 
 
 @pytest.mark.parametrize(
