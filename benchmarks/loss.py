@@ -49,13 +49,22 @@ def metric_learning() -> Loss:
     return SelfSupervisedLoss(NTXentLoss(temperature=0.5))
 
 
+def with_bags(loss: rince.MILNCE) -> Loss:
+    """Two rows per bag."""
+    return lambda z1, z2: loss(z1, z2, ids=torch.arange(len(z1)) // 2)
+
+
 LOSSES: dict[str, Callable[[], Loss]] = {
     "published": lambda: published,
     "RINCE": rince.RINCE,
     "InfoNCE": rince.InfoNCE,
+    "HardNegatives": lambda: rince.HardNegatives(beta=0.5),
+    "Sigmoid": lambda: rince.Sigmoid(temperature=0.5),
+    "MILNCE": lambda: with_bags(rince.MILNCE(temperature=0.5)),
     "lightly": lightly,
     "metric-learning": metric_learning,
 }
+SECOND = ("HardNegatives", "Sigmoid", "MILNCE")  # with a second reduction over the negatives
 LARGEST = {"metric-learning": 256}  # it lists all pairs of negatives: at N = 4096 that would be 550 GB
 
 
@@ -86,10 +95,10 @@ def seconds(losses: dict[str, Loss], n: int, rounds: int) -> dict[str, float]:
     return {name: statistics.median(values[1:]) for name, values in times.items()}
 
 
-def paired_ratio(n: int, budget: float = 20.0) -> float:
-    """RINCE's time over InfoNCE's: the median over pairs of steps right after each other, in turning order."""
+def paired_ratio(first: str, second: str, n: int, budget: float = 20.0) -> float:
+    """A loss's time over another's: the median over pairs of steps right after each other, in turning order."""
     z1, z2 = embeddings(n)
-    pair, ratios, spent = (rince.RINCE(), rince.InfoNCE()), [], 0.0
+    pair, ratios, spent = (LOSSES[first](), LOSSES[second]()), [], 0.0
     while len(ratios) < 5 or (spent < budget and len(ratios) < 400):
         taken = [0.0, 0.0]
         for i in (0, 1) if len(ratios) % 2 else (1, 0):
@@ -149,7 +158,7 @@ def importable(name: str) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096, 8192])
-    parser.add_argument("--memory-only", type=int, nargs="*", default=[16384], help="sizes for RINCE's memory alone")
+    parser.add_argument("--memory-only", type=int, nargs="*", default=[16384], help="sizes for memory alone")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, help="as many as torch takes by default")
     options = parser.parse_args()
@@ -160,7 +169,7 @@ def main() -> None:
     fits = {n: [name for name in names if n <= LARGEST.get(name, n)] for n in options.sizes}
     # Memory first: children are forked while this process has no threads yet.
     memory = {(name, n): peak_megabytes(name, n) for n in options.sizes for name in fits[n]}
-    memory |= {("RINCE", n): peak_megabytes("RINCE", n) for n in options.memory_only}
+    memory |= {(name, n): peak_megabytes(name, n) for n in options.memory_only for name in ("RINCE", *SECOND)}
 
     print(f"\nforward + backward, D = {WIDTH}, {torch.get_num_threads()} threads, torch {torch.__version__}")
     print(f"{'N':>6}  {'loss':<16}{'ms':>10}{'speed':>9}{'extra MB':>11}{'memory':>9}")
@@ -170,9 +179,12 @@ def main() -> None:
         for name in fits[n]:
             speed, share = times["published"] / times[name], memory[name, n] / memory["published", n]
             print(f"{n:>6}  {name:<16}{1e3 * times[name]:>10.2f}{speed:>8.2f}x{memory[name, n]:>11.1f}{share:>9.3f}")
-        print(f"{'':>6}  RINCE takes {paired_ratio(n):.3f} of InfoNCE's time")
+        print(f"{'':>6}  RINCE takes {paired_ratio('RINCE', 'InfoNCE', n):.3f} of InfoNCE's time")
+        for name in SECOND:
+            print(f"{'':>6}  {name} takes {paired_ratio(name, 'RINCE', n, budget=10):.3f} of RINCE's time")
     for n in options.memory_only:
-        print(f"{n:>6}  {'RINCE':<16}{'':>10}{'':>9}{memory['RINCE', n]:>11.1f}")
+        for name in ("RINCE", *SECOND):
+            print(f"{n:>6}  {name:<16}{'':>10}{'':>9}{memory[name, n]:>11.1f}")
     print("\nspeed: times faster than the published formula; memory: share of what the published formula takes")
 
 

@@ -7,8 +7,8 @@ import yaml
 
 from rince import cli
 from rince.errors import UsageError
-from rince.train.load import load_run
 from rince.train.foreign_code import allowed, foreign_classes
+from rince.train.load import load_run
 
 TINY = [
     "digits/simclr", "--encoder.width", "2", "--probe", "false", "--data.limit", "128", "--data.batch_size", "64",

@@ -6,8 +6,8 @@ from typing import Any
 from rince._support.yaml_files import read_yaml
 from rince.errors import UsageError
 from rince.train.finetune import check_file, fine_tune, finetune_parser, read_source
-from rince.train.parser import named_classes, options_in, parse, spelled_out
 from rince.train.foreign_code import dotted_names, trusting
+from rince.train.parser import named_classes, options_in, parse, spelled_out
 
 
 def main(arguments: list[str]) -> int:

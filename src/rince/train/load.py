@@ -10,8 +10,8 @@ from rince.errors import UsageError
 from rince.train.build import build
 from rince.train.checkpoints import read_checkpoint
 from rince.train.folder import RunFolder
-from rince.train.parser import parse_settings, train_parser
 from rince.train.foreign_code import trusting
+from rince.train.parser import parse_settings, train_parser
 
 
 def load_run(path: str | os.PathLike[str], trained: bool = True, trust: bool = False) -> tuple[Any, Any, Any]:
