@@ -67,7 +67,7 @@ def options() -> list[str]:
 def line(chance: random.Random, known: list[str]) -> list[str]:
     """A command with a few options of `train`, or a malformed one of another command."""
     if chance.random() < 0.15:
-        command = chance.choice(("evaluate", "export", "finetune", "reproduce", "demo", "train"))
+        command = chance.choice(("evaluate", "export", "finetune", "reproduce", "train"))
         return [
             command,
             *(chance.choice((*VALUES, "--k", "--draws", "--force", "--xyz")) for _ in range(chance.randrange(4))),
