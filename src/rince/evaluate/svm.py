@@ -50,9 +50,9 @@ def svm_accuracy(
 ) -> SVMResult:
     """``folds``-fold stratified cross-validation (shuffled by ``seed``) of an RBF SVC, with C by ``inner_folds`` more.
 
-    ``workers`` outer folds are worked on at a time, by threads. With ``exhaustive=False`` a C is not looked at closely if
-    two signs speak against it: the C before it was worse than the best already, and a loosely converged machine is behind
-    the best one by more than three standard errors. That takes less time, and may now and then choose another C.
+    ``workers`` outer folds are worked on at a time, by threads. With ``exhaustive=False`` a C is not looked at closely
+    if two signs speak against it: the C before it was worse than the best already, and a loosely converged machine is
+    behind the best one by more than three standard errors. That is quicker, and may now and then choose another C.
     """
     require("sklearn", "train")
     from sklearn.model_selection import StratifiedKFold
