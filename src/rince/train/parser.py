@@ -14,7 +14,7 @@ from rince._support.optional_imports import require
 from rince._support.yaml_files import read_yaml, read_yaml_text
 from rince.errors import UsageError
 from rince.train.catalogue import PARTS, whole_path, with_whole_paths
-from rince.train.config_errors import check_part, no_option, wrong_kind, wrong_value
+from rince.train.config_errors import arguments_of, check_part, no_option, wrong_kind, wrong_value
 from rince.train.help import OPTIONS, PART_HELP
 from rince.train.shipped import find_config
 
@@ -272,8 +272,6 @@ def _explained(parser: Any, settings: dict[str, Any]) -> Iterator[None]:
 
 def _wrong_values(settings: dict[str, Any]) -> Iterator[str]:
     from lightning.pytorch import Trainer
-
-    from rince.train.config_errors import arguments_of
 
     plain = {"seed": int, "checkpoint_every": int, "probe": bool, "splits": list[int] | None, "linear": bool}
     trainer = settings.get("trainer")
