@@ -2,14 +2,26 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+MINIMUM := .venv-minimum
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test test-minimum fuzz fuzz-short lint format bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/rince demo
 
 test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+# The oldest versions that pyproject.toml allows, in an environment of their own, and what depends on them most.
+test-minimum: $(MINIMUM)/.installed
+	OMP_NUM_THREADS=1 PYTHONPATH=src $(MINIMUM)/bin/python -m pytest -p no:cacheprovider tests/train/test_parser.py \
+	  tests/train/test_disturbed.py tests/train/test_trust.py tests/encoders tests/losses/test_objectives.py tests/_support
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz
+
+fuzz-short: $(VENV)/.dev
+	$(BIN)/python tests/fuzz --seconds 20 --seed 1
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -44,6 +56,12 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material 'mkdocstrings[python]'
 	@touch $@
 
+$(MINIMUM)/.installed: pyproject.toml constraints-min.txt
+	$(PYTHON) -m venv $(MINIMUM)
+	$(MINIMUM)/bin/pip install --quiet --disable-pip-version-check -c constraints-min.txt \
+	  -e '.[train,graph,video,audit]' pytest hypothesis scipy
+	@touch $@
+
 # Peers to measure against; lightly without its dependencies, which replace a CPU build of torch.
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt pytorch-metric-learning kornia
@@ -51,4 +69,4 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MINIMUM) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

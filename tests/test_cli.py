@@ -166,3 +166,31 @@ def test_without_docstrings_help_works_too():
     for arguments in (["--help"], ["train", "--help"], ["reproduce"]):
         done = subprocess.run([sys.executable, "-OO", "-m", "rince", *arguments], capture_output=True, text=True)
         assert done.returncode == 0 and not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra", "commands"),
+    [
+        (["lightning", "jsonargparse", "yaml", "safetensors", "sklearn"], "train",
+         [["train", "digits/simclr"], ["finetune", "a"], ["evaluate", "a"], ["export", "a", "e.safetensors"]]),
+        (["torch_geometric"], "graph", [["train", "tudataset/proteins"], ["reproduce", "tudataset"]]),
+    ],
+)  # fmt: skip
+def test_a_missing_extra_is_named_before_anything_is_written(tmp_path, missing, extra, commands):
+    code = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {missing}:
+            raise ModuleNotFoundError(f"No module named '{{name}}'", name=name)
+sys.meta_path.insert(0, Absent())
+from rince.cli import main
+sys.exit(any(main(command) != 2 for command in {commands}))
+"""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.yaml").write_text("seed: 1")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 0 and len(lines) == len(commands), done.stderr
+    assert all("this needs " in line and f"pip install 'rince[{extra}]'" in line for line in lines)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -129,9 +129,9 @@ def test_a_crashed_run_resumes_to_the_same_bits(finetune, tmp_path, at):
 
 @pytest.mark.parametrize("at", [1, 4])
 def test_a_run_that_dies_right_after_a_checkpoint_loses_no_line_of_its_metrics(finetune, tmp_path, monkeypatch, at):
-    from rince.train.callbacks import WholeCheckpoint
+    from rince.train.checkpoints import SaveCheckpoints
 
-    save = WholeCheckpoint.save
+    save = SaveCheckpoints.save
 
     def save_and_die(self, trainer):
         save(self, trainer)
@@ -140,7 +140,7 @@ def test_a_run_that_dies_right_after_a_checkpoint_loses_no_line_of_its_metrics(f
 
     assert finetune("whole", "--checkpoint_every", "1") == 0
     with monkeypatch.context() as patch:
-        patch.setattr(WholeCheckpoint, "save", save_and_die)
+        patch.setattr(SaveCheckpoints, "save", save_and_die)
         assert finetune("dead", "--checkpoint_every", "1") is None
     assert finetune("dead", "--checkpoint_every", "1") == 0
     for name in ("encoder.safetensors", "metrics.csv"):

@@ -162,3 +162,41 @@ def test_a_missing_extra_names_the_pip_install(parser, monkeypatch):
 
     with pytest.raises(ImportError, match=r"pip install 'rince\[train\]'"):
         DigitImages().setup()
+
+
+def test_optimizer_is_optimiser_wherever_it_stands(parser, tmp_path):
+    (tmp_path / "own.yaml").write_text("optimizer: {class_path: SGD, init_args: {lr: 0.25}}\n")
+    for config in (
+        parse(parser, ["--optimizer", "SGD", "--optimizer.lr", "0.25"]),
+        parse(parser, ["--optimizer.lr=0.25", "--optimizer=SGD"]),
+        parse(parser, [str(tmp_path / "own.yaml")]),
+        parse_settings(parser, {"optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.25}}}),
+    ):
+        assert config.optimiser.class_path == "torch.optim.SGD" and config.optimiser.init_args.lr == 0.25
+
+
+def test_a_configuration_is_checked_without_touching_the_defaults(parser):
+    """Nested defaults are shared by all parsers."""
+    parse(parser, ["--optimiser.lr", "7", "--encoder.width", "9"])
+    config = parse(parser, [])
+    assert config.optimiser.init_args.lr == 1e-3 and config.encoder.init_args.width == 32
+
+
+def test_a_constructor_of_the_users_keeps_its_own_error(parser):
+    """Only what rince and torch refuse is a sentence."""
+    import sys
+
+    from torch import nn
+
+    class Broken(nn.Module):
+        def __init__(self, width: int = 3):
+            super().__init__()
+            len(width)
+
+    module = type(sys)("tests_broken_module")
+    module.Broken = Broken
+    Broken.__module__, Broken.__qualname__ = "tests_broken_module", "Broken"
+    sys.modules["tests_broken_module"] = module
+    config = parse(parser, ["--encoder", "tests_broken_module.Broken"])
+    with pytest.raises(TypeError, match="has no len"):
+        instantiate(parser, config)

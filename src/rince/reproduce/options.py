@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import rince._support.command_options
+from rince._support.optional_imports import require
 from rince.errors import UsageError
 
 
@@ -36,6 +37,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
     from rince.reproduce.graph_training import graphs_of, make_loss
 
     options = checked(parser, arguments, "seeds", "epochs", "workers")
+    require("torch_geometric", "graph")
     for loss in options.losses:
         make_loss(loss)
     for dataset in [] if options.so_far else options.datasets:

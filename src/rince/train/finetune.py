@@ -118,9 +118,11 @@ def settle(config: Any, source: Source) -> None:
 
 def towers_of(encoder: Any) -> dict[str, Any]:
     """The two encoders, a and b, that a cross-modal one is made of; none for a plain one."""
+    from jsonargparse import Namespace
+
     arguments = encoder.get("init_args") or {}
     parts: dict[str, Any] = {name: arguments.get(name) for name in ("a", "b")}
-    return parts if all(hasattr(part, "get") and part.get("class_path") for part in parts.values()) else {}
+    return parts if all(isinstance(part, dict | Namespace) and part.get("class_path") for part in parts.values()) else {}
 
 
 def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = False) -> dict[str, Any] | None:

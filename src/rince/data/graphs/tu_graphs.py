@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from rince._support.fingerprints import of_tensors
+from rince._support.optional_imports import require
 from rince.data.batches import SeededBatches
 from rince.data.graphs.graphs import Graphs
 from rince.data.graphs.tudataset import tudataset
@@ -34,6 +36,7 @@ class TUGraphs(DataModule):
             download: Fetch the data set if it is not in ``root``.
         """
         super().__init__()
+        require("torch_geometric", "graph")  # now, not when the first batch is made
         self.dataset, self.root, self.batch_size = dataset, root, batch_size
         self.node_attributes, self.download = node_attributes, download
         self._graphs: Graphs | None = None
@@ -50,6 +53,9 @@ class TUGraphs(DataModule):
     @property
     def classes(self) -> int:
         return self.graphs.num_classes
+
+    def fingerprint(self) -> str:
+        return of_tensors([self.graphs.x, self.graphs.edge_index, self.graphs.y])
 
     def train_dataloader(self) -> "GraphLoader":
         trainer = self.trainer
