@@ -5,10 +5,8 @@ import re
 import stat
 from pathlib import Path
 
-from rince.errors import UsageError
 
-
-class Unreadable(UsageError):
+class Unreadable(ValueError):
     """A file that is missing, no regular file, too large, or outside of its folder."""
 
 
