@@ -30,5 +30,9 @@ class NotAFolder(FileError, NotADirectoryError):
     """A file where a folder should be."""
 
 
+class WrongType(UsageError, TypeError):
+    """A value of a kind that is not taken."""
+
+
 class MissingExtra(UsageError, ImportError):
     """An optional dependency that is not installed; the sentence says which extra of rince brings it."""

@@ -5,10 +5,8 @@ import re
 import stat
 from pathlib import Path
 
-from rince.errors import UsageError
 
-
-class Unreadable(UsageError):
+class Unreadable(ValueError):
     """A file that is missing, no regular file, too large, or outside of its folder."""
 
 
@@ -32,16 +30,18 @@ def read_regular(path: Path, most: int, root: Path | None = None) -> bytes:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except (OSError, ValueError) as error:
         raise Unreadable(f"{path.name} cannot be read") from error
-    with os.fdopen(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise Unreadable(f"{path.name} is no regular file")
         if found.st_size > most:
             raise Unreadable(f"{path.name} is larger than {most / 1e6:g} MB")
-        try:
+        with os.fdopen(handle, "rb", closefd=False) as file:
             return file.read(most)
-        except OSError as error:
-            raise Unreadable(f"{path.name} cannot be read") from error
+    except OSError as error:
+        raise Unreadable(f"{path.name} cannot be read") from error
+    finally:
+        os.close(handle)
 
 
 def lies_below(path: Path, root: Path) -> bool:

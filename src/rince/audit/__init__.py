@@ -1,6 +1,6 @@
 """Which pairs are wrong, how many, how sure, and what q follows from it."""
 
-from rince.audit.from_table import audit_table
+from rince.audit.encode.from_table import audit_table
 from rince.audit.null import Scored
 from rince.audit.output.groups import GroupRate, group_rates
 from rince.audit.rate import noise_rate, p_values, storey

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince.errors import UsageError
+from rince.errors import UsageError, WrongType
 
 Matrix = NDArray[Any]
 Keys = list[NDArray[np.int64]]
@@ -25,11 +25,11 @@ def as_matrix(x: Any, name: str) -> Matrix:
         x = x.detach().cpu()
         x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
     elif not isinstance(x, np.ndarray):
-        raise TypeError(f"{name} must be a numpy array or a tensor of shape (pairs, width), got {type(x).__name__}")
+        raise WrongType(f"{name} must be a numpy array or a tensor of shape (pairs, width), got {type(x).__name__}")
     if x.ndim != 2:
         raise UsageError(f"{name} must have the shape (pairs, width), got {x.shape}")
     if x.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers, got {x.dtype}")
+        raise WrongType(f"{name} must hold real numbers, got {x.dtype}")
     if not x.shape[1]:
         raise UsageError(f"{name} has no columns")
     return x

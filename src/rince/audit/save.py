@@ -13,7 +13,7 @@ from rince._support.atomic_files import write_text, written_whole
 from rince.audit.columns import one_dimensional
 from rince.audit.output.groups import GroupRate, group_rates, group_texts
 from rince.audit.output.table import pair_name, write_csv, write_parquet
-from rince.errors import UsageError
+from rince.errors import ExistingFile, NotAFolder, UsageError
 from rince.report.audit_page import audit_page
 from rince.report.gallery import shown
 
@@ -27,10 +27,10 @@ def check_folder(folder: str | os.PathLike[str], table: str, force: bool) -> Pat
         raise UsageError(f"the table must be csv or parquet, got {table!r}")
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file: name a folder for the audit")
+        raise NotAFolder(f"{folder} is a file: name a folder for the audit")
     there = [name for name in (f"audit.{table}", "audit.json", "audit.html") if (folder / name).exists()]
     if there and not force:
-        raise FileExistsError(
+        raise ExistingFile(
             f"{folder / there[0]} is already there: overwrite it with force=True (--force on the command line), or "
             "name another folder"
         )

@@ -58,7 +58,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _audited(options: argparse.Namespace, folder: Path, where_a: "Source", where_b: "Source", encode: bool) -> "Audit":
     """Audit and save, with temporary files beside the results, where there is room for them."""
-    from rince.audit.prepare import column_values, side
+    from rince.audit.encode.prepare import column_values, side
 
     header = not options.no_header
     ids, groups, duplicates = (
@@ -86,7 +86,7 @@ def _audited(options: argparse.Namespace, folder: Path, where_a: "Source", where
 
 def _saved(options: argparse.Namespace, folder: Path, sides: list[Any], shows: list[Any], given: Any) -> "Audit":
     from rince.audit.columns import codes
-    from rince.audit.prepare import combined, needs_fit
+    from rince.audit.encode.prepare import combined, needs_fit
     from rince.audit.save import save
     from rince.audit.verdict import audit
 
@@ -168,7 +168,7 @@ def _check_lengths(n: int, given: dict[str, Any]) -> None:
 
 def _show(options: argparse.Namespace, side: str, ids: Any, raw: Any) -> Any:
     """What the page shows of a side: what the user named, or else the raw items."""
-    from rince.audit.prepare import show_of
+    from rince.audit.encode.prepare import show_of
 
     media, texts = getattr(options, f"images_{side}"), getattr(options, f"texts_{side}")
     if texts is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince.errors import UsageError
+from rince.errors import UsageError, WrongType
 from rince.report.media import MEDIA, THUMBNAIL, content_element, data_uri, element, thumbnail
 
 LONGEST_TEXT = 600
@@ -128,7 +128,7 @@ class Items:
         for index, item in enumerate([] if typed else items):
             if not (is_plain(item) or isinstance(item, os.PathLike) or is_pillow(item) or is_image(item)):
                 shape = f" of shape {tuple(item.shape)}" if isinstance(item, (np.ndarray, Tensor)) else ""
-                raise TypeError(
+                raise WrongType(
                     f"{name} must hold texts, numbers, images (arrays, tensors or of Pillow) or paths of files, got "
                     f"{type(item).__name__}{shape} for pair {index}"
                 )
@@ -166,7 +166,7 @@ def shown(what: Any, n: int, name: str) -> Show | None:
         what = as_numpy(what)
     if not isinstance(what, (Texts, Arrays, Files, Contents, Items)):
         if isinstance(what, (str, bytes, dict, set)) or not hasattr(what, "__len__"):
-            raise TypeError(f"{name} must be a list or an array with one item per pair, got {type(what).__name__}")
+            raise WrongType(f"{name} must be a list or an array with one item per pair, got {type(what).__name__}")
         many = isinstance(what, np.ndarray) and what.ndim > 1
         what = Arrays(what) if many else Items(what if isinstance(what, np.ndarray) else list(what), name)
     if len(what) != n:

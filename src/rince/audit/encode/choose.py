@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rince.audit.encode.encoder import Encoder
 from rince.audit.input.raw import Kind
-from rince.errors import UsageError
+from rince.errors import MissingFile, UsageError
 
 BUILT_IN = {"ngrams": "texts", "patches": "pictures", "spectrogram": "sounds"}
 
@@ -36,7 +36,7 @@ def encoder_for(kind: Kind, spec: str | None = None, seed: int = 0) -> Encoder:
     if ending == ".onnx" or ending == ".safetensors" or (Path(spec) / "encoder.safetensors").is_file():
         _check(kind, "pictures", spec)
         if not Path(spec).exists():
-            raise FileNotFoundError(f"there is no file {spec}")
+            raise MissingFile(f"there is no file {spec}")
         return _from_file(Path(spec), ending)
     if re.fullmatch(r"[\w.]+:[\w.]+", spec):
         from rince.audit.encode.function import Function

@@ -20,14 +20,10 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
+from rince._support.zip_files import opened_zip
 from rince.audit.input.source import TABLES, TENSORS, Source
 from rince.audit.input.tables import column_names, listed, number_batches, value_batches
 from rince.errors import UsageError
-
-UNPACKED = 1_000_000_000
-"""Bytes up to which an array of an .npz is unpacked however small it was packed."""
-PACKED = 100
-"""How many times larger than packed it may be beyond that: numbers rarely shrink to a tenth, a bomb to a thousandth."""
 
 
 def check_different(a: Source, b: Source) -> None:
@@ -91,18 +87,10 @@ def _named(where: Source, names: list[str]) -> str:
 
 @contextmanager
 def _member(where: Source) -> Iterator[IO[bytes]]:
-    """The array of an .npz, still packed; one that would fill the disk or was packed out of nothing is refused."""
-    with zipfile.ZipFile(where.path) as archive:
+    """The array of an .npz, still packed; ``opened_zip`` refuses what was packed out of nothing."""
+    with opened_zip(where.path) as archive:
         name = _named(where, [name[:-4] for name in archive.namelist() if name.endswith(".npy")])
-        info = archive.getinfo(f"{name}.npy")
-        if info.file_size > max(UNPACKED, PACKED * info.compress_size):
-            raise UsageError(
-                f"{where.path} grows from {info.compress_size / 1e6:.1f} MB to {info.file_size / 1e9:.1f} GB when "
-                f"unpacked, which looks like a bomb: if you trust it, unpack {name}.npy yourself and name that"
-            )
-        if info.flag_bits & 1:
-            raise UsageError(f"{where.path} is encrypted: unpack it first")
-        with archive.open(info) as packed:
+        with archive.open(f"{name}.npy") as packed:
             yield packed
 
 

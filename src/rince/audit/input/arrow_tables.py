@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
 from rince.audit.input.source import Source
-from rince.errors import UsageError
+from rince.errors import UsageError, WrongType
 
 ROWS = 8192
 
@@ -54,7 +54,7 @@ def as_arrow(table: Any) -> ArrowTable:
         table = arrow.Table.from_pandas(table, preserve_index=False)
     elif not isinstance(table, arrow.Table):
         if not hasattr(table, "__arrow_c_stream__"):
-            raise TypeError(f"a table must come from pandas, polars, Arrow or datasets, got {type(table).__name__}")
+            raise WrongType(f"a table must come from pandas, polars, Arrow or datasets, got {type(table).__name__}")
         table = arrow.table(table)
     return ArrowTable("the table", table.schema, lambda names: iter(_in_memory(table, names)))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rince._support.regular_files import natural
-from rince.errors import UsageError
+from rince.errors import MissingFile, UsageError
 
 TEXT_TABLES = {".csv": ",", ".tsv": "\t"}
 ARROW_TABLES = (".parquet", ".arrow", ".feather", "datasets")
@@ -61,7 +61,7 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
         raw: Whether folders of media files and .txt files (one text per line) are allowed.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        MissingFile: There is no such file.
         UsageError: The file is of a kind that cannot be read.
     """
     path, column = Path(text), None
@@ -69,7 +69,7 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
         head, column = text.rsplit(":", 1)
         path = Path(head)
     if not _there(path):
-        raise FileNotFoundError(f"there is no file {path}")
+        raise MissingFile(f"there is no file {path}")
     if path.is_dir() and (path / "dataset_dict.json").is_file():
         raise UsageError(f"{path} holds several splits ({_splits(path)}): name one, as {path / 'train'}:COLUMN")
     found = Source(path, column or None, header)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rince._support.optional_imports import require
 from rince.audit.input.arrays import values
 from rince.audit.input.source import source
-from rince.errors import UsageError
+from rince.errors import MissingFile, UsageError
 
 if TYPE_CHECKING:
     from rince.audit.verdict import Audit
@@ -73,12 +73,12 @@ def read_pairs(folder: Path) -> Pairs:
     """The table of an audit that was saved in a folder.
 
     Raises:
-        FileNotFoundError: There is none.
+        MissingFile: There is none.
         UsageError: It is not a table of an audit.
     """
     path = next((folder / name for name in ("audit.csv", "audit.parquet") if (folder / name).is_file()), None)
     if path is None:
-        raise FileNotFoundError(f"there is no audit in {folder}: name the folder of one with --out")
+        raise MissingFile(f"there is no audit in {folder}: name the folder of one with --out")
     ids, scores, chances, flags = (values(source(f"{path}:{name}")) for name in NAMES)
     clean = unescaped if path.suffix == ".csv" else str
     try:

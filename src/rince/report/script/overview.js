@@ -14,7 +14,7 @@ function rateCard(audit) {
   mark.hidden = unknown;
   const scale = put(make("div", "scale"), make("span", "", "0 %"), make("span", "", "100 %"));
   const interval = `${percent(audit.low)} to ${percent(audit.high)}`;
-  const text = unknown ? (audit.useless ? "right pairs score like mismatched ones" : audit.verdict)
+  const text = unknown ? (audit.useless ? "right pairs score like mismatched ones" : audit.verdict.replace(/^cannot tell: /, ""))
     : audit.found ? `95 % interval ${interval}` : `at most ${percent(Math.max(audit.high, 0.001))} (95 % interval)`;
   return put(box, put(bar, range, mark), scale, make("p", "", text));
 }

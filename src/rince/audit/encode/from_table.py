@@ -10,12 +10,12 @@ import numpy as np
 
 from rince.audit.columns import Matrix, codes
 from rince.audit.encode import encoder_for
+from rince.audit.encode.prepare import Side, combined, needs_fit
 from rince.audit.encode.run import encoded
 from rince.audit.input.arrow_tables import ArrowTable, as_arrow, number_columns, open_arrow, value_column
 from rince.audit.input.near_duplicates import ALIKE, near_duplicates
 from rince.audit.input.raw import Raw, raw_of_table
 from rince.audit.input.source import source
-from rince.audit.prepare import Side, combined, needs_fit
 from rince.audit.verdict import Audit, audit
 from rince.errors import UsageError
 
