@@ -15,7 +15,7 @@ test: $(VENV)/.dev
 # The oldest versions that pyproject.toml allows, in an environment of their own, and what depends on them most.
 test-minimum: $(MINIMUM)/.installed
 	OMP_NUM_THREADS=1 PYTHONPATH=src $(MINIMUM)/bin/python -m pytest -p no:cacheprovider tests/train/test_parser.py \
-	  tests/train/test_disturbed.py tests/train/test_trust.py tests/encoders tests/losses/test_objectives.py tests/_support
+	  tests/train/test_disturbed.py tests/train/test_foreign_code.py tests/encoders tests/losses/test_objectives.py tests/_support
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz
