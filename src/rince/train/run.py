@@ -66,8 +66,10 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
     data.folder = folder.path
     data.prepare_data()
     data.setup("fit")
-    found = latest(folder)
-    resume, state = found if found is not None else (None, {"global_step": 0})
+    resume: Path | None = None
+    state: dict[str, Any] = {"global_step": 0}
+    if (found := latest(folder)) is not None:
+        resume, state = found
     fingerprint = data.fingerprint()
     _check_same_data(folder, fingerprint, state.get("data_fingerprint", ""))
     table, first_batch = MetricsTable(folder.metrics), FirstBatch()
