@@ -15,7 +15,14 @@ from rince.train.config_errors import may_import
 
 ALLOWED = ("rince", "torch.nn", "torch.optim")
 # What belongs to rince and does more than make a part of a run: it reads files, fetches, or starts commands.
-DENIED = ("rince.cli", "rince.commands", "rince.reproduce", "rince.train", "rince._support", "rince.encoders.files")
+DENIED: tuple[str, ...] = (
+    "rince.cli",
+    "rince.commands",
+    "rince.reproduce",
+    "rince.train",
+    "rince._support",
+    "rince.encoders.files",
+)
 DENIED += ("rince.data.download", "rince.data.video.decode", "torch.nn.parallel")
 
 

@@ -79,8 +79,8 @@ def help_text(command: str) -> str:
             {path.rsplit(".", 1)[1]: summary(path, part) for path in classes()[part] if path.startswith("rince")}
         )
         if part == "loss":
-            own = next(path for path in classes()["loss"] if path.endswith(".RINCE"))
-            chosen = [name for name in arguments(own) if name not in ("contrast", "reduction")]
+            rince_loss = next(path for path in classes()["loss"] if path.endswith(".RINCE"))
+            chosen = [name for name in arguments(rince_loss) if name not in ("contrast", "reduction")]
             lines.append(f"  RINCE takes {', '.join(f'--loss.{name}' for name in chosen)}.")
         if part == "optimiser":
             lines.append("  and any of torch.optim, such as torch.optim.Adam")

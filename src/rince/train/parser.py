@@ -47,7 +47,7 @@ def train_parser(command: str = "train") -> Any:
     parser.add_argument("--checkpoint_every", type=int, default=100, help=OPTIONS["checkpoint_every"])
     parser.add_argument("--probe", type=bool, default=True, help=OPTIONS["probe"])
     # The method gets these four from its neighbours below; the rest of its arguments are its own.
-    method: Any = Callable[[nn.Module, nn.Module, nn.Module, Any], kinds["method"]]  # type: ignore[misc]
+    method: Any = Callable[[nn.Module, nn.Module, nn.Module, Any], kinds["method"]]
     parser.add_argument("--method", type=method, help=PART_HELP["method"])
     parser.add_subclass_arguments(nn.Module, "encoder", help=PART_HELP["encoder"])
     parser.add_subclass_arguments(nn.Module, "loss", skip={"contrast", "reduction"}, help=PART_HELP["loss"])
@@ -223,8 +223,7 @@ def _put(settings: dict[str, Any], name: str, value: Any) -> None:
         place[key] = node
         place, key = node["init_args"], word
     node = place.get(key)
-    explicit = name.endswith(".class_path") and isinstance(node, dict)
-    place[key] = {**node, "class_path": value} if explicit else value
+    place[key] = {**node, "class_path": value} if isinstance(node, dict) and name.endswith(".class_path") else value
 
 
 def known_options(parser: Any) -> set[str]:
