@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from rince.trust.kept_files import Kept
 
 EPILOG = """
-A and B are the files that were audited: .npy, .npz, .parquet, .csv, .tsv or .safetensors, with a column or an array named
-after a colon as for rince audit. They are copied row by row, other columns and arrays too:
+A and B are the files that were audited: .npy, .npz, .parquet, .csv, .tsv or .safetensors, with a column or an array
+named after a colon as for rince audit. They are copied row by row, other columns and arrays too:
   rince audit images.npy captions.npy --out audit
   rince clean images.npy captions.npy --audit audit --out clean
   rince clean table.parquet:image table.parquet:text --audit audit --out clean --keep-above 0.5
   rince clean table.csv:a_* table.csv:b_* --audit audit --out weighted --weights
-pairs.csv in the new folder says of every row what became of it. With --repair, repair.csv lists the most likely partners
-of the pairs that are dropped, and repair.html shows them.
+pairs.csv in the new folder says of every row what became of it. With --repair, repair.csv lists the most likely
+partners of the pairs that are dropped, and repair.html shows them.
 """
 
 

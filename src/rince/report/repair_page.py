@@ -22,8 +22,8 @@ def repair_page(found: "Partners", name_of: Callable[[int], str], show_a: Any = 
     likely = int((best > 0.5).sum())
     body = f"""<main>
 <header><p class="brand">rince clean</p><h1>New partners</h1></header>
-<section class="panel"><p>{len(found.rows):,} mismatched pairs; for {likely:,} of them the best new partner is more likely
-right than wrong. {"The surest are shown; repair.csv has all of them." if len(best) > MOST else ""}</p>
+<section class="panel"><p>{len(found.rows):,} mismatched pairs; for {likely:,} of them the best new partner is more
+likely right than wrong. {"The surest are shown; repair.csv has all of them." if len(best) > MOST else ""}</p>
 <table><thead><tr><th>pair</th><th>A</th><th>B now</th><th>new B</th><th>probability</th></tr></thead>
 <tbody>
 {rows}
@@ -46,6 +46,6 @@ def _shown(show: Any, row: int) -> str:
     item = None if show is None else show.item(row)
     if not item:
         return ""
-    if item.get("kind") == "image":
-        return f'<img alt="" src="{html.escape(str(item["data"]), quote=True)}" style="max-height:96px">'
-    return html.escape(str(item.get("data", "")))
+    if "image" in item:
+        return f'<img alt="" src="{html.escape(item["image"], quote=True)}" style="max-height:96px">'
+    return html.escape(item.get("text") or item.get("name", ""))

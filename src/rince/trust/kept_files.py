@@ -1,7 +1,7 @@
 """Files without the rows that are not kept, or with a trust for every row: in the format they came in, in chunks.
 
-Tables keep all their columns and stay as they are otherwise. Of an archive of arrays (.npz, .safetensors) those with one
-row per pair are filtered; the others are copied.
+Tables keep all their columns and stay as they are otherwise. Of an archive of arrays (.npz, .safetensors) those with
+one row per pair are filtered; the others are copied.
 """
 
 import csv

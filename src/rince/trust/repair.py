@@ -124,8 +124,8 @@ class Search:
     def __init__(self, space: Space, trusted: NDArray[np.int64], random: np.random.Generator):
         if len(trusted) < FEWEST:
             raise UsageError(
-                f"re-pairing learns from pairs with a trust of {TRUSTED:g} or more what right ones look like, and needs "
-                f"{FEWEST} of them, got {len(trusted)}"
+                f"re-pairing learns what right pairs look like from those with a trust of {TRUSTED:g} or more, and "
+                f"needs {FEWEST} of them, got {len(trusted)}"
             )
         self.space, n = space, len(space.b)
         references = np.sort(random.permutation(n)[:REFERENCES])
