@@ -5,12 +5,14 @@ their numbers. How likely a candidate is the right one has two parts:
 
 1. *If* the right partner is there: a softmax over all candidates, whose temperature is the one under which pairs that
    are trusted find their own partners with the greatest likelihood.
-2. *Whether* it is there: the best score of a query is judged against the best scores of trusted queries whose own
-   partner has been taken out of the candidates, by the estimator that the audit judges pairs with.
+2. *Whether* it is there: the best score of a query is compared with the best scores of trusted queries, once with
+   their own partner among the candidates and once without. The share of queries whose partner is there is the one with
+   the greatest likelihood.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,8 +21,10 @@ from torch import Tensor, nn
 
 from rince._support.progress import track
 from rince.audit.columns import FEWEST, Matrix, as_matrix, check_columns, read, release
-from rince.audit.null import Scored
 from rince.errors import UsageError
+
+if TYPE_CHECKING:
+    from rince.audit.towers import Recipe
 
 TEMPERATURES = np.geomspace(0.005, 1.0, 24)
 TRUSTED = 0.9  # pairs trusted at least this much show what right ones look like
@@ -56,6 +60,7 @@ def best_partners(
     k: int = 5,
     fit: bool = False,
     seed: int = 0,
+    recipe: "Recipe | None" = None,
     progress: bool | None = None,
 ) -> Partners:
     """The most likely partners in ``b`` of some rows of ``a``, such as those that an audit flagged.
@@ -67,6 +72,7 @@ def best_partners(
         k: How many partners.
         fit: Learn a common space first, as the audit does: every row is compared by towers that never saw its pair.
         seed: The same seed gives the same partners.
+        recipe: How towers are fitted; three folds by default.
         progress: Show a bar; by default on a terminal.
 
     Returns:
@@ -85,8 +91,8 @@ def best_partners(
     rows, trust = _checked(np.asarray(rows), np.asarray(trust, dtype=np.float32), len(a), k)
     if not fit and a.shape[1] != b.shape[1]:
         raise UsageError(f"a and b must live in one space, but are {a.shape[1]} and {b.shape[1]} wide: use fit=True")
-    spaces = fitted_spaces(a, b, trust, seed) if fit else [Space(a, b, np.arange(len(a)))]
-    found, best, without = [], [], []
+    spaces = fitted_spaces(a, b, trust, seed, recipe) if fit else [Space(a, b, np.arange(len(a)))]
+    found = []
     for space in track(spaces, "finding partners", total=None, show=progress):
         inside = np.isin(rows, space.rows)
         if not inside.any():
@@ -96,18 +102,15 @@ def best_partners(
         search = Search(space, trusted, np.random.default_rng(seed))
         top, index, total = search.best(sought, k)
         shares = np.exp(top / search.temperature - total[:, None])
-        found.append((np.flatnonzero(inside), index, shares, top))
-        best.append(top[:, 0] / search.temperature - total)
-        without.append(search.without_own())
-    place = np.concatenate([part[0] for part in found]) if found else np.empty(0, np.int64)
-    present = _present(np.concatenate(best), np.concatenate(without), seed) if found else np.empty(0, np.float32)
-    order = np.argsort(place)
-    index, shares, top = (
-        np.concatenate([part[i] for part in found])[order] if found else np.empty((0, k)) for i in (1, 2, 3)
-    )
-    present = present[order]
+        present = chance_of_presence(top[:, 0], *search.best_of_trusted())
+        found.append((np.flatnonzero(inside), index, shares, top, present))
+    if not found:
+        nothing = np.empty((0, k), dtype=np.float32)
+        return Partners(rows, nothing.astype(np.int64), nothing, nothing, np.empty(0, dtype=np.float32))
+    order = np.argsort(np.concatenate([part[0] for part in found]))
+    index, shares, top, present = (np.concatenate([part[i] for part in found])[order] for i in (1, 2, 3, 4))
     probability = np.clip(shares * present[:, None], 0, 1).astype(np.float32)
-    return Partners(rows, index.astype(np.int64), probability, top.astype(np.float32), present)
+    return Partners(rows, index, probability, top.astype(np.float32), present.astype(np.float32))
 
 
 class Space(NamedTuple):
@@ -137,10 +140,10 @@ class Search:
         """The ``k`` highest scores of the rows, their candidates, and the log-sum-exp over all candidates."""
         return self._search(rows, k, leave_out_own=False)
 
-    def without_own(self) -> NDArray[np.float64]:
-        """The best share of the softmax, as a logarithm, of trusted rows whose own partner is not a candidate."""
-        top, _, total = self._search(self.calibration, 1, leave_out_own=True)
-        return top[:, 0] / self.temperature - total
+    def best_of_trusted(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The best scores of trusted rows, with their own partner among the candidates and without it."""
+        both = (self._search(self.calibration, 1, leave_out_own=out)[0][:, 0] for out in (False, True))
+        return next(both), next(both)
 
     def _levels(self, references: Tensor) -> Tensor:
         """Half the mean cosine of every candidate with its 10 nearest references: some are everybody's neighbours."""
@@ -193,13 +196,15 @@ class Search:
         return float(TEMPERATURES[int(np.argmax(likelihood))])
 
 
-def fitted_spaces(a: Matrix, b: Matrix, trust: NDArray[np.float32], seed: int) -> Any:
+def fitted_spaces(
+    a: Matrix, b: Matrix, trust: NDArray[np.float32], seed: int, recipe: "Recipe | None" = None
+) -> Iterator[Space]:
     """One space per fold, learned from the other pairs as far as they are trusted."""
     from rince.audit.clusters import equal_pairs
     from rince.audit.cross_fit import fold_numbers
     from rince.audit.towers import Features, Recipe, embed, train_towers
 
-    recipe = Recipe(folds=3)
+    recipe = Recipe(folds=3) if recipe is None else recipe
     left, right = Features(a, "a"), Features(b, "b")
     random = np.random.default_rng(seed)
     number = fold_numbers(equal_pairs(left.codes, right.codes), recipe.folds, [], random)
@@ -225,14 +230,22 @@ def _checked(
     return rows.astype(np.int64), trust
 
 
-def _present(best: NDArray[np.float64], without: NDArray[np.float64], seed: int) -> NDArray[np.float32]:
-    """The probability of every query to have its partner among the candidates; 1 where too few queries tell."""
-    from rince.audit.verdict import judge
+def chance_of_presence(
+    best: NDArray[Any], present: NDArray[Any], absent: NDArray[Any], bins: int = 20
+) -> NDArray[np.float64]:
+    """The probability of every query to have its partner among the candidates, by its best score.
 
-    if len(best) < FEWEST:
-        return np.ones(len(best), dtype=np.float32)
-    found = judge(Scored(best.astype(np.float32), without.astype(np.float32)), seed=seed, fitted=True)
-    return np.zeros(len(best), np.float32) if found.useless else (1 - found.p_wrong).astype(np.float32)
+    ``present`` and ``absent`` are best scores of queries of which that is known. Their densities are histograms with
+    bins of equal mass; the share of queries whose partner is there is found by expectation maximisation.
+    """
+    edges = np.unique(np.quantile(np.concatenate([present, absent]), np.linspace(0, 1, bins + 1)[1:-1]))
+    here, gone = (np.bincount(np.searchsorted(edges, x), minlength=len(edges) + 1) + 0.5 for x in (present, absent))
+    ratio = (here / here.sum() / (gone / gone.sum()))[np.searchsorted(edges, best)]
+    share = 0.5
+    for _ in range(200):
+        chance = share * ratio / (share * ratio + 1 - share)
+        share = (float(chance.sum()) + 0.5) / (len(best) + 1)
+    return chance
 
 
 def _unit(x: Matrix, rows: slice | NDArray[np.int64]) -> Tensor:
