@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from rince.audit.towers import Recipe, tower
-from rince.losses import RINCE, ContrastiveLoss, DensityRatio, InfoNCE
+from rince.losses import GCE, RINCE, ContrastiveLoss, DensityRatio, InfoNCE
 from rince.losses.contrast import CrossView
 from rince.reproduce.demo import Split, auc, recalls, split
 from rince.train.trust import fold_of
@@ -47,10 +47,7 @@ def rince(q: float, r: float, temperature: float) -> ContrastiveLoss:
 
 
 def gce(temperature: float) -> ContrastiveLoss:
-    def objective(positive: Tensor, negatives: Tensor) -> Tensor:
-        return 1 - (positive - torch.logaddexp(positive, negatives)).exp()
-
-    return ContrastiveLoss(objective, temperature, CrossView(), reduction="none")
+    return GCE(1.0, temperature, CrossView(), reduction="none")
 
 
 TUNED = {
