@@ -2,8 +2,8 @@
 
     python benchmarks/clean.py [--pairs 5000000] [--width 64] [--flagged 100000] [--candidates 1000000]
 
-Data, audit table and results are written to a temporary folder (about 6 GB with these numbers). Each measurement runs in
-a process of its own; memory is the most it held, files that are mapped into memory included.
+Data, audit table and results are written to a temporary folder (about 6 GB with these numbers). Each measurement runs
+in a process of its own; memory is the most it held, files that are mapped into memory included.
 """
 
 import argparse

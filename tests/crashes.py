@@ -32,6 +32,8 @@ class Disturbance(Callback):
                 os.kill(os.getpid(), Disturbance.signal)
             if Disturbance.folder is not None:
                 shutil.rmtree(Disturbance.folder)
+
+
 class CrashAfter(Callback):
     """Breaks off after so many batches of all trainings of the process together."""
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rince.audit.tables import Source
+from rince.audit.input.source import Source
 from rince.errors import UsageError
 from rince.trust import kept_files
 from rince.trust.kept_files import write_kept

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rince._support.command_options import parsed
+from rince.errors import ExistingFile, UsageError
 
 if TYPE_CHECKING:
-    from rince.audit.tables import Source
+    from rince.audit.input.source import Source
     from rince.trust.clean import Audited
     from rince.trust.kept_files import Kept
 
@@ -52,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     options = parsed(parser(), arguments)
-    from rince.audit.files import source
+    from rince.audit.input.source import source
     from rince.trust.clean import check_target, kept_pairs, read_audit, target_names, write_clean
 
     where = [source(text, not options.no_header) for text in (options.a, options.b)]
@@ -90,10 +91,10 @@ def counts(audited: "Audited", kept: "Kept", weights: bool) -> str:
 
 def _check_new_partners(options: argparse.Namespace) -> None:
     if options.repair < 1:
-        raise ValueError(f"--repair must be at least 1 partner, got {options.repair}")
+        raise UsageError(f"--repair must be at least 1 partner, got {options.repair}")
     there = [name for name in ("repair.csv", "repair.html") if (options.out / name).exists()]
     if there and not options.force:
-        raise FileExistsError(
+        raise ExistingFile(
             f"{options.out / there[0]} is already there: overwrite it with --force, or name another --out"
         )
 
@@ -101,17 +102,13 @@ def _check_new_partners(options: argparse.Namespace) -> None:
 def _repaired(options: argparse.Namespace, where: "list[Source]", audited: "Audited", kept: "Kept") -> list[Path]:
     import numpy as np
 
-    from rince.audit.files import matrix
-    from rince.commands.audit import _show
+    from rince.audit.input.arrays import matrix
     from rince.trust.repair import best_partners
     from rince.trust.repair_files import sentence, write_repair
 
     judged = ~np.isnan(audited.p_wrong)
     rows = np.flatnonzero(~kept & judged)
-    shows: list[Any] = [
-        _show(getattr(options, f"images_{side}"), getattr(options, f"texts_{side}"), side, None, not options.no_header)
-        for side in "ab"
-    ]
+    shows = [_shown(options, side) for side in "ab"]
     with tempfile.TemporaryDirectory(dir=options.out, prefix=".columns-") as scratch:
         a, b = (matrix(one, Path(scratch)) for one in where)
         fit = options.fit or a.shape[1] != b.shape[1] or "tower" in str(audited.record.get("scored_by", ""))
@@ -119,3 +116,15 @@ def _repaired(options: argparse.Namespace, where: "list[Source]", audited: "Audi
         files = write_repair(options.out, found, audited, shows[0], shows[1])
     print(sentence(found))
     return files
+
+
+def _shown(options: argparse.Namespace, side: str) -> Any:
+    """What the page shows of a side, read as ``rince audit`` does; None where nothing is named."""
+    from rince.commands.audit import _media, _texts
+
+    media, texts = getattr(options, f"images_{side}"), getattr(options, f"texts_{side}")
+    if media is not None and texts is not None:
+        raise UsageError(f"give --images-{side} or --texts-{side}, not both")
+    if texts is not None:
+        return _texts(texts, not options.no_header)
+    return None if media is None else _media(media, None, not options.no_header, None)

@@ -122,7 +122,9 @@ def towers_of(encoder: Any) -> dict[str, Any]:
 
     arguments = encoder.get("init_args") or {}
     parts: dict[str, Any] = {name: arguments.get(name) for name in ("a", "b")}
-    return parts if all(isinstance(part, dict | Namespace) and part.get("class_path") for part in parts.values()) else {}
+    return (
+        parts if all(isinstance(part, dict | Namespace) and part.get("class_path") for part in parts.values()) else {}
+    )
 
 
 def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = False) -> dict[str, Any] | None:

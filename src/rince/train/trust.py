@@ -80,7 +80,7 @@ class Trusted(Phase):
 
     @rank_zero_only
     def write(self, data: Any) -> None:
-        if not self.folder.checkpoint.exists():
+        if not self.folder.begun:
             write_weights(self.folder.path / TABLE, self.weights, data.pair_names())
 
     def summary(self) -> dict[str, float]:
@@ -139,7 +139,7 @@ def check_use(method: Any) -> None:
 def check_kept(folder: RunFolder, weights: NDArray[np.float32], source: str) -> None:
     """Refuse to go on with other weights than those that the run was started with."""
     kept = folder.path / TABLE
-    if not folder.checkpoint.exists() or not kept.exists():
+    if not folder.begun or not kept.exists():
         return
     before = read_weights(kept)
     if len(before) != len(weights) or digest(before) != digest(weights):

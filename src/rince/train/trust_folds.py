@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FOLDS = 2
 SCORES = "scores.npz"
-LARGE = ("last.ckpt", "encoder.safetensors", SCORES)
+LARGE = ("last.ckpt", "previous.ckpt", "encoder.safetensors", SCORES)
 
 
 class FoundTrust(Trusted):

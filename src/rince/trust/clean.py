@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.atomic_files import written_whole
-from rince.audit.files import source
+from rince.audit.input.source import Source, source
+from rince.audit.input.tables import number_batches, value_batches
 from rince.audit.probability import suspects
-from rince.audit.tables import Source, number_batches, value_batches
-from rince.errors import UsageError
+from rince.errors import ExistingFile, NotAFolder, UsageError
 from rince.trust.kept_files import Kept, Weights, write_kept
 
 AUDITS = ("audit.csv", "audit.parquet")
@@ -109,13 +109,13 @@ def target_names(sources: Sequence[Source]) -> dict[Path, str]:
 def check_target(folder: Path, names: dict[Path, str], force: bool) -> None:
     """Refuse before the work: a file as its own copy, and files that are there already."""
     if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file: name a folder for the clean data (--out)")
+        raise NotAFolder(f"{folder} is a file: name a folder for the clean data (--out)")
     for file, name in names.items():
         if (folder / name).resolve() == file:
             raise UsageError(f"{file} would be replaced by its clean copy: name another folder (--out)")
     there = [name for name in (*names.values(), PAIRS) if (folder / name).exists()]
     if there and not force:
-        raise FileExistsError(f"{folder / there[0]} is already there: overwrite it with --force, or name another --out")
+        raise ExistingFile(f"{folder / there[0]} is already there: overwrite it with --force, or name another --out")
 
 
 def write_clean(

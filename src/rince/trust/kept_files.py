@@ -17,7 +17,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
-from rince.audit.tables import TEXT_TABLES, Source
+from rince.audit.input.source import TEXT_TABLES, Source
 from rince.errors import UsageError
 
 Kept = NDArray[np.bool_]

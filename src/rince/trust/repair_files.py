@@ -34,7 +34,7 @@ def write_repair(
 
 def names(audited: "Audited", found: Partners) -> Callable[[int], str]:
     """The ids of the rows that are mentioned; the others are not kept in memory."""
-    from rince.audit.tables import value_batches
+    from rince.audit.input.tables import value_batches
 
     wanted = np.unique(np.concatenate([found.rows, found.partners.ravel()]))
     known: dict[int, str] = {}

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.files import source, values
-from rince.audit.tables import TABLES, Source, column_names, listed, number_batches
+from rince.audit.input.arrays import values
+from rince.audit.input.source import TABLES, Source, source
+from rince.audit.input.tables import column_names, listed, number_batches
 from rince.errors import UsageError
 from rince.trust.weights import check_weights
 
@@ -40,7 +41,7 @@ def read_trust(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] |
         >>> weights = read_trust("audit/audit.csv", pairs=len(a))
     """
     place = _source(where)
-    if place.path.suffix.lower() in TABLES:
+    if place.kind in TABLES:
         weights, ids = _of_table(place)
     else:
         weights, ids = np.asarray(values(place), dtype=np.float32), None
