@@ -32,3 +32,14 @@ class Disturbance(Callback):
                 os.kill(os.getpid(), Disturbance.signal)
             if Disturbance.folder is not None:
                 shutil.rmtree(Disturbance.folder)
+
+
+class CrashAfter(Callback):
+    """Breaks off after so many batches of all trainings of the process together."""
+
+    left = -1
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx):
+        CrashAfter.left -= 1
+        if CrashAfter.left == 0:
+            raise RuntimeError("crash")

@@ -48,7 +48,7 @@ _HOME = {
 }
 _ROOMS = (
     *("audit", "contrast", "data", "encoders", "errors", "evaluate", "losses", "methods", "noise", "objectives"),
-    *("optimisers", "report", "reproduce", "schedules", "theory", "train", "views"),
+    *("optimisers", "report", "reproduce", "schedules", "theory", "train", "trust", "views"),
 )
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)

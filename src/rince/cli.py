@@ -15,6 +15,7 @@ from rince._support.signals import Terminated, termination_as_exception
 
 COMMANDS = {  # name: (module, one line for the help)
     "audit": ("rince.commands.audit", "find the wrong pairs of two columns: how many, which ones, how sure"),
+    "clean": ("rince.commands.clean", "leave out the wrong pairs of an audit, weigh them, or find them new partners"),
     "demo": ("rince.reproduce.demo", "InfoNCE against RINCE on digits with wrong pairs, in under two minutes"),
     "train": ("rince.commands.train", "train an encoder from a configuration, or go on where it stopped"),
     "finetune": ("rince.commands.finetune", "train the encoder of a run further on labels, and test it"),

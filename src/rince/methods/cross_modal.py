@@ -69,11 +69,14 @@ class CrossModal(Method):
         a, b = self.project(features)
         self.note(features[0], batch.labels)
         self.note_similarity(a, b)
-        return self.contrastive(a, b)
+        return self.compare_pairs(a, b, batch)
 
     def embed(self, batch: PairBatch) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Features of both sides as evaluation sees them."""
         return self.embed_side("a", batch.a), self.embed_side("b", batch.b)
+
+    def pair_embeddings(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        return self.project(self.embed(batch))
 
     def project(self, features: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Both sides in the one space of the loss, where they can be compared."""

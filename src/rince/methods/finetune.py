@@ -20,6 +20,8 @@ class FineTune(Method):
     the same number in ``ids`` (several clips of a video) are averaged.
     """
 
+    trusts = None
+
     def __init__(
         self,
         encoder: nn.Module,

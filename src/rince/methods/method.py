@@ -32,6 +32,8 @@ class Method(LightningModule):
 
     seed: int = 0
     pairing: Literal["self", "label"] = "self"
+    trusts: Literal["pairs", "labels"] | None = "pairs"
+    """What a trust is in: pairs, or labels that make pairs; None where the method has no use for one."""
 
     def __init__(
         self,
@@ -78,6 +80,11 @@ class Method(LightningModule):
         if isinstance(self.loss, ContrastiveLoss):
             return self.loss(a, b, contrast=self.contrast, **given)
         return self.loss(a, b, **given)
+
+    def compare_pairs(self, a: Tensor, b: Tensor, batch: Any, **given: Tensor) -> Tensor:
+        """The loss of two views, row by row, weighted by the trust in each pair where the batch has one."""
+        weights = getattr(batch, "weights", None)
+        return self.contrastive(a, b, **given) if weights is None else self.contrastive(a, b, weights=weights, **given)
 
     def batch_loss(self, batch: Any) -> Tensor:
         raise NotImplementedError
@@ -148,6 +155,13 @@ class Method(LightningModule):
             self.log("q", self.q_of(self.progress))
         self.seen += 1
         return loss
+
+    def pair_embeddings(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """Both sides of the pairs of a batch in the space of the loss, as evaluation sees them, one pair per row."""
+        first = self.project(self.embed(batch))
+        return first, first if batch.partners is None else self.project(
+            self.embed(batch._replace(images=batch.partners))
+        )
 
     def note(self, features: Tensor, labels: Tensor | None) -> None:
         """Leave features and labels of this step for whoever watches, such as an online probe."""

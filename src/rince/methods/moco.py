@@ -62,7 +62,7 @@ class MoCo(Method):
             key = self.keys(second)
         self.note(features, batch.labels)
         self.note_similarity(query, key)
-        return self.contrastive(query, key)
+        return self.compare_pairs(query, key, batch)
 
     def keys(self, views: Tensor) -> Tensor:
         if not self.shuffled or self.trainer.world_size == 1:

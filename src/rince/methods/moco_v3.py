@@ -60,7 +60,7 @@ class MoCoV3(Method):
         temperature = in_use(getattr(self.loss, "temperature", 0.5))
         if isinstance(temperature, Tensor):  # as a factor it would be learned to be 0, and the loss with it
             temperature = temperature.detach()
-        return 2 * temperature * (self.contrastive(query1, key2) + self.contrastive(query2, key1))
+        return 2 * temperature * (self.compare_pairs(query1, key2, batch) + self.compare_pairs(query2, key1, batch))
 
     def project(self, features: Tensor) -> Tensor:
         return self.projector(features)

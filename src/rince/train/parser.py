@@ -37,6 +37,8 @@ def train_parser(command: str = "train") -> Any:
     """Options named after the parts of a run; each takes any class of its kind. Its help is in rince.train.help."""
     jsonargparse = require("jsonargparse", "train")
     lightning = require("lightning.pytorch", "train")
+    from rince.train.trust import TrustSettings
+
     kinds = kinds_of_parts()
 
     parser = jsonargparse.ArgumentParser(prog=f"rince {command}", exit_on_error=False)
@@ -46,6 +48,7 @@ def train_parser(command: str = "train") -> Any:
     parser.add_argument("--seed", type=int, default=0, help=OPTIONS["seed"])
     parser.add_argument("--checkpoint_every", type=int, default=100, help=OPTIONS["checkpoint_every"])
     parser.add_argument("--probe", type=bool, default=True, help=OPTIONS["probe"])
+    parser.add_class_arguments(TrustSettings, "trust", instantiate=False)
     # The method gets these four from its neighbours below; the rest of its arguments are its own.
     method: Any = Callable[[nn.Module, nn.Module, nn.Module, Any], kinds["method"]]
     parser.add_argument("--method", type=method, help=PART_HELP["method"])
@@ -110,6 +113,7 @@ def spelled_out(arguments: list[str]) -> list[str]:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             option = name[2:].replace("-", "_")
+            option = "trust.source" if option == "trust" else option
             if option == "optimizer" or option.startswith("optimizer."):
                 option = option.replace("optimizer", "optimiser", 1)
             told.append(f"--{option}")

@@ -23,6 +23,7 @@ from rince.train.folder import RunFolder
 from rince.train.metrics import MetricsTable
 from rince.train.shape_check import FirstBatch
 from rince.train.shipped import short_name
+from rince.train.trust import Phase, trust_phase
 from rince.views.views import Views
 
 Begin = Callable[[Any], None]
@@ -30,7 +31,12 @@ Conclude = Callable[[Any, Any, Any], dict[str, Any]]
 
 
 def run(
-    parser: Any, config: Any, path: Path | None = None, begin: Begin | None = None, conclude: Conclude | None = None
+    parser: Any,
+    config: Any,
+    path: Path | None = None,
+    begin: Begin | None = None,
+    conclude: Conclude | None = None,
+    phase: Phase | None = None,
 ) -> dict[str, Any] | None:
     """Train, or go on training, what the configuration describes. Only the first process returns a result.
 
@@ -41,6 +47,7 @@ def run(
         begin: Called with the method before the first step of a run that starts anew.
         conclude: Called with trainer, method and data after the last step, in all processes; what it returns belongs to
             the result.
+        phase: What is done about the trust in pairs; by default what the configuration says.
 
     Raises:
         UsageError: For a finished run, a run of other settings or data, and whatever else the user got wrong.
@@ -53,14 +60,16 @@ def run(
     with quiet():
         parts = build(parser, config)  # before anything is written
         with locked(folder.path) if rank_zero_only.rank == 0 else contextlib.nullcontext():
-            trainer = _fit(parts, config, folder, text, begin)
+            phase = phase or trust_phase(parser, config, folder, text)
+            trainer = _fit(parts, config, folder, text, begin, phase)
             concluded = {} if conclude is None else conclude(trainer, parts.method, parts.data)
             if not trainer.is_global_zero:
                 return None
+            concluded = {**concluded, **phase.record(trainer.global_step)}
             return _finish(parts, config, folder, trainer, concluded, time.time() - started)
 
 
-def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin | None) -> Trainer:
+def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin | None, phase: Phase) -> Trainer:
     method, data, options = parts
     data.check_views(method.views)
     data.folder = folder.path
@@ -72,9 +81,11 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
         resume, state = found
     fingerprint = data.fingerprint()
     _check_same_data(folder, fingerprint, state.get("data_fingerprint", ""))
+    phase.prepare(data, method)
     table, first_batch = MetricsTable(folder.metrics), FirstBatch()
     probe = [OnlineProbe(data.classes)] if config.probe and data.classes else []
     callbacks = [*probe, SaveCheckpoints(folder, config.checkpoint_every, fingerprint), first_batch]
+    callbacks += phase.callbacks(resume is None)
     trainer = make_trainer(options | {"default_root_dir": folder.path}, callbacks, [table], [WholeFiles()])
     if begin is not None and resume is None:
         begin(method)

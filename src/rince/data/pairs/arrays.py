@@ -1,6 +1,8 @@
 """Your own pairs as two arrays in an .npz file: features of images and texts, two tables, pictures and sounds."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +17,10 @@ class PairedArrays(Pairs):
     """A file with ``a`` and ``b``, which belong together row by row, and, where known, ``labels`` (n,).
 
     Bytes stay bytes, as image recipes want them; other numbers become floats. ``test_a``, ``test_b`` and
-    ``test_labels`` are the test part; without them every tenth pair is.
+    ``test_labels`` are the test part; without them every tenth pair is. ``ids`` (n,), where given, name the pairs.
     """
+
+    _names: np.ndarray
 
     def __init__(self, path: str, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
         """
@@ -32,10 +36,19 @@ class PairedArrays(Pairs):
     def read(self) -> dict[str, Part]:
         arrays = read_npz(self.path)
         pairs = self._part(arrays, "")
+        self._names = np.asarray(arrays.get("ids", np.arange(len(pairs.labels))))
+        if self._names.shape != (len(pairs.labels),):
+            raise UsageError(f"ids in {self.path} must be {len(pairs.labels)} names, got the shape {self._names.shape}")
         if "test_a" in arrays:
             return {"train": pairs, "test": self._part(arrays, "test_")}
         is_test = torch.arange(len(pairs.labels)) % 10 == 9
+        self._names = self._names[~is_test.numpy()]
         return {"train": Part(*(x[~is_test] for x in pairs)), "test": Part(*(x[is_test] for x in pairs))}
+
+    def pair_names(self) -> Sequence[Any]:
+        """The array ``ids`` of the file or, without one, the numbers of its rows."""
+        self.setup()
+        return self._names.tolist()
 
     def _part(self, arrays: dict[str, np.ndarray], prefix: str) -> Part:
         a, b = (self._side(arrays, f"{prefix}{side}") for side in "ab")

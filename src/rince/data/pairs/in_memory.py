@@ -93,11 +93,20 @@ class Pairs(DataModule):
         digest = hashlib.sha256(index.tobytes()).hexdigest()
         return {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
 
+    @property
+    def training_pairs(self) -> int:
+        return len(self.split("train").labels)
+
+    def noisy_batches(self, ids: Tensor, batch_size: int = 256) -> Iterator[PairBatch]:
+        part = self.split("train")
+        for chosen in ids.split(batch_size):
+            yield self._batch(part, chosen, noisy=True)
+
     def train_dataloader(self) -> "PairLoader":
         trainer = self.trainer
         assert trainer is not None
-        count = len(self.split("train").labels)
-        return PairLoader(self, SeededBatches.of_trainer(trainer, count, self.batch_size, self.seed))
+        batches = SeededBatches.of_trainer(trainer, self.training_pairs, self.batch_size, self.seed, self.among)
+        return PairLoader(self, batches)
 
     def _batch(self, part: Part, ids: Tensor, noisy: bool) -> PairBatch:
         partners = ids if self.mispaired is None or not noisy else torch.from_numpy(self.mispaired.partner)[ids]
@@ -116,4 +125,5 @@ class PairLoader:
     def __iter__(self) -> Iterator[PairBatch]:
         part = self.pairs.split("train")
         for chosen in self.batches:
-            yield self.pairs._batch(part, torch.tensor(chosen), noisy=True)
+            ids = torch.tensor(chosen)
+            yield self.pairs._batch(part, ids, noisy=True)._replace(weights=self.pairs.weights_of(ids))

@@ -33,6 +33,7 @@ class SpokenDigits(Pairs):
     """
 
     class_names = tuple("0123456789")
+    _names: list[str]
 
     def __init__(
         self,
@@ -79,7 +80,14 @@ class SpokenDigits(Pairs):
             image = supply[_partners(sounds.digit[chosen], digits.target[supply], self.split_seed + i)]
             labels = torch.from_numpy(sounds.digit[chosen]).long()
             parts[name] = Part(images[image], torch.from_numpy(sounds.samples[chosen]), labels)
+            if name == "train":
+                self._names = [f"{sounds.digit[i]}_{sounds.speaker[i]}_{sounds.take[i]}" for i in chosen]
         return parts
+
+    def pair_names(self) -> list[str]:
+        """The recordings that the pairs are made of, as digit_speaker_take."""
+        self.setup()
+        return self._names
 
     def groups(self, train: Part) -> Tensor:
         return train.labels

@@ -1,7 +1,7 @@
 """Videos of your own, in a folder or listed in a CSV file: clips with or without their sounds, batch by batch."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -183,12 +183,28 @@ class Videos(DataModule):
             self._skipped = Skipped(totals, self.folder, self.trainer.global_rank if self.trainer else 0)
         return self._skipped
 
+    @property
+    def training_pairs(self) -> int:
+        return len(self.videos("train").paths)
+
+    def pair_names(self) -> list[str]:
+        """The files of the training part, seen from ``root`` where they lie below it."""
+        paths = [Path(path) for path in self.videos("train").paths]
+        return [(p.relative_to(self.root) if p.is_relative_to(self.root) else p).as_posix() for p in paths]
+
+    def noisy_batches(self, ids: torch.Tensor) -> "ClipLoader":
+        return self.evaluation_loader("train", sound=self.form.sound, noisy=True, chosen=ids.tolist())
+
     def train_dataloader(self) -> "ClipLoader":
         videos, trainer = self.videos("train"), self.trainer
         shape = len(videos.paths), self.batch_size // self.clips, self.seed
-        batches = SeededBatches(*shape, lambda: 0) if trainer is None else SeededBatches.of_trainer(trainer, *shape)
-        reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy)
-        loader = self._loader(reader, self.form.sound, True, batch_sampler=WithStep(batches))
+        if trainer is None:
+            batches = SeededBatches(*shape, lambda: 0)
+        else:
+            batches = SeededBatches.of_trainer(trainer, *shape, self.among)
+        among = None if self.among is None else self.among.numpy()
+        reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy, among)
+        loader = self._loader(reader, self.form.sound, True, WithStep(batches), self.trust)
         self._training = ClipLoader(loader, "train", self.skipped, strict=True)
         return self._training
 
@@ -202,24 +218,34 @@ class Videos(DataModule):
         return self.evaluation_loader("test", self.test_clips, self.form.sound)
 
     def evaluation_loader(
-        self, part: str, clips: int = 1, sound: bool = False, noisy: bool = False, rank: int = 0, processes: int = 1
+        self,
+        part: str,
+        clips: int = 1,
+        sound: bool = False,
+        noisy: bool = False,
+        rank: int = 0,
+        processes: int = 1,
+        chosen: Sequence[int] | None = None,
     ) -> "ClipLoader":
-        """Clips of the videos of a part, in order; of every ``processes``-th one with several processes."""
+        """Clips of the videos of a part, in order; of every ``processes``-th one with several processes, or of the
+        ``chosen`` ones."""
         videos = self.videos(part)
         noise = self.noisy if noisy and part == "train" else None
         reader = EvaluationClips(videos, self.form._replace(sound=sound), clips, noise)
-        items = range(rank, len(videos.paths), processes)
+        items = range(rank, len(videos.paths), processes) if chosen is None else chosen
         share = max(1, self.batch_size // clips)
         batches = [list(items[i : i + share]) for i in range(0, len(items), share)]
-        loader = self._loader(reader, sound, False, batch_sampler=batches)
+        loader = self._loader(reader, sound, False, batches)
         return ClipLoader(loader, part, self.skipped)
 
-    def _loader(self, reader: Any, pairs: bool, cropped: bool, batch_sampler: Any) -> DataLoader:
+    def _loader(
+        self, reader: Any, pairs: bool, cropped: bool, batches: Any, trust: torch.Tensor | None = None
+    ) -> DataLoader:
         return DataLoader(
             reader,
-            batch_sampler=batch_sampler,
+            batch_sampler=batches,
             num_workers=self.workers,
-            collate_fn=partial(collate, pairs=pairs, cropped=cropped),
+            collate_fn=partial(collate, pairs=pairs, cropped=cropped, trust=trust),
             pin_memory=torch.cuda.is_available(),
             persistent_workers=cropped and self.workers > 0,  # a few labelled videos make short epochs
         )

@@ -9,5 +9,5 @@ function showAudit(audit) {
 }
 
 if (data.demo) showDemo(data.demo);
-showAudit(data.audit);
+if (data.audit) showAudit(data.audit);
 document.documentElement.dataset.ready = "yes";
