@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 MINIMUM := .venv-minimum
 
-.PHONY: demo test test-minimum fuzz fuzz-short lint format bench docs clean
+.PHONY: demo test test-peers test-minimum fuzz fuzz-short lint format bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/rince demo
@@ -22,6 +22,10 @@ fuzz: $(VENV)/.dev
 
 fuzz-short: $(VENV)/.dev
 	$(BIN)/python tests/fuzz --seconds 20 --seed 1
+
+# Our losses inside the libraries they plug into, against those libraries' own.
+test-peers: $(VENV)/.peers
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -rs tests/integrations tests/data/pairs/test_hf_datasets.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -60,6 +64,13 @@ $(MINIMUM)/.installed: pyproject.toml constraints-min.txt
 	$(PYTHON) -m venv $(MINIMUM)
 	$(MINIMUM)/bin/pip install --quiet --disable-pip-version-check -c constraints-min.txt \
 	  -e '.[train,graph,video,audit]' pytest hypothesis scipy
+	@touch $@
+
+# lightly, open_clip and PyGCL want torchvision or dgl, which replace a CPU build of torch or do not import beside it;
+# their losses need neither.
+$(VENV)/.peers: $(VENV)/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]'
+	-$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps lightly open_clip_torch PyGCL
 	@touch $@
 
 # Peers to measure against; lightly without its dependencies, which replace a CPU build of torch.

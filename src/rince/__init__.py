@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Supervised,
         SymmetricCrossEntropy,
         TwoView,
+        cached,
     )
 
 __version__ = "0.2.0"
@@ -44,11 +45,12 @@ _HOME = {
     "CrossView": "rince.losses",
     "Queue": "rince.losses",
     "Supervised": "rince.losses",
+    "cached": "rince.losses",
     "load_encoder": "rince.encoders.files",
 }
 _ROOMS = (
     *("audit", "contrast", "data", "encoders", "errors", "evaluate", "losses", "methods", "noise", "objectives"),
-    *("optimisers", "report", "reproduce", "schedules", "theory", "train", "trust", "views"),
+    *("integrations", "optimisers", "report", "reproduce", "schedules", "theory", "train", "trust", "views"),
 )
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)
@@ -67,6 +69,7 @@ __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "CrossView",
     "Queue",
     "Supervised",
+    "cached",
     "load_encoder",
 ]
 

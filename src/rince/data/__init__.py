@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rince.data.module import DataModule
     from rince.data.pairs.arrays import PairedArrays
     from rince.data.pairs.digit_halves import digit_pairs
+    from rince.data.pairs.hf_datasets import HuggingFacePairs
     from rince.data.pairs.in_memory import Pairs
     from rince.data.pairs.spoken_digits import SpokenDigits
     from rince.data.synthetic.generated_video import GeneratedVideo
@@ -40,6 +41,7 @@ HOMES = {  # public name: the module that defines it
     "tudataset": "graphs.tudataset",
     "Pairs": "pairs.in_memory",
     "PairedArrays": "pairs.arrays",
+    "HuggingFacePairs": "pairs.hf_datasets",
     "SpokenDigits": "pairs.spoken_digits",
     "digit_pairs": "pairs.digit_halves",
     "Videos": "video.videos",
@@ -61,6 +63,7 @@ __all__ = [
     "DigitImages",
     "GeneratedVideo",
     "Graphs",
+    "HuggingFacePairs",
     "ImageFolder",
     "Images",
     "Kinetics400",

@@ -2,6 +2,7 @@
 
 from rince.losses import objectives, schedules
 from rince.losses.bags import MILNCE
+from rince.losses.cached import cached
 from rince.losses.contrast import Contrast, CrossView, Objective, Queue, Scores, Second, Supervised, TwoView
 from rince.losses.false_negatives import Debiased, HardNegatives
 from rince.losses.info_nce import DCL, InfoNCE
@@ -32,6 +33,7 @@ __all__ = [
     "Supervised",
     "SymmetricCrossEntropy",
     "TwoView",
+    "cached",
     "objectives",
     "schedules",
 ]

@@ -226,6 +226,8 @@ def _find_contrast_of_0_1(module: nn.Module, state: dict[str, Any], prefix: str,
 def width_of(encoder: nn.Module) -> int:
     """How many features an encoder gives."""
     features = getattr(encoder, "features", None)
+    if not isinstance(features, int):  # timm's name for it; some of its models have a module called features
+        features = getattr(encoder, "num_features", None)
     if not isinstance(features, int):
         raise UsageError(
             f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features'"

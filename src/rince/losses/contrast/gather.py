@@ -5,14 +5,31 @@ a candidate and hands it back to the process that owns it, so all processes have
 does not leaves the others waiting. Local batches may differ in size.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
+
+
+@contextmanager
+def alone(really: bool = True) -> Iterator[None]:
+    """Losses inside see the batch of this process only, as if there were no others."""
+    token = _alone.set(really)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
 
 def processes() -> int:
+    if _alone.get():
+        return 1
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 

@@ -1,0 +1,189 @@
+"""Drop-in losses for lightly: the same arguments and the same call.
+
+    from rince.integrations.lightly import RINCELoss   # instead of: from lightly.loss import NTXentLoss
+    criterion = RINCELoss(temperature=0.2)
+    loss = criterion(out0, out1)
+
+lightly itself is not imported: these are plain modules.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from rince.errors import UsageError
+from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.losses import DCL, GCE, Contrast, ContrastiveLoss, InfoNCE, Queue, Supervised, TwoView, objectives
+from rince.losses.contrast.contrast import check_pair, unit
+from rince.losses.contrast.gather import alone
+
+WeightFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+class _TwoViewLoss(nn.Module):
+    """Two views of a batch, or queries and keys with a memory bank; candidates of this process or of all."""
+
+    def __init__(self, contrastive: ContrastiveLoss, gather_distributed: bool):
+        super().__init__()
+        if gather_distributed and not dist.is_available():
+            raise UsageError("gather_distributed is True but torch.distributed is not available: set it to False")
+        self.contrastive, self.gather_distributed = contrastive, gather_distributed
+
+    @property
+    def temperature(self) -> float:
+        return float(self.contrastive.temperature)
+
+    def forward(self, out0: Tensor, out1: Tensor) -> Tensor:
+        contrast = self.contrastive.contrast
+        if isinstance(contrast, Queue):
+            contrast.train(out0.requires_grad)  # as there: a batch that trains goes into the bank, others do not
+        with alone(not self.gather_distributed):
+            return self.contrastive(out0, out1)
+
+
+class NTXentLoss(_TwoViewLoss):
+    """lightly's ``NTXentLoss``, in memory that grows with the batch instead of its square.
+
+    Args:
+        temperature: What cosines are divided by.
+        memory_bank_size: 0, or (number of negatives, width): keys of earlier batches are then the only negatives.
+        gather_distributed: Whether candidates come from all processes.
+    """
+
+    def __init__(
+        self, temperature: float = 0.5, memory_bank_size: int | Sequence[int] = 0, gather_distributed: bool = False
+    ):
+        super().__init__(InfoNCE(temperature, _contrast(memory_bank_size)), gather_distributed)
+
+
+class RINCELoss(WithQ, _TwoViewLoss):
+    """``NTXentLoss`` on pairs of views that may not belong together.
+
+    Args:
+        temperature: What cosines are divided by.
+        memory_bank_size: 0, or (number of negatives, width): keys of earlier batches are then the only negatives.
+        gather_distributed: Whether candidates come from all processes.
+        q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
+        lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
+        unit: Whether the loss is divided by exp(q / temperature), so that learning rates carry over.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.5,
+        memory_bank_size: int | Sequence[int] = 0,
+        gather_distributed: bool = False,
+        q: float = 0.5,
+        lam: Lam = "balanced",
+        unit: bool = True,
+    ):
+        contrastive = rince_objective(q, lam, temperature, unit)
+        contrastive.contrast = _contrast(memory_bank_size)
+        super().__init__(contrastive, gather_distributed)
+
+
+class GCELoss(WithQ, _TwoViewLoss):
+    """``NTXentLoss`` on pairs of views that may not belong together, by generalised cross-entropy.
+
+    Args:
+        temperature: What cosines are divided by.
+        memory_bank_size: 0, or (number of negatives, width): keys of earlier batches are then the only negatives.
+        gather_distributed: Whether candidates come from all processes.
+        q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.2,
+        memory_bank_size: int | Sequence[int] = 0,
+        gather_distributed: bool = False,
+        q: float = 0.7,
+    ):
+        super().__init__(GCE(q, temperature, _contrast(memory_bank_size)), gather_distributed)
+
+
+class SupConLoss(_TwoViewLoss):
+    """lightly's ``SupConLoss``: views of one label attract each other.
+
+    Args:
+        temperature: What cosines are divided by.
+        gather_distributed: Whether candidates come from all processes.
+        rescale: Whether the loss is multiplied with the temperature, as there.
+        objective: Another loss on the same contrast: ``rince.RINCE(q=0.5, temperature=0.1)``; its temperature counts.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.1,
+        gather_distributed: bool = False,
+        rescale: bool = True,
+        objective: ContrastiveLoss | None = None,
+    ):
+        contrastive = InfoNCE(temperature) if objective is None else objective
+        contrastive.contrast = Supervised()
+        super().__init__(contrastive, gather_distributed)
+        self.rescale = rescale
+
+    def forward(self, out0: Tensor, out1: Tensor, labels: Tensor | None = None) -> Tensor:
+        """The loss of two views; without labels every item is a class of its own."""
+        if labels is None:
+            count = out0.shape[0]
+            first = dist.get_rank() * count if self.gather_distributed and dist.is_initialized() else 0
+            labels = torch.arange(first, first + count, device=out0.device)
+        with alone(not self.gather_distributed):
+            loss = self.contrastive(out0, out1, labels=labels.long())
+        return loss * self.temperature if self.rescale else loss
+
+
+class DCLLoss(_TwoViewLoss):
+    """lightly's ``DCLLoss``: the positive is no part of the denominator.
+
+    Args:
+        temperature: What cosines are divided by.
+        weight_fn: From both normalised views to a weight per pair, which scales the pull of the positive.
+        gather_distributed: Whether candidates come from all processes.
+    """
+
+    def __init__(
+        self, temperature: float = 0.1, weight_fn: WeightFunction | None = None, gather_distributed: bool = False
+    ):
+        super().__init__(DCL(temperature, TwoView()), gather_distributed)
+        self.weight_fn = weight_fn
+
+    def forward(self, out0: Tensor, out1: Tensor) -> Tensor:
+        if self.weight_fn is None:
+            return super().forward(out0, out1)
+        views = unit(out0), unit(check_pair(out0, out1))
+        weights = torch.cat([self.weight_fn(*views), self.weight_fn(*views[::-1])])
+        with alone(not self.gather_distributed):
+            positive, negatives = self.contrastive.scores(out0, out1)
+        return objectives.dcl(weights * positive, negatives).mean()
+
+
+class DCLWLoss(DCLLoss):
+    """lightly's ``DCLWLoss``: pairs that agree already pull less (negative von Mises-Fisher weights).
+
+    Args:
+        temperature: What cosines are divided by.
+        sigma: What they are divided by in the weights.
+        gather_distributed: Whether candidates come from all processes.
+    """
+
+    def __init__(self, temperature: float = 0.1, sigma: float = 0.5, gather_distributed: bool = False):
+        super().__init__(temperature, self._weights, gather_distributed)
+        self.sigma = sigma
+
+    def _weights(self, out0: Tensor, out1: Tensor) -> Tensor:
+        similarity = (out0 * out1).sum(1).detach() / self.sigma
+        return 2 - len(out0) * similarity.softmax(0)
+
+
+def _contrast(memory_bank_size: int | Sequence[int]) -> Contrast:
+    size = (memory_bank_size,) if isinstance(memory_bank_size, int) else tuple(memory_bank_size)
+    if size[0] == 0:
+        return TwoView()
+    if len(size) != 2:
+        raise UsageError(f"memory_bank_size must be 0 or (number of negatives, width), got {memory_bank_size}")
+    return Queue(size[1], size[0])

@@ -1,0 +1,179 @@
+"""Losses with the signature of open_clip's ``ClipLoss`` and ``SigLipLoss``, in memory that grows with the batch.
+
+    from rince.integrations.open_clip import RINCEClipLoss
+    loss = RINCEClipLoss(local_loss=True, gather_with_grad=True, rank=args.rank, world_size=args.world_size)
+    losses = loss(image_features, text_features, logit_scale, output_dict=True)
+
+open_clip itself is not imported: these are plain modules. Features are taken as they come, normalised by the model.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from rince.errors import UsageError
+from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.losses import GCE, ContrastiveLoss, InfoNCE
+from rince.losses.contrast import Objective, Scores, Second
+from rince.losses.contrast.contrast import check_pair, precision
+from rince.losses.contrast.gather import alone, gather, total
+from rince.losses.contrast.kernel import negative_scores, negative_scores_both
+from rince.losses.loss import _full_precision
+
+
+class ClipLoss(nn.Module):
+    """open_clip's ``ClipLoss``: images against texts and texts against images.
+
+    Args:
+        local_loss: Whether every process returns the loss of its own pairs instead of that of all pairs.
+        gather_with_grad: Whether the gradient reaches the candidates of other processes.
+        cache_labels: Taken for the sake of the signature: there are no labels to cache.
+        rank: Taken for the sake of the signature: torch.distributed knows it.
+        world_size: Number of processes; with 1 nothing is gathered.
+        use_horovod: Not supported.
+    """
+
+    def __init__(
+        self,
+        local_loss: bool = False,
+        gather_with_grad: bool = False,
+        cache_labels: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+        use_horovod: bool = False,
+    ):
+        super().__init__()
+        if use_horovod:
+            raise UsageError("use_horovod=True is not supported: start the processes with torchrun")
+        self.local_loss, self.gather_with_grad, self.world_size = local_loss, gather_with_grad, world_size
+        self.contrastive: ContrastiveLoss = InfoNCE()  # its temperature is the inverse of what the model learns
+
+    def objective(self, logit_scale: Tensor | float) -> Objective:
+        return self.contrastive.objective(1 / logit_scale)
+
+    def forward(
+        self,
+        image_features: Tensor,
+        text_features: Tensor,
+        logit_scale: Tensor | float,
+        logit_bias: Tensor | None = None,
+        output_dict: bool = False,
+    ) -> Any:
+        """The loss; ``logit_bias`` cancels in a softmax and is left out."""
+        check_pair(image_features, text_features)
+        with _full_precision(image_features), alone(self.world_size == 1):
+            dtype = precision(image_features, text_features)
+            image, text = image_features.to(dtype), text_features.to(dtype)
+            loss = self._loss(image, text, logit_scale)
+        if isinstance(logit_bias, Tensor) and logit_bias.requires_grad:
+            loss = loss + 0 * logit_bias.sum()  # a parameter without gradient would stop DistributedDataParallel
+        return {"contrastive_loss": loss} if output_dict else loss
+
+    def _loss(self, image: Tensor, text: Tensor, logit_scale: Tensor | float) -> Tensor:
+        objective = self.objective(logit_scale)
+        if self.world_size == 1:
+            keys = torch.arange(len(image), device=image.device)
+            image = image * logit_scale
+            number = image.new_full((len(image),), len(image) - 1)
+            positive = (image * text).sum(1)
+            both = negative_scores_both(image, text, keys, keys)
+            return torch.stack([objective(Scores(positive, side.lse, number)) for side in both]).mean()
+        if not (self.local_loss or self.gather_with_grad):
+            # Gathered without gradient, the loss of all pairs gives a process the gradient of its own features once,
+            # not once per process as an exact gather does.
+            image, text = (_ScaledGradient.apply(z, 1 / self.world_size) for z in (image, text))
+        detached = self.local_loss and not self.gather_with_grad
+        sides = [text.detach(), image.detach()] if detached else [text, image]
+        everything, _, start = gather(sides, [])
+        everyone = torch.arange(len(everything[0]), device=image.device)
+        keys = everyone[start : start + len(image)]
+        number = image.new_full((len(image),), len(everyone) - 1)
+        losses = []
+        for own, partner, others in zip((image, text), sides, everything, strict=True):
+            own = own * logit_scale
+            negatives = negative_scores(own, others, keys, everyone).lse
+            losses.append(objective(Scores((own * partner).sum(1), negatives, number)))
+        loss = torch.stack(losses).mean()
+        if self.local_loss:
+            return loss
+        return loss + (total(loss) / self.world_size - loss).detach()
+
+
+class RINCEClipLoss(WithQ, ClipLoss):
+    """``ClipLoss`` on images and texts that may not belong together.
+
+    Args:
+        q: From 0 (every pair is believed: ``ClipLoss``) to 1; it can be set between steps.
+        lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
+        unit: Whether the loss is divided by exp(q logit_scale): needed wherever the scale is learned.
+        **options: Those of ``ClipLoss``.
+    """
+
+    def __init__(self, *args: Any, q: float = 0.5, lam: Lam = "balanced", unit: bool = True, **options: Any):
+        super().__init__(*args, **options)
+        self.contrastive = rince_objective(q, lam, 0.5, unit)
+
+
+class GCEClipLoss(WithQ, ClipLoss):
+    """``ClipLoss`` on images and texts that may not belong together, by generalised cross-entropy.
+
+    Args:
+        q: From 0 (every pair is believed: ``ClipLoss``) to 1; it can be set between steps.
+        **options: Those of ``ClipLoss``.
+    """
+
+    def __init__(self, *args: Any, q: float = 0.7, **options: Any):
+        super().__init__(*args, **options)
+        self.contrastive = GCE(q)
+
+
+class SigLipLoss(nn.Module):
+    """open_clip's ``SigLipLoss``: every pair of image and text is a yes or a no of its own.
+
+    Args:
+        cache_labels: Taken for the sake of the signature.
+        rank: Taken for the sake of the signature.
+        world_size: Number of processes; with 1 nothing is gathered.
+        dist_impl: Taken for the sake of the signature: texts are gathered, which gives the same numbers as passing
+            them around.
+    """
+
+    def __init__(self, cache_labels: bool = False, rank: int = 0, world_size: int = 1, dist_impl: str | None = None):
+        super().__init__()
+        self.world_size = world_size
+
+    def forward(
+        self,
+        image_features: Tensor,
+        text_features: Tensor,
+        logit_scale: Tensor | float,
+        logit_bias: Tensor | float | None = None,
+        output_dict: bool = False,
+    ) -> Any:
+        """The loss of the images of this process with the texts of all."""
+        check_pair(image_features, text_features)
+        with _full_precision(image_features), alone(self.world_size == 1):
+            dtype = precision(image_features, text_features)
+            image, text = image_features.to(dtype), text_features.to(dtype)
+            (texts,), _, start = gather([text], [])
+            everyone = torch.arange(len(texts), device=image.device)
+            bias = torch.as_tensor(0.0 if logit_bias is None else logit_bias, dtype=dtype, device=image.device)
+            bias, own = bias.reshape(()), image * logit_scale
+            keys = everyone[start : start + len(image)]
+            others = negative_scores(own, texts, keys, everyone, Second("softplus", shift=bias)).second
+            assert others is not None
+            loss = (softplus(-(own * text).sum(1) - bias) + others).mean()
+        return {"contrastive_loss": loss} if output_dict else loss
+
+
+class _ScaledGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient * ctx.factor, None

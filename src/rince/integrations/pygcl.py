@@ -1,0 +1,95 @@
+"""Losses for PyGCL's ``DualBranchContrast`` and ``SingleBranchContrast``.
+
+    from rince.integrations.pygcl import RINCE
+    contrast_model = DualBranchContrast(loss=RINCE(tau=0.2), mode="G2G")
+
+PyGCL itself is not imported: it calls a loss with masks, and these take them.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import rince.losses
+from rince.errors import UsageError
+from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.losses import ContrastiveLoss, Scores
+from rince.losses.contrast.contrast import over_temperature
+from rince.losses.contrast.dense import logsumexp
+from rince.losses.loss import _full_precision
+
+
+class _MaskedLoss:
+    """The loss of every pair of anchor and positive, averaged over an anchor's positives, then over anchors."""
+
+    def __init__(self, contrastive: ContrastiveLoss):
+        self.contrastive = contrastive
+        self.tau = float(contrastive.temperature)
+
+    def __call__(
+        self,
+        anchor: Tensor,
+        sample: Tensor,
+        pos_mask: Tensor | None = None,
+        neg_mask: Tensor | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Tensor:
+        if pos_mask is None:
+            raise UsageError("this loss needs pos_mask: use it with DualBranchContrast or SingleBranchContrast")
+        if anchor.shape[1] != sample.shape[1]:
+            raise UsageError(f"anchors and samples must have one width, got {anchor.shape[1]} and {sample.shape[1]}")
+        return self.compute(anchor, sample, pos_mask, 1 - pos_mask if neg_mask is None else neg_mask)
+
+    def compute(self, anchor: Tensor, sample: Tensor, pos_mask: Tensor, neg_mask: Tensor, *_: Any, **__: Any) -> Tensor:
+        """Every positive is compared with the negatives and the other positives of its anchor, as ``InfoNCE`` there."""
+        with _full_precision(anchor):
+            rows, columns = over_temperature(self.tau, anchor, sample)
+            scores = rows @ columns.T
+            positives, negatives = pos_mask > 0, neg_mask > 0
+            row, column = positives.nonzero(as_tuple=True)
+            candidates = scores.masked_fill(~(positives | negatives), -torch.inf)[row]
+            others = candidates.scatter(1, column[:, None], -torch.inf)
+            number = (positives | negatives).sum(1)[row] - 1
+            found = Scores(scores[row, column], logsumexp(others, 1), number.to(scores))
+            losses = self.contrastive.objective(self.tau)(found)
+            count = torch.bincount(row, minlength=len(anchor)).clamp_min(1)
+            return (losses / count[row]).sum() / len(anchor)
+
+
+class InfoNCE(_MaskedLoss):
+    """PyGCL's ``InfoNCE``.
+
+    Args:
+        tau: What cosines are divided by.
+    """
+
+    def __init__(self, tau: float = 0.2):
+        super().__init__(rince.losses.InfoNCE(tau))
+
+
+class RINCE(WithQ, _MaskedLoss):
+    """``InfoNCE`` on views that may not belong together.
+
+    Args:
+        tau: What cosines are divided by.
+        q: From 0 (every pair is believed: ``InfoNCE``) to 1; it can be set between steps.
+        lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
+        unit: Whether the loss is divided by exp(q / tau), so that learning rates carry over.
+    """
+
+    def __init__(self, tau: float = 0.2, q: float = 0.1, lam: Lam = "balanced", unit: bool = True):
+        super().__init__(rince_objective(q, lam, tau, unit))
+
+
+class GCE(WithQ, _MaskedLoss):
+    """``InfoNCE`` on views that may not belong together, by generalised cross-entropy.
+
+    Args:
+        tau: What cosines are divided by.
+        q: From 0 (every pair is believed: ``InfoNCE``) to 1; it can be set between steps.
+    """
+
+    def __init__(self, tau: float = 0.2, q: float = 0.7):
+        super().__init__(rince.losses.GCE(q, tau))

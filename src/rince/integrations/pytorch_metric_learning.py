@@ -1,0 +1,191 @@
+"""Losses for pytorch-metric-learning: with labels, miners, reducers, reference embeddings and its wrappers.
+
+    from rince.integrations.pytorch_metric_learning import RINCELoss
+    loss_func = RINCELoss(temperature=0.1)
+    loss = loss_func(embeddings, labels, miner(embeddings, labels))
+
+An anchor is compared with one positive at a time and with all of its negatives, as in ``NTXentLoss`` there. Without a
+miner, and with cosine similarity, the matrix of scores is never kept.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rince.errors import UsageError
+from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.integrations.peer import peer
+from rince.losses import GCE, ContrastiveLoss, InfoNCE, Scores
+from rince.losses.contrast.contrast import count_strangers, over_temperature
+from rince.losses.contrast.kernel import negative_scores
+from rince.losses.loss import _full_precision
+
+_losses: Any = peer("pytorch_metric_learning.losses", "pytorch-metric-learning")
+_distances: Any = peer("pytorch_metric_learning.distances", "pytorch-metric-learning")
+_tuples: Any = peer("pytorch_metric_learning.utils.loss_and_miner_utils", "pytorch-metric-learning")
+
+
+class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, misc]
+    """A loss per pair of anchor and positive."""
+
+    def __init__(self, contrastive: ContrastiveLoss, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.contrastive = contrastive
+        names = ["temperature", "q"] if isinstance(self, WithQ) else ["temperature"]
+        self.add_to_recordable_attributes(list_of_names=names, is_stat=False)
+
+    @property
+    def temperature(self) -> float:
+        return float(self.contrastive.temperature)
+
+    def _losses(self, positive: Tensor, negatives: Tensor, number: Tensor) -> Tensor:
+        return self.contrastive.objective(self.temperature)(Scores(positive, negatives, number.to(positive)))
+
+    def compute_loss(
+        self,
+        embeddings: Tensor,
+        labels: Tensor | None,
+        indices_tuple: Any,
+        ref_emb: Tensor | None,
+        ref_labels: Tensor | None,
+    ) -> dict[str, Any]:
+        reference = embeddings if ref_emb is None else ref_emb
+        if embeddings.shape[1:] != reference.shape[1:]:
+            raise UsageError(
+                f"embeddings and ref_emb must have one width, got {embeddings.shape[1]} and {reference.shape[1]}"
+            )
+        with _full_precision(embeddings):
+            if indices_tuple is None and labels is not None and self._plain():
+                found = self._by_labels(embeddings, labels, reference, labels if ref_labels is None else ref_labels)
+            else:
+                found = self._by_pairs(embeddings, labels, indices_tuple, reference, ref_labels)
+        if found is None:
+            return self.zero_losses()
+        losses, anchor, positive = found
+        return {"loss": {"losses": losses, "indices": (anchor, positive), "reduction_type": "pos_pair"}}
+
+    def _plain(self) -> bool:
+        """Whether the distance is the cosine, which the kernel knows."""
+        distance = self.distance
+        return type(distance) is _distances.CosineSimilarity and distance.power == 1 and distance.normalize_embeddings
+
+    def _by_labels(
+        self, embeddings: Tensor, labels: Tensor, reference: Tensor, ref_labels: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        same = reference is embeddings
+        anchor, other = _pairs(labels, ref_labels.to(labels.device), same)
+        number = count_strangers(labels, ref_labels.to(labels.device))
+        if not len(anchor) or not bool((number > 0).any()):
+            return None
+        rows, columns = over_temperature(self.temperature, embeddings, reference)
+        negatives = negative_scores(rows, columns, labels, ref_labels.to(labels.device)).lse
+        positive = (rows[anchor] * columns[other]).sum(1)
+        return self._losses(positive, negatives[anchor], number[anchor]), anchor, other
+
+    def _by_pairs(
+        self, embeddings: Tensor, labels: Tensor | None, indices_tuple: Any, reference: Tensor, ref_labels: Any
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        if labels is None and indices_tuple is None:
+            raise UsageError("labels or indices_tuple must be given: loss(embeddings, labels)")
+        a1, p, a2, n = _tuples.convert_to_pairs(indices_tuple, labels, ref_labels)
+        if not len(a1) or not len(a2):
+            return None
+        scores = self.distance(embeddings, reference)
+        scores = (scores if self.distance.is_inverted else -scores).to(_full(embeddings)) / self.temperature
+        negatives = _segment_logsumexp(scores[a2, n], a2, len(embeddings))
+        number = torch.bincount(a2, minlength=len(embeddings))
+        positive = scores[a1, p]
+        return self._losses(positive, negatives[a1], number[a1]), a1, p
+
+    def get_default_distance(self) -> Any:
+        return _distances.CosineSimilarity()
+
+
+class NTXentLoss(_PairLoss):
+    """``NTXentLoss`` as there, in memory that grows with the batch instead of its square.
+
+    Args:
+        temperature: What scores are divided by.
+        **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and the rest, as everywhere there.
+    """
+
+    def __init__(self, temperature: float = 0.07, **kwargs: Any):
+        super().__init__(InfoNCE(temperature), **kwargs)
+
+
+class RINCELoss(WithQ, _PairLoss):
+    """``NTXentLoss`` on labels or pairs that may be wrong.
+
+    Args:
+        temperature: What scores are divided by.
+        q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
+        lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
+        unit: Whether the loss is divided by exp(q / temperature), so that learning rates carry over.
+        **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and the rest, as everywhere there.
+    """
+
+    def __init__(
+        self, temperature: float = 0.1, q: float = 0.5, lam: Lam = "balanced", unit: bool = True, **kwargs: Any
+    ):
+        super().__init__(rince_objective(q, lam, temperature, unit), **kwargs)
+
+
+class GCELoss(WithQ, _PairLoss):
+    """``NTXentLoss`` on labels or pairs that may be wrong, by generalised cross-entropy.
+
+    Args:
+        temperature: What scores are divided by.
+        q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
+        **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and the rest, as everywhere there.
+    """
+
+    def __init__(self, temperature: float = 0.2, q: float = 0.7, **kwargs: Any):
+        super().__init__(GCE(q, temperature), **kwargs)
+
+
+OURS = ["NTXentLoss", "RINCELoss", "GCELoss"]
+
+
+class CrossBatchMemory(_losses.CrossBatchMemory):  # type: ignore[name-defined, misc]
+    """The library's own, which also takes the losses of this module: it knows its losses by name."""
+
+    @staticmethod
+    def supported_losses() -> list[str]:
+        return [*_losses.CrossBatchMemory.supported_losses(), *OURS]
+
+
+class SelfSupervisedLoss(_losses.SelfSupervisedLoss):  # type: ignore[name-defined, misc]
+    """The library's own, which also takes the losses of this module: it knows its losses by name."""
+
+    @staticmethod
+    def supported_losses() -> list[str]:
+        return [*_losses.SelfSupervisedLoss.supported_losses(), *OURS]
+
+
+def _pairs(labels: Tensor, others: Tensor, same: bool) -> tuple[Tensor, Tensor]:
+    """All (anchor, other) of one label, without an item and itself, in memory that grows with their number."""
+    order = others.argsort(stable=True)
+    ordered = others[order]
+    first = torch.searchsorted(ordered, labels)
+    count = torch.searchsorted(ordered, labels, right=True) - first
+    anchor = torch.arange(len(labels), device=labels.device).repeat_interleave(count)
+    place = torch.arange(len(anchor), device=labels.device) - (count.cumsum(0) - count)[anchor]
+    other = order[first[anchor] + place]
+    if same:
+        keep = anchor != other
+        anchor, other = anchor[keep], other[keep]
+    return anchor, other
+
+
+def _segment_logsumexp(scores: Tensor, segment: Tensor, segments: int) -> Tensor:
+    """The log-sum-exp of the scores of every segment, -inf where there are none."""
+    top = scores.detach().new_full((segments,), -torch.inf).scatter_reduce(0, segment, scores.detach(), "amax")
+    empty = torch.isneginf(top)
+    top = top.masked_fill(empty, 0)
+    sums = scores.new_zeros(segments).index_add(0, segment, (scores - top[segment]).exp())
+    return (sums.masked_fill(empty, 1).log() + top).masked_fill(empty, -torch.inf)
+
+
+def _full(embeddings: Tensor) -> torch.dtype:
+    return torch.promote_types(embeddings.dtype, torch.float32)

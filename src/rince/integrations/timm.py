@@ -1,0 +1,37 @@
+"""Models of timm as encoders of ``rince train``.
+
+encoder:
+  class_path: rince.integrations.timm.TimmEncoder
+  init_args: {model_name: resnet18}
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from rince.integrations.peer import peer
+
+
+class TimmEncoder(nn.Module):
+    """``timm.create_model`` without its classifier: images in, one row of features each out.
+
+    Args:
+        model_name: As in ``timm.list_models()``.
+        pretrained: Whether to download weights.
+        in_chans: Channels of the images.
+        options: Further arguments of ``timm.create_model``.
+    """
+
+    def __init__(
+        self, model_name: str, pretrained: bool = False, in_chans: int = 3, options: dict[str, Any] | None = None
+    ):
+        super().__init__()
+        library: Any = peer("timm", "timm")
+        self.model = library.create_model(
+            model_name, pretrained=pretrained, in_chans=in_chans, num_classes=0, **(options or {})
+        )
+        # Some models have a layer between their features and the classifier, which stays.
+        self.features = int(getattr(self.model, "head_hidden_size", None) or self.model.num_features)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model(images)

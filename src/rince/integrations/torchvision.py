@@ -1,0 +1,41 @@
+"""Models of torchvision as encoders of ``rince train``.
+
+encoder:
+  class_path: rince.integrations.torchvision.TorchvisionEncoder
+  init_args: {name: resnet18}
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from rince.errors import UsageError
+from rince.integrations.peer import peer
+
+CLASSIFIERS = ("fc", "classifier", "heads", "head")
+
+
+class TorchvisionEncoder(nn.Module):
+    """``torchvision.models.get_model`` without its classifier: images in, one row of features each out.
+
+    Args:
+        name: As in ``torchvision.models.list_models()``.
+        weights: None for random weights, or a name such as ``DEFAULT``.
+        options: Further arguments of ``get_model``.
+    """
+
+    def __init__(self, name: str, weights: str | None = None, options: dict[str, Any] | None = None):
+        super().__init__()
+        library: Any = peer("torchvision.models", "torchvision")
+        self.model = library.get_model(name, weights=weights, **(options or {}))
+        for attribute in CLASSIFIERS:
+            part = getattr(self.model, attribute, None)
+            layers = [] if part is None else [m for m in part.modules() if isinstance(m, nn.Linear)]
+            if layers:
+                self.features = layers[0].in_features
+                setattr(self.model, attribute, nn.Identity())
+                return
+        raise UsageError(f"torchvision's {name} has no classifier to take off: choose a classification model")
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model(images).flatten(1)

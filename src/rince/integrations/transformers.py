@@ -1,0 +1,101 @@
+"""rince with transformers: a loss for its Trainer, and its image models as encoders.
+
+from rince.integrations.transformers import DualEncoderLoss
+trainer = Trainer(model=clip, args=args, train_dataset=pairs, compute_loss_func=DualEncoderLoss(loss))
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from rince.errors import UsageError
+from rince.integrations.peer import peer
+
+
+class DualEncoderLoss:
+    """A ``compute_loss_func`` for models that embed two sides: CLIP, SigLIP, VisionTextDualEncoder, or your own.
+
+    Args:
+        loss: Called with the embeddings of both sides: ``rince.RINCE(contrast=rince.CrossView(), scale="unit")``.
+        first: The output, by name or number, with the embeddings of the first side.
+        second: The same for the second side.
+        gradient_accumulation_steps: As in the training arguments. The Trainer leaves it to a function of this kind to
+            divide by them, and does not tell it how many there are.
+
+    Labels that a collator adds are an error unless ``takes_labels``; they are then passed to the loss.
+
+    Example:
+        >>> func = DualEncoderLoss(rince.RINCE(contrast=rince.CrossView(), temperature=0.1, scale="unit"))
+        >>> Trainer(model=model, args=args, train_dataset=pairs, compute_loss_func=func)
+    """
+
+    def __init__(
+        self,
+        loss: Callable[..., Tensor],
+        first: str | int = "image_embeds",
+        second: str | int = "text_embeds",
+        gradient_accumulation_steps: int = 1,
+        takes_labels: bool = False,
+    ):
+        if gradient_accumulation_steps < 1:
+            raise UsageError(f"gradient_accumulation_steps must be at least 1, got {gradient_accumulation_steps}")
+        self.loss, self.first, self.second = loss, first, second
+        self.steps, self.takes_labels = gradient_accumulation_steps, takes_labels
+
+    def __call__(self, outputs: Any, labels: Tensor | None = None, num_items_in_batch: Any = None) -> Tensor:
+        """The loss of a batch; ``num_items_in_batch`` counts tokens of a language model and means nothing here."""
+        if labels is not None and not self.takes_labels:
+            raise UsageError("DualEncoderLoss takes no labels, but the batch has some: drop them, or set takes_labels")
+        given = {"labels": labels} if self.takes_labels else {}
+        return self.loss(self._side(outputs, self.first), self._side(outputs, self.second), **given) / self.steps
+
+    @staticmethod
+    def _side(outputs: Any, name: str | int) -> Tensor:
+        if isinstance(name, int) and not isinstance(outputs, Mapping):
+            return outputs[name]
+        value = outputs.get(name) if isinstance(outputs, Mapping) else getattr(outputs, str(name), None)
+        if not isinstance(value, Tensor):
+            known = ", ".join(map(str, outputs)) if isinstance(outputs, Mapping) else type(outputs).__name__
+            raise UsageError(f"the model gives no output {name!r}, only {known}: set first and second")
+        return value
+
+
+class ImageEncoder(nn.Module):
+    """An image model of transformers as an encoder of ``rince train``: images in, one row of features each out.
+
+    Args:
+        model: A name on the Hub or a folder for ``AutoModel.from_pretrained``; or, with ``config``, the kind of model
+            (``vit``, ``resnet``, ...), which then starts from random weights.
+        pooling: ``pooler`` for the model's own, ``cls`` for the first token, ``mean`` over all of them.
+        config: Settings of a model with random weights: ``{"hidden_size": 64, "image_size": 32}``.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        pooling: Literal["pooler", "cls", "mean"] = "mean",
+        config: dict[str, Any] | None = None,
+    ):
+        super().__init__()
+        library: Any = peer("transformers", "transformers")
+        if config is None:
+            self.model = library.AutoModel.from_pretrained(model)
+        else:
+            self.model = library.AutoModel.from_config(library.AutoConfig.for_model(model, **config))
+        settings: Any = self.model.config
+        sizes = getattr(settings, "hidden_sizes", None)
+        self.features = int(sizes[-1] if sizes else settings.hidden_size)
+        self.pooling = pooling
+
+    def forward(self, images: Tensor) -> Tensor:
+        output = self.model(pixel_values=images)
+        if self.pooling == "pooler":
+            pooled = getattr(output, "pooler_output", None)
+            if pooled is None:
+                raise UsageError(f"{type(self.model).__name__} has no pooler: set pooling to cls or mean")
+            return pooled.flatten(1)
+        hidden = output.last_hidden_state
+        if hidden.dim() == 4:  # a map of features instead of tokens
+            return hidden.mean((2, 3))
+        return hidden[:, 0] if self.pooling == "cls" else hidden.mean(1)

@@ -1,0 +1,74 @@
+import pytest
+import torch
+
+import rince
+from integrations.real_peers import lightly_losses
+from rince.errors import UsageError
+from rince.integrations.lightly import DCLLoss, DCLWLoss, NTXentLoss, RINCELoss, SupConLoss
+
+
+@pytest.mark.parametrize("n", (2, 37, 600))
+@pytest.mark.parametrize("temperature", (0.05, 0.5, 1.0))
+def test_ntxent_and_dcl_equal_lightlys(n, temperature, views, equal):
+    theirs_ntx, theirs_dcl = lightly_losses()
+    for theirs, ours in (
+        (theirs_ntx.NTXentLoss(temperature), NTXentLoss(temperature)),
+        (theirs_dcl.DCLLoss(temperature), DCLLoss(temperature)),
+        (theirs_dcl.DCLWLoss(temperature, 0.4), DCLWLoss(temperature, 0.4)),
+    ):
+        a, b = views(n)
+        equal(theirs(a, b), ours(a, b), a, b, bound=1e-5 if temperature >= 0.1 else 1e-4)
+
+
+def test_weight_functions_are_called_as_there(views, equal):
+    _, theirs = lightly_losses()
+
+    def weights(out0, out1):
+        return (out0 - 2 * out1).pow(2).sum(1)
+
+    a, b = views(20)
+    equal(theirs.DCLLoss(0.2, weights)(a, b), DCLLoss(0.2, weights)(a, b), a, b)
+
+
+def test_a_full_memory_bank_gives_lightlys_numbers(views, equal):
+    theirs_ntx, _ = lightly_losses()
+    theirs, ours = theirs_ntx.NTXentLoss(0.2, (32, 8)), NTXentLoss(0.2, (32, 8))
+    for seed in range(3):  # 2 x 16 keys fill both
+        a, b = views(16, seed=seed)
+        b = b.detach()
+        expected, value = theirs(a, b), ours(a, b)
+    equal(expected, value, a)
+    before = ours.contrastive.contrast.pushed.clone()
+    ours(a.detach(), b)
+    assert torch.equal(before, ours.contrastive.contrast.pushed), "a batch without gradient must not be remembered"
+
+
+def test_supcon_is_the_mean_over_positives(views, equal):
+    a, b = views(24)
+    labels = torch.arange(24) % 5
+    plain = rince.InfoNCE(0.2, rince.Supervised())(a, b, labels=labels)
+    equal(plain * 0.2, SupConLoss(0.2)(a, b, labels.float()), a, b)
+    equal(NTXentLoss(0.2)(a, b), SupConLoss(0.2, rescale=False)(a, b), a, b)
+    robust = SupConLoss(objective=rince.RINCE(0.5, temperature=0.3), rescale=False)
+    equal(rince.RINCE(0.5, temperature=0.3, contrast=rince.Supervised())(a, b, labels=labels), robust(a, b, labels), a)
+
+
+def test_rince_is_rince_and_q_0_is_ntxent(views, equal):
+    a, b = views(30)
+    equal(rince.RINCE(0.4, "balanced", 0.3, scale="unit")(a, b), RINCELoss(0.3, q=0.4)(a, b), a, b)
+    loss = RINCELoss(0.3, q=0.4)
+    loss.q = 0
+    ga, gb = (torch.autograd.grad(f(a, b), a)[0] for f in (loss, NTXentLoss(0.3)))
+    assert torch.allclose(ga, gb, atol=1e-6)
+
+
+def test_bad_input_is_named(views):
+    with pytest.raises(UsageError, match=r"0 or \(number of negatives, width\), got 64"):
+        NTXentLoss(memory_bank_size=64)
+    with pytest.raises(ValueError, match="temperature must be positive, got 0"):
+        NTXentLoss(0.0)
+    a, _ = views(4)
+    with pytest.raises(ValueError, match="same shape"):
+        RINCELoss()(a, a[:, :5])
+    with pytest.raises(ValueError, match="width 8"):
+        RINCELoss(memory_bank_size=(4, 8))(a[:, :5], a[:, :5])

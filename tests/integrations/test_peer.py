@@ -1,0 +1,98 @@
+"""Peers are imported where they are used, and a missing one is named."""
+
+import subprocess
+import sys
+import types
+
+import pytest
+import torch
+from torch import nn
+
+from rince.errors import UsageError
+from rince.integrations.peer import peer
+from rince.integrations.timm import TimmEncoder
+from rince.integrations.torchvision import TorchvisionEncoder
+from rince.methods.method import width_of
+
+PEERS = ("sentence_transformers", "transformers", "pytorch_metric_learning", "lightly", "open_clip", "GCL", "timm")
+
+
+def test_no_peer_is_imported_before_its_module_is_asked_for():
+    code = (
+        "import sys, rince, rince.integrations, rince.integrations.lightly, rince.integrations.open_clip, "
+        "rince.integrations.pygcl, rince.integrations.timm, rince.integrations.transformers, rince.losses\n"
+        f"print([name for name in {PEERS} if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("module", "names", "package"),
+    (
+        ("sentence_transformers", ("sentence_transformers",), "sentence-transformers"),
+        ("pytorch_metric_learning", ("pytorch_metric_learning",), "pytorch-metric-learning"),
+    ),
+)
+def test_a_missing_peer_is_named_with_the_command_that_brings_it(module, names, package):
+    code = (
+        f"import sys\nfor name in {names}: sys.modules[name] = None\n"
+        f"try:\n import rince.integrations.{module}\nexcept ImportError as error: print(error)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == f"this needs {package}: run pip install {package}"
+
+
+def test_a_peer_that_does_not_import_says_why():
+    with pytest.raises(ImportError, match="this needs no-such: run pip install no-such"):
+        peer("no_such_module_of_ours", "no-such")
+    broken = types.ModuleType("broken")
+    broken.__getattr__ = None
+    assert peer("math", "python").pi > 3
+
+
+def stand_in(name, **attributes):
+    module = types.ModuleType(name)
+    for key, value in attributes.items():
+        setattr(module, key, value)
+    return module
+
+
+def test_models_of_timm_lose_their_classifier_and_say_their_width(monkeypatch):
+    class Model(nn.Module):
+        def __init__(self, classes):
+            super().__init__()
+            self.num_features, self.classes = 12, classes
+            self.map = nn.Linear(3, 12)
+
+        def forward(self, x):
+            return self.map(x.mean((2, 3)))
+
+    def create_model(name, pretrained, in_chans, num_classes):
+        assert (name, pretrained, in_chans, num_classes) == ("resnet18", False, 3, 0)
+        return Model(num_classes)
+
+    monkeypatch.setitem(sys.modules, "timm", stand_in("timm", create_model=create_model))
+    encoder = TimmEncoder("resnet18")
+    assert width_of(encoder) == 12 and encoder(torch.rand(2, 3, 4, 4)).shape == (2, 12)
+    assert width_of(Model(0)) == 12, "num_features counts as features"
+
+
+def test_models_of_torchvision_lose_their_classifier(monkeypatch):
+    class Model(nn.Module):
+        def __init__(self, head):
+            super().__init__()
+            self.stem = nn.Flatten()
+            if head:
+                self.classifier = nn.Sequential(nn.Dropout(), nn.Linear(48, 10))
+
+        def forward(self, x):
+            return self.classifier(self.stem(x))
+
+    models = stand_in("torchvision.models", get_model=lambda name, weights: Model(name != "headless"))
+    monkeypatch.setitem(sys.modules, "torchvision", stand_in("torchvision", models=models))
+    monkeypatch.setitem(sys.modules, "torchvision.models", models)
+    encoder = TorchvisionEncoder("vgg11")
+    assert width_of(encoder) == 48 and encoder(torch.rand(2, 3, 4, 4)).shape == (2, 48)
+    with pytest.raises(UsageError, match="no classifier to take off"):
+        TorchvisionEncoder("headless")
