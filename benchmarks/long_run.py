@@ -20,6 +20,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, median
@@ -148,7 +149,7 @@ def judge(title: str, unit: str, samples: list[Sample]) -> list[str]:
         return [f"{title}: too few samples to judge"]
     memory = [median(s.megabytes for s in tenth) for tenth in tenths]
     edges = [samples[0], *(tenth[-1] for tenth in tenths)]
-    speed = [1000 * (b.seconds - a.seconds) / (b.done - a.done) for a, b in zip(edges, edges[1:], strict=False)]
+    speed = [1000 * (b.seconds - a.seconds) / (b.done - a.done) for a, b in pairwise(edges)]
     print(f"{title}\n  up to {unit}   memory MB   CPU ms per {unit}")
     for edge, m, s in zip(edges[1:], memory, speed, strict=True):
         print(f"  {edge.done:>{6 + len(unit)}} {m:>11.1f} {s:>12.2f}")

@@ -1,4 +1,4 @@
-"""What can be said of GPUs without one: shapes on fake devices, where a GPU would be waited for, and nccl's own branch."""
+"""What can be said of GPUs without one: shapes on fake devices, where a GPU would be waited for, and nccl's branch."""
 
 import contextlib
 
