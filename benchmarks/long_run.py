@@ -4,7 +4,7 @@
 
 The long run is `rince train digits/simclr` with a small encoder, in a process of its own, watched from outside: memory
 and CPU time from /proc (so on Linux only), the step from metrics.csv. The grid is what `rince reproduce` does, many
-short runs and their evaluation one after the other in one process. Both leave out their start, the first tenth, in which
+short runs and their evaluation one after the other in one process. Both leave out their first tenth, in which
 buffers are filled and modules are imported. Memory must stay within 2 %, CPU time per step or run within 10 %.
 """
 
