@@ -2,14 +2,26 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+MINIMUM := .venv-minimum
 
-.PHONY: demo test test-peers lint format bench docs clean
+.PHONY: demo test test-peers test-minimum test-python fuzz fuzz-short lint format bench docs lock sbom audit-deps clean
 
 demo: $(VENV)/.demo
 	$(BIN)/rince demo
 
 test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+# The oldest versions that pyproject.toml allows, in an environment of their own, and what depends on them most.
+test-minimum: $(MINIMUM)/.installed
+	OMP_NUM_THREADS=1 PYTHONPATH=src $(MINIMUM)/bin/python -m pytest -p no:cacheprovider tests/train/test_parser.py \
+	  tests/train/test_disturbed.py tests/train/test_foreign_code.py tests/encoders tests/losses/test_objectives.py tests/_support
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz
+
+fuzz-short: $(VENV)/.dev
+	$(BIN)/python tests/fuzz --seconds 20 --seed 1
 
 # Our losses inside the libraries they plug into, against those libraries' own.
 test-peers: $(VENV)/.peers
@@ -31,6 +43,61 @@ docs: $(VENV)/.docs
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/loss.py
 
+# The quick part of the tests with another Python: `make test-python PY=3.12` wants python3.12, or PYTHON_OTHER=path.
+# Everything but torch comes from the lock. On Linux pip's torch of a public index brings 3 GB of CUDA packages.
+PY           ?= 3.12
+PYTHON_OTHER ?= python$(PY)
+OTHER        := .venv-$(PY)
+QUICK        := tests/losses tests/noise tests/audit tests/data tests/train/test_parser.py tests/test_import.py
+
+test-python: $(OTHER)/.dev
+	OMP_NUM_THREADS=1 $(OTHER)/bin/python -m pytest -n auto --dist loadfile $(QUICK)
+
+$(OTHER)/.dev: requirements.lock pyproject.toml
+	test -x $(OTHER)/bin/pip || $(PYTHON_OTHER) -m venv $(OTHER)
+	$(OTHER)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(OTHER)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(OTHER)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The lock: every package of the tested set with its hashes, for Python 3.10 to 3.13. torch and what only its CUDA builds
+# need are left out: which build is right depends on the machine, and builds of one version differ in their hashes.
+# The tools live apart, so that they are not in the bill of materials themselves.
+TOOLS     := .venv-tools
+NO_HASHES := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cupti nvidia-cuda-nvrtc \
+	nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse \
+	nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx
+
+lock: $(TOOLS)/.tools
+	$(TOOLS)/bin/uv pip compile pyproject.toml --extra dev --extra docs -c constraints.txt --universal --python-version 3.10 \
+		--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' --quiet \
+		$(addprefix --no-emit-package ,$(NO_HASHES)) -o requirements.lock
+
+# What is installed in .venv, with licences and who needs whom, as CycloneDX 1.6. rince itself is the component that the
+# bill is of: the entry of its editable install would name a folder of this machine.
+sbom: $(VENV)/.dev $(TOOLS)/.tools
+	@mkdir -p dist
+	$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible --short-PURLs \
+		-o dist/.sbom.json $(VENV)
+	$(TOOLS)/bin/python -c "import json; b = json.load(open('dist/.sbom.json')); \
+		own = [c for c in b['components'] if c['name'] == 'rince']; \
+		b['components'] = [c for c in b['components'] if c['name'] != 'rince']; \
+		b['metadata']['component']['version'] = own[0]['version']; \
+		json.dump(b, open('dist/sbom.cdx.json', 'w'), indent=1)"
+	@rm dist/.sbom.json
+
+# Known weaknesses of the locked versions and of torch. Asks the package index's advisory service, so it needs a network
+# where that can be reached (a mirror of files alone will not do); --strict, so that an unanswered question is no "none".
+audit-deps: $(TOOLS)/.tools
+	$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
+	grep '^torch==' constraints.txt > $(TOOLS)/torch.txt
+	$(TOOLS)/bin/pip-audit --strict --disable-pip --no-deps -r $(TOOLS)/torch.txt
+
+$(TOOLS)/.tools: constraints.txt
+	test -x $(TOOLS)/bin/pip || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt uv cyclonedx-bom pip-audit
+	@touch $@
+
 $(BIN)/pip:
 	$(PYTHON) -c 'import sys; sys.exit("rince needs Python 3.10 to 3.13, this is " + sys.version) if not (3, 10) <= sys.version_info[:2] <= (3, 13) else 0'
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +115,12 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material 'mkdocstrings[python]'
 	@touch $@
 
+$(MINIMUM)/.installed: pyproject.toml constraints-min.txt
+	$(PYTHON) -m venv $(MINIMUM)
+	$(MINIMUM)/bin/pip install --quiet --disable-pip-version-check -c constraints-min.txt \
+	  -e '.[train,graph,video,audit]' pytest hypothesis scipy
+	@touch $@
+
 # lightly, open_clip and PyGCL want torchvision or dgl, which replace a CPU build of torch or do not import beside it;
 # their losses need neither.
 $(VENV)/.peers: $(VENV)/.dev
@@ -62,4 +135,4 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,7 @@
 """Kill training at random moments, resume it, and compare the final weights with those of a run that was left alone.
 
     python benchmarks/kill_resume.py [--times 10] [--methods simclr moco] [--epochs 15]
+    python benchmarks/kill_resume.py --times 1 --methods trust --kills 5 --earliest 0.1
 
 Every time, `rince train` is started in a process of its own, killed with SIGKILL after a random time (while reading,
 training or writing), started again and killed again until it has been killed three times, and then left to finish. Its
@@ -32,6 +33,16 @@ from rince.commands.train import main as main_of_train
 
 OPTIONS = {
     "simclr": ["--method", "rince.methods.simclr.SimCLR", "--method.hidden", "64"],
+    "trust": [
+        "--method",
+        "rince.methods.simclr.SimCLR",
+        "--method.hidden",
+        "64",
+        "--data.wrong_pairs",
+        "0.4",
+        "--trust",
+        "auto",
+    ],
     "moco": ["--method", "rince.methods.moco.MoCo", "--method.queue", "300", "--method.momentum", "0.9"],
 }
 COMMON = [
@@ -49,6 +60,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--methods", nargs="+", default=["simclr", "moco"], choices=list(OPTIONS))
     parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--earliest", type=float, default=0.4, help="share of a whole run's CPU time before a kill")
     parser.add_argument("--kills", type=int, default=3, help="kills of each run before it may finish")
     found = parser.parse_args()
     random.seed(time.time())
@@ -61,7 +73,7 @@ def main() -> int:
             spent += seconds
             for i in range(found.times):
                 name = f"{method}-{i}"
-                moments = [disturb(options, name, seconds) for _ in range(found.kills)]
+                moments = [disturb(options, name, seconds, found.earliest) for _ in range(found.kills)]
                 train(options, name).join()
                 verdict = compare(Path(out) / f"{method}-whole", Path(out) / name)
                 bad += verdict != "equal"
@@ -85,19 +97,22 @@ def _train(arguments: list[str]) -> None:
         sys.exit(main_of_train(arguments))
 
 
-def disturb(options: list[str], name: str, seconds: float) -> str:
+def disturb(options: list[str], name: str, seconds: float, earliest: float) -> str:
     """Start, wait until it has used a random part of the CPU time of a whole run, kill; says how far it was then."""
     process = train(options, name)
-    moment = random.uniform(0.4, 0.97) * seconds
+    moment = random.uniform(earliest, 0.97) * seconds
     while process.is_alive() and cpu_seconds(process.pid) < moment:
         time.sleep(0.002)
     if not process.is_alive():
         return "after the end"
     process.kill()
     process.join()
-    metrics = Path(options[options.index("--out") + 1]) / name / "metrics.csv"
-    last = metrics.read_text().splitlines()[-1].split(",")[0] if metrics.exists() else "step"
-    return "before step 5" if last == "step" else f"after step {int(last) + 1}"
+    folder = Path(options[options.index("--out") + 1]) / name
+    for phase, place in (("", folder), ("fold 2, ", folder / "trust/fold-2"), ("fold 1, ", folder / "trust/fold-1")):
+        if (metrics := place / "metrics.csv").exists():
+            last = metrics.read_text().splitlines()[-1].split(",")[0]
+            return f"{phase}before step 5" if last == "step" else f"{phase}after step {int(last) + 1}"
+    return "before step 5"
 
 
 def cpu_seconds(pid: int) -> float:

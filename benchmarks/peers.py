@@ -2,8 +2,8 @@
 
     python benchmarks/peers.py
 
-Needs what `make test-peers` installs. A step is forward and backward on embeddings of width 128. Times are the median
-of interleaved repetitions; memory is what a fresh process needs for one step beyond what it held before. A peer that would
+Needs what `make test-peers` installs. A step is forward and backward on embeddings of width 128. Times are the
+median of interleaved repetitions; memory is what a fresh process needs for one step beyond what it held before. A peer that would
 need more than 8 GB is left out.
 """
 
@@ -136,8 +136,8 @@ def main() -> None:
                             times[i].append(1000 * spent)
                 space = [float("nan") if alone and not i else memory(peer, name, i, n) for i in range(2)]
                 slow, fast = (statistics.median(t) if t else float("nan") for t in times)
-                cells = [name, n, f"{slow:.1f}", f"{fast:.1f}", f"{slow / fast:.2f}", *(f"{x:.0f}" for x in space)]
-                print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+                cells = [f"{slow:.1f}", f"{fast:.1f}", f"{slow / fast:.2f}", f"{space[0]:.0f}", f"{space[1]:.0f}"]
+                print(f"| {name} | {n} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

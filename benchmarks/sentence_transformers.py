@@ -95,7 +95,7 @@ TRUSTED = {"InfoNCE t 0.2 with trust": info_nce(0.2), "RINCE q 0.1, t 0.05 with 
 @cache
 def read(folder: Path, part: str) -> Sides:
     files = (folder / f"{part}.{language}.gz" for language in ("en", "de"))
-    english, german = (gzip.decompress(file.read_bytes()).decode().splitlines() for file in files)
+    english, german = (gzip.decompress(file.read_bytes()).decode("utf-8").splitlines() for file in files)
     return english, german
 
 

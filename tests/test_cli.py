@@ -1,11 +1,14 @@
 import contextlib
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from rince import cli
+from rince.errors import MissingFile, UsageError
 
 
 def test_help_lists_every_command(capsys):
@@ -33,7 +36,7 @@ def test_a_user_error_is_one_line(capsys, monkeypatch):
     module = type(sys)("tests_broken_command")
 
     def fail(arguments):
-        raise ValueError("q must lie in [0, 1], got 2")
+        raise UsageError("q must lie in [0, 1], got 2")
 
     module.main = fail
     monkeypatch.setitem(sys.modules, "tests_broken_command", module)
@@ -60,3 +63,134 @@ def test_a_reader_who_has_seen_enough_gets_no_complaint():
     done = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert done.returncode == 141 and not done.stderr
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """A command that does what it is given."""
+
+    def make(main):
+        module = type(sys)("tests_failing_command")
+        module.main = main
+        monkeypatch.setitem(cli.COMMANDS, "failing", ("tests_failing_command", "fails"))
+        monkeypatch.setitem(sys.modules, "tests_failing_command", module)
+
+    return make
+
+
+def raises(error):
+    def main(arguments):
+        raise error
+
+    return main
+
+
+def test_a_bug_keeps_its_traceback_and_gets_a_hint(failing, capsys):
+    """Such as a TypeError in a class of the user's."""
+    failing(lambda arguments: len(3))
+    with pytest.raises(TypeError, match="has no len") as caught:
+        cli.main(["failing"])
+    hint = "".join(getattr(caught.value, "__notes__", [])) + capsys.readouterr().err
+    assert "This is a bug: of a class of yours if the traceback ends there" in hint
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), TypeError("x"), KeyError("x"), OSError("no number"), ImportError()])
+def test_errors_that_are_not_ours_are_bugs(failing, error):
+    failing(raises(error))
+    with pytest.raises(type(error)):
+        cli.main(["failing"])
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (MissingFile("there is no x.npy"), "there is no x.npy"),
+        (OSError(28, "No space left on device", "a.csv"), "[Errno 28] No space left on device: 'a.csv'"),
+        (ModuleNotFoundError("No module named 'av'", name="av"), "this needs av: run pip install 'rince[video]'"),
+        (MemoryError("Unable to allocate 18.6 GiB"), "there is not enough memory (Unable to allocate 18.6 GiB)"),
+        (
+            UsageError("Caught UsageError in worker process 0.\nOriginal Traceback (most recent call last):\n"
+                       '  File "a.py", line 1\nrince.errors.UsageError: a.png does not decode'),
+            "a.png does not decode",
+        ),
+    ],
+)  # fmt: skip
+def test_what_users_and_their_machines_get_wrong_is_one_line(failing, capsys, error, sentence):
+    failing(raises(error))
+    assert cli.main(["failing"]) == 2
+    assert capsys.readouterr().err == f"rince failing: {sentence}\n"
+
+
+def test_a_value_error_that_a_room_raises_itself_is_a_sentence_and_one_from_below_is_not(failing):
+    """Until all rooms have errors of their own."""
+    code = "def main(arguments):\n    raise ValueError('q') if arguments else int('x')\n"
+    room = {"__name__": "rince.losses.loss"}
+    exec(code, room)
+    failing(room["main"])
+    assert cli.main(["failing", "x"]) == 2
+    with pytest.raises(ValueError, match="invalid literal"):
+        cli.main(["failing"])
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stopped_command_says_so_in_its_exit_code(failing, capsys, number, code):
+    failing(lambda arguments: (os.kill(os.getpid(), number), time.sleep(10)))
+    before = signal.getsignal(signal.SIGTERM)
+    assert cli.main(["failing"]) == code
+    assert capsys.readouterr().err.count("\n") == 1 and signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--list"], ["reproduce"]])
+def test_output_may_be_closed(arguments):
+    code = f"import sys; from rince.cli import main; sys.exit(main({arguments}))"
+    done = subprocess.run(["sh", "-c", f'exec "{sys.executable}" -c "{code}" >&-'], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr
+
+
+def test_a_reader_of_the_first_line_gets_no_complaint():
+    code = "import sys; from rince.cli import main; sys.exit(main(['--help']))"
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert done.returncode == 141 and not done.stderr
+
+
+@pytest.mark.parametrize("command", ["evaluate", "export", "demo", "train", "finetune", "reproduce"])
+def test_an_option_that_there_is_not_is_one_line_in_every_command(capsys, command):
+    assert cli.main([command, "digits/simclr", "--no-such-option", "3"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_without_docstrings_help_works_too():
+    for arguments in (["--help"], ["train", "--help"], ["reproduce"]):
+        done = subprocess.run([sys.executable, "-OO", "-m", "rince", *arguments], capture_output=True, text=True)
+        assert done.returncode == 0 and not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra", "commands"),
+    [
+        (["lightning", "jsonargparse", "yaml", "safetensors", "sklearn"], "train",
+         [["train", "digits/simclr"], ["finetune", "a"], ["evaluate", "a"], ["export", "a", "e.safetensors"]]),
+        (["torch_geometric"], "graph", [["train", "tudataset/proteins"], ["reproduce", "tudataset"]]),
+    ],
+)  # fmt: skip
+def test_a_missing_extra_is_named_before_anything_is_written(tmp_path, missing, extra, commands):
+    code = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {missing}:
+            raise ModuleNotFoundError(f"No module named '{{name}}'", name=name)
+sys.meta_path.insert(0, Absent())
+from rince.cli import main
+sys.exit(any(main(command) != 2 for command in {commands}))
+"""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.yaml").write_text("seed: 1")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 0 and len(lines) == len(commands), done.stderr
+    assert all("this needs " in line and f"pip install 'rince[{extra}]'" in line for line in lines)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -50,7 +50,7 @@ _HOME = {
 }
 _ROOMS = (
     *("audit", "contrast", "data", "encoders", "errors", "evaluate", "losses", "methods", "noise", "objectives"),
-    *("integrations", "optimisers", "report", "reproduce", "schedules", "theory", "train", "views"),
+    *("integrations", "optimisers", "report", "reproduce", "schedules", "theory", "train", "trust", "views"),
 )
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)

@@ -10,21 +10,24 @@ import os
 import sys
 from collections.abc import Sequence
 
+from rince._support.command_errors import sentence_of, with_hint
+from rince._support.signals import Terminated, termination_as_exception
+
 COMMANDS = {  # name: (module, one line for the help)
     "audit": ("rince.commands.audit", "find the wrong pairs of two columns: how many, which ones, how sure"),
+    "clean": ("rince.commands.clean", "leave out the wrong pairs of an audit, weigh them, or find them new partners"),
     "demo": ("rince.reproduce.demo", "InfoNCE against RINCE on digits with wrong pairs, in under two minutes"),
     "train": ("rince.commands.train", "train an encoder from a configuration, or go on where it stopped"),
     "finetune": ("rince.commands.finetune", "train the encoder of a run further on labels, and test it"),
     "evaluate": ("rince.commands.evaluate", "linear probe, nearest neighbours and retrieval of a finished run"),
+    "compare": ("rince.commands.compare", "which loss serves best on a data set, and what it costs without noise"),
     "reproduce": ("rince.commands.reproduce", "the paper's experiments, one command each; alone it lists them"),
     "export": ("rince.commands.export", "write the encoder of a run to a file of its own, as safetensors"),
 }
 
 # Their help is put together from sources: what they import before they could say it themselves takes seconds.
 GUIDED = ("train", "finetune")
-
-# What bad input looks like from here; RINCE_TRACEBACK=1 shows the traceback in case it was a mistake of ours after all.
-USER_ERRORS = (ValueError, TypeError, OSError, ImportError)
+RESUMABLE = ("train", "finetune", "reproduce")
 
 
 def usage() -> str:
@@ -40,10 +43,34 @@ def usage() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if not arguments or arguments[0] in ("-h", "--help"):
+    name = arguments[0] if arguments else "--help"
+    try:
+        with termination_as_exception():
+            code = _command(name, arguments[1:])
+        if sys.stdout is not None:  # it is None where the caller closed it
+            sys.stdout.flush()  # here, where somebody listens if it fails
+        return code
+    except KeyboardInterrupt:
+        return _stopped(name, "interrupted", 130)
+    except Terminated:
+        return _stopped(name, "terminated", 143)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if os.environ.get("RINCE_TRACEBACK", "0").lower() not in ("", "0", "false", "no", "off"):
+            raise
+        if (sentence := sentence_of(error)) is not None:
+            print(f"rince {name}: {sentence}", file=sys.stderr)
+            return 2
+        with_hint(error)
+        raise
+
+
+def _command(name: str, rest: list[str]) -> int:
+    if name in ("-h", "--help"):
         print(usage())
         return 0
-    name, rest = arguments[0], arguments[1:]
     if name in ("-V", "--version"):
         from rince import __version__
 
@@ -54,24 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = f"; did you mean '{near[0]}'?" if near else ""
         print(f"rince: there is no command '{name}'{hint} (rince --help lists them)", file=sys.stderr)
         return 2
-    try:
-        if name in GUIDED and (text := importlib.import_module("rince.train.guide").guide(name, rest)) is not None:
-            print(text, flush=True)
-            return 0
-        code = importlib.import_module(COMMANDS[name][0]).main(rest)
-        sys.stdout.flush()  # here, where somebody listens if it fails
-        return code
-    except KeyboardInterrupt:
-        print(f"rince {name}: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except USER_ERRORS as error:
-        if os.environ.get("RINCE_TRACEBACK", "0").lower() not in ("", "0", "false", "no", "off"):
-            raise
-        print(f"rince {name}: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+    if name in GUIDED and (text := importlib.import_module("rince.train.help").help_or_list(name, rest)) is not None:
+        print(text, flush=True)
+        return 0
+    return importlib.import_module(COMMANDS[name][0]).main(rest)
+
+
+def _stopped(name: str, how: str, code: int) -> int:
+    resume = ": the same command again resumes it" if name in RESUMABLE else ""
+    print(f"rince {name}: {how}{resume}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rince.errors import UsageError
+
 
 class LARS(torch.optim.Optimizer):
     """SGD with momentum whose steps are scaled to the size of each weight matrix.
@@ -24,9 +26,9 @@ class LARS(torch.optim.Optimizer):
     ):
         for name, value in (("lr", lr), ("weight_decay", weight_decay), ("trust", trust)):
             if value < 0:
-                raise ValueError(f"{name} of LARS must not be negative, got {value}")
+                raise UsageError(f"{name} of LARS must not be negative, got {value}")
         if not 0 <= momentum < 1:
-            raise ValueError(f"momentum of LARS must lie in [0, 1), got {momentum}")
+            raise UsageError(f"momentum of LARS must lie in [0, 1), got {momentum}")
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
 
     @torch.no_grad()

@@ -32,7 +32,9 @@ def test_values_are_left_alone(parser):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--labels 3 --more", "no option '--more' .rince something --help"),
+        ("--labels 3 --xyz", "no option '--xyz' .rince something --help"),
+        ("--nam", "expected one argument"),
+        ("--naem x", "no option '--naem'; did you mean '--name'"),
         ("--labels_per_class x", "invalid int value: 'x'"),
     ],
 )

@@ -1,3 +1,6 @@
+import random
+
+import numpy as np
 import torch
 
 from rince._support.step_seeds import Draws, generator, number, seed_globally
@@ -27,3 +30,12 @@ def test_seeding_globally_in_every_step_leaves_nothing_behind():
         drawn.append(torch.rand(4))
     assert torch.equal(drawn[0], drawn[1]) and torch.equal(drawn[1], drawn[2])
     assert len(torch.cuda._queued_calls) == before
+
+
+def test_all_global_generators_follow_the_seed():
+    def drawn():
+        seed_globally(12345678901234567890 >> 1, torch.device("cpu"))
+        return random.random(), float(np.random.rand()), float(torch.rand(()))  # noqa: NPY002
+
+    first = drawn()
+    assert drawn() == first and len(set(first)) == 3

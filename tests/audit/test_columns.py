@@ -59,3 +59,16 @@ def test_codes_of_rows_of_round_numbers_differ_where_the_rows_do(width):
     assert len(np.unique(row_codes(x))) == len(torch.unique(x, dim=0))
     assert (row_codes(x[::3]) == row_codes(x)[::3]).all(), "wherever a row stands"
     assert (row_codes(-x * 0) == row_codes(x * 0)).all()
+
+
+@pytest.mark.parametrize("form", [list, lambda ids: np.array(ids, dtype=object)])
+def test_one_long_id_does_not_make_all_of_them_long(form):
+    import tracemalloc
+
+    ids = form([f"id {i}" for i in range(20_000)] + ["x" * 50_000])
+    tracemalloc.start()
+    found = codes(ids, "ids", 20_001)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(np.unique(found)) == 20_001
+    assert peak < 20_000_000, f"{peak / 1e6:.0f} MB; as texts of numpy they would take 4 GB"

@@ -160,7 +160,7 @@ def test_other_types_and_lengths_of_ids_are_refused():
         audit(a.tolist(), b)
     with pytest.raises(TypeError, match="real numbers"):
         audit(a.astype(str), b)
-    with pytest.raises(ValueError, match="ids must have one value a pair"):
+    with pytest.raises(ValueError, match="ids must have one value per pair"):
         audit(a, b, ids=np.arange(99))
 
 

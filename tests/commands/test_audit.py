@@ -66,8 +66,8 @@ def pictures(folder, names):
         pillow.new("RGB", (4, 4), "red").save(folder / "images" / name)
 
 
-def shown_data(folder):
-    text = (folder / "out" / "audit.html").read_text()
+def shown_data(folder, out="out"):
+    text = (folder / out / "audit.html").read_text()
     return json.loads(text.split('id="data">')[1].split("</script>")[0])["audit"]
 
 
@@ -79,7 +79,8 @@ def test_only_pairs_that_have_a_picture_of_their_name_show_one(columns, capsys):
     assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", *given) == 0
     assert "200 of 400 pairs have no file in" in capsys.readouterr().out
     data = shown_data(folder)
-    assert all((card["a"] is not None) == (int(card["id"][4:]) % 2 == 0) for card in data["gallery"])
+    rows = zip(data["rows"]["a"], data["rows"]["id"], strict=True)
+    assert all((item is not None) == (int(name[4:]) % 2 == 0) for item, name in rows)
     assert any("the first is pair1" in remark for remark in data["remarks"])
 
 
@@ -134,7 +135,7 @@ def test_bad_rows_are_left_out_on_demand(columns, capsys):
         (["a.npy", "nan.npy"], "row 5"),
         (["broken.npy", "b.npy"], "broken.npy cannot be read"),
         (["a.npy", "b.npy", "--fdr", "2"], "--fdr must lie between 0 and 1"),
-        (["a.npy", "b.npy", "--ids", "short_ids.npy"], "ids must have one item a pair: expected 400, got 7"),
+        (["a.npy", "b.npy", "--ids", "short_ids.npy"], "ids must have one item per pair: expected 400, got 7"),
         (["a.npy", "b.npy", "--texts-a", "nothing.csv"], "there is no file"),
         (["a.npy", "a.npy"], "A and B are both a.npy"),
         (["a.npy", "b.jsonl"], "b.jsonl cannot be read: files must end in .npy"),
@@ -155,3 +156,125 @@ def test_bad_input_is_one_line_and_writes_nothing(columns, capsys, monkeypatch, 
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "name two columns, as rince audit A B"),
+        (["a.npy"], "name two columns, as rince audit A B"),
+        (["a.npy", "b.npy", "--fdr", "much"], "argument --fdr: invalid float value: 'much'"),
+        (["a.npy", "b.npy", "--fitt"], "there is no option '--fitt'"),
+        (["a.npy", "b.npy", "--table", "xls"], "argument --table: invalid choice: 'xls'"),
+        (["a.npy", "b.npy", "--encoder", "ngrams", "--encode"], "a.npy holds numbers, which need no encoder"),
+    ],
+)
+def test_usage_errors_are_one_sentence(columns, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(columns[0])
+    assert run(*arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error and "usage:" not in error
+
+
+ENCODER = """
+import zlib
+import numpy as np
+def bag(texts):
+    rows = np.zeros((len(texts), 64), np.float32)
+    for row, text in zip(rows, texts):
+        for word in text.split():
+            row[zlib.crc32(word.encode()) % 64] += 1
+    return rows
+"""
+
+
+@pytest.fixture
+def raw_pairs(tmp_path, monkeypatch):
+    """A CSV of texts that repeat the words of their partners; those of one source are all mispaired."""
+    random = np.random.default_rng(0)
+    words = [f"word{k}" for k in range(300)]
+    first = [" ".join(random.choice(words, 12)) for _ in range(500)]
+    second = [" ".join(random.permutation(text.split())[:10]) for text in first]
+    source = np.where(np.arange(500) % 5 == 4, "crawler", np.where(np.arange(500) % 2, "web", "forum"))
+    broken = np.flatnonzero(source == "crawler")
+    for k, other in zip(broken, np.roll(broken, 1), strict=True):
+        second[k] = " ".join(first[other].split()[:10])
+    rows = [f"=pair{k},{first[k]},{second[k]},{source[k]}" for k in range(500)]
+    (tmp_path / "pairs.csv").write_text("\n".join(["id,question,answer,source", *rows]) + "\n")
+    (tmp_path / "bags.py").write_text(ENCODER)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path, source == "crawler"
+
+
+TEXTS = ["pairs.csv:question", "pairs.csv:answer", "--encoder", "bags:bag", "--ids", "id"]
+
+
+def test_raw_texts_are_encoded_grouped_shown_and_kept(raw_pairs, capsys):
+    folder, _ = raw_pairs
+    assert run(*TEXTS, "--groups", "source") == 0
+    printed = capsys.readouterr().out
+    assert "A is texts through bags:bag" in printed and "(kept)" not in printed
+    record = json.loads((folder / "audit" / "audit.json").read_text())
+    assert abs(record["noise_rate"] - 0.2) < 0.05
+    assert record["groups"][0]["name"] == "crawler" and record["groups"][0]["rate"] > 0.9
+    assert record["groups"][1]["rate"] < 0.05
+    data = shown_data(folder, "audit")
+    assert data["rows"]["a"][0].startswith("word") and data["rows"]["b"][0].startswith("word")
+    assert data["groups"][0]["name"] == "crawler"
+    assert run(*TEXTS, "--force") == 0
+    assert capsys.readouterr().out.count("(kept)") == 2
+    assert len(list((folder / "audit" / "encoded").iterdir())) == 2
+
+
+def test_a_review_is_read_back_and_reported(raw_pairs, capsys):
+    folder, wrong = raw_pairs
+    assert run(*TEXTS) == 0
+    lines = [f"{k},'=pair{k},{'wrong' if wrong[k] else 'keep'}" for k in range(0, 500, 3)]
+    (folder / "review.csv").write_text("\n".join(["row,id,mark", *lines]) + "\n")
+    capsys.readouterr()
+    assert run("--review", "review.csv") == 0
+    printed = capsys.readouterr().out
+    assert "167 pairs reviewed" in printed and "precision" in printed
+    found = json.loads((folder / "audit" / "review.json").read_text())
+    assert found["interval"][0] <= 0.2 <= found["interval"][1] and found["precision"] > 0.8
+    assert run(*TEXTS, "--force", "--review", "review.csv") == 0
+    page = (folder / "audit" / "audit.html").read_text()
+    assert '"marks":{"0":"keep"' in page
+    (folder / "review.csv").write_text("row,id,mark\n0,somebody,keep\n")
+    assert run("--review", "review.csv") == 2
+    assert "belongs to another audit" in capsys.readouterr().err
+    assert run("--review", "review.csv", "--out", "nowhere") == 2
+    assert "there is no audit in nowhere" in capsys.readouterr().err
+
+
+def test_without_an_encoder_words_are_hashed_and_towers_fitted(raw_pairs, capsys, monkeypatch):
+    pytest.importorskip("sklearn")
+    from rince.audit.null import cosine_scores
+
+    seen = []
+
+    def fitted_scores(a, b, keys, seed, recipe, progress):  # towers take a minute
+        seen.append((np.asarray(a), np.asarray(b)))
+        return cosine_scores(a, b, keys, seed)
+
+    monkeypatch.setattr("rince.audit.cross_fit.fitted_scores", fitted_scores)
+    assert run("pairs.csv:question", "pairs.csv:answer", "--encode") == 0
+    printed = capsys.readouterr().out
+    assert "towers fitted" in printed and "A is texts through hashed n-grams" in printed
+    assert [side.shape for side in seen[0]] == [(500, 128), (500, 128)]
+
+
+def test_texts_without_encode_say_what_to_add(raw_pairs, capsys):
+    assert run("pairs.csv:question", "pairs.csv:answer") == 2
+    assert "--encode" in capsys.readouterr().err
+    assert not (raw_pairs[0] / "audit").exists()
+
+
+def test_near_duplicates_are_found_on_demand(columns, capsys):
+    folder, _ = columns
+    a = np.load(folder / "a.npy")
+    a[200:210] = a[:10]
+    np.save(folder / "a.npy", a)
+    given = [folder / "a.npy", folder / "b.npy", "--out", folder / "out"]
+    assert run(*given, "--near-duplicates") == 0
+    assert "20 pairs are near-duplicates of another, in 10 clusters" in capsys.readouterr().out

@@ -34,7 +34,7 @@ def test_a_class_from_elsewhere_is_not_built_from_its_name(tmp_path):
 
 
 def test_a_name_that_is_no_network_is_refused(tmp_path):
-    save_encoder(tmp_path / "e", torch.nn.Linear(2, 2), {"class_path": "rince._support.atomic_files.write_text"}, {})
+    save_encoder(tmp_path / "e", torch.nn.Linear(2, 2), {"class_path": "rince.encoders.files.save_encoder"}, {})
     with pytest.raises(ValueError, match="is no network"):
         load_encoder(tmp_path / "e")
 

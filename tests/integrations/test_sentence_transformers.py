@@ -22,7 +22,25 @@ from rince.errors import UsageError
 from rince.integrations import sentence_transformers as ours
 from rince.losses import schedules
 
-WORDS = [*"abcdefghijklmnopq"]
+WORDS = [
+    "a",
+    "dog",
+    "runs",
+    "over",
+    "the",
+    "green",
+    "field",
+    "while",
+    "two",
+    "men",
+    "look",
+    "at",
+    "it",
+    "from",
+    "their",
+    "red",
+    "car",
+]
 DIRECTIONS = (
     (("query_to_doc",), "joint"),
     (("query_to_doc", "doc_to_query"), "per_direction"),
@@ -184,7 +202,7 @@ def test_the_trainer_trains_schedules_q_and_writes_the_card(static, tmp_path):
     loss = ours.RINCELoss(static, q=0.5, weighted=True)
     run = trainer(
         static, data, loss, tmp_path, callbacks=[ours.QScheduleCallback(loss, schedules.linear(0.0, 0.4))],
-        arguments={"prompts": {"anchor": "c "}},
+        arguments={"prompts": {"anchor": "dog "}},
     )  # fmt: skip
     run.train()
     seen = [row["loss"] for row in run.state.log_history if "loss" in row]

@@ -87,3 +87,20 @@ def test_the_archive_is_fetched_only_on_demand(tmp_path, monkeypatch):
     assert not fetched
     cifar10.parsed(parser, ["--root", str(tmp_path), "--download"])
     assert fetched == [tmp_path / "cifar-10-python.tar.gz"]
+
+
+@pytest.mark.parametrize("experiment", ["cifar10_label_noise", "cifar10_augmentation_noise"])
+def test_a_rate_of_zero_is_the_run_without_noise(monkeypatch, experiment):
+    import importlib
+
+    module = importlib.import_module(f"rince.reproduce.{experiment}")
+    seen = {}
+
+    def carry_out(runs, work, name, label, options, title):
+        seen["names"] = [name(run) for run in runs]
+        return ""
+
+    monkeypatch.setattr(module, "carry_out", carry_out)
+    for rate in ("0", "0.8"):
+        assert module.main(["--rate", rate, "--seeds", "1"]) == 0
+        assert len(set(seen["names"])) == len(seen["names"])

@@ -129,9 +129,9 @@ def test_a_crashed_run_resumes_to_the_same_bits(finetune, tmp_path, at):
 
 @pytest.mark.parametrize("at", [1, 4])
 def test_a_run_that_dies_right_after_a_checkpoint_loses_no_line_of_its_metrics(finetune, tmp_path, monkeypatch, at):
-    from rince.train.callbacks import WholeCheckpoint
+    from rince.train.checkpoints import SaveCheckpoints
 
-    save = WholeCheckpoint.save
+    save = SaveCheckpoints.save
 
     def save_and_die(self, trainer):
         save(self, trainer)
@@ -140,7 +140,7 @@ def test_a_run_that_dies_right_after_a_checkpoint_loses_no_line_of_its_metrics(f
 
     assert finetune("whole", "--checkpoint_every", "1") == 0
     with monkeypatch.context() as patch:
-        patch.setattr(WholeCheckpoint, "save", save_and_die)
+        patch.setattr(SaveCheckpoints, "save", save_and_die)
         assert finetune("dead", "--checkpoint_every", "1") is None
     assert finetune("dead", "--checkpoint_every", "1") == 0
     for name in ("encoder.safetensors", "metrics.csv"):
@@ -235,7 +235,7 @@ def test_a_file_does_not_choose_what_is_run(finetune, tmp_path, capsys):
     recipe = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": {"class_path": "os.system"}, "b": None}}
     save_encoder(file, torch.nn.Linear(2, 2), recipe, {})
     assert finetune("a", "--views", "rince.views.image.Recipe", "--data", "x.Y", run=file) == 2
-    assert "holds os.system, which is not rince's: name it yourself with --encoder" in capsys.readouterr().err
+    assert "holds os.system, which is not rince's: build it" in capsys.readouterr().err
 
 
 def test_data_that_are_given_take_nothing_from_the_data_of_the_run(finetune, tmp_path):

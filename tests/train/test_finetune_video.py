@@ -15,8 +15,9 @@ from rince.encoders.audio import AudioConvNet
 from rince.encoders.files import save_encoder
 from rince.encoders.r2plus1d import R2Plus1D
 from rince.encoders.towers import Towers
+from rince.train.build import instantiate
 from rince.train.finetune import Source, finetune_parser, settle
-from rince.train.parser import instantiate, parse
+from rince.train.parser import parse
 from rince.train.shipped import SHIPPED
 
 CONFIGS = SHIPPED

@@ -1,6 +1,7 @@
 import pytest
 
-from rince.train.parser import instantiate, named_classes, parse, parse_settings, train_parser
+from rince.train.build import instantiate
+from rince.train.parser import named_classes, parse, parse_settings, train_parser
 from rince.train.run import run_name
 from rince.train.shipped import SHIPPED
 
@@ -71,16 +72,16 @@ def test_options_on_the_command_line_win_over_the_file(parser):
         ("--method.hiden 4", "method: there is no option 'hiden'; did you mean 'hidden'?"),
         ("--optimiser.lrr 3", "optimiser: there is no option 'lrr'; did you mean 'lr'?"),
         ("--data.batchsize 4", "data: there is no option 'batchsize'; did you mean 'batch_size'?"),
-        ("--loss.q abc", "loss: q: Expected a float. Got value: abc"),
-        ("--encoder.norm grp", "encoder: norm: Expected a Literal['batch', 'group', 'none']. Got value: grp"),
+        ("--loss.q abc", "loss.q must be float, got 'abc'"),
+        ("--encoder.norm grp", "encoder.norm must be one of 'batch', 'group', 'none', got 'grp'"),
         ("--encoder ConvNett", "encoder: there is no class 'ConvNett'; did you mean 'rince.encoders.convnet.ConvNet'?"),
         ("--loss.q 1.5", "q must lie in [0, 1], got 1.5"),
-        ("--loss.lam unbalanced", "loss: lam: 'unbalanced' is no value that it takes"),
+        ("--loss.lam unbalanced", "loss.lam must be float or DensityRatio or one of 'balanced', got 'unbalanced'"),
         ("--data.nosie.rate 0.4", "data: there is no option 'nosie'; did you mean 'noise'?"),
         ("--data.noise.rat 0.4", "data.noise: there is no option 'rat'; did you mean 'rate'?"),
         ("--dtaa.batch_size 4", "there is no option '--dtaa.batch_size'; did you mean '--data.batch_size'?"),
         ("--sed 3", "there is no option '--sed'; did you mean '--seed'?"),
-        ("--method rince.methods.MoCo", "no class 'rince.methods.MoCo'; did you mean 'rince.methods.moco.MoCo'?"),
+        ("--method rince.methods.MoKo", "no class 'rince.methods.MoKo'; did you mean 'rince.methods.moco.MoCo'?"),
         ("--method moco", "method: there is no class 'moco'; did you mean 'rince.methods.moco.MoCo'?"),
         ("--loss rince.Rince", "loss: there is no class 'rince.Rince'; did you mean 'rince.RINCE'?"),
         ("--data.noise LabelFlip", "data.noise: there is no class 'LabelFlip'; did you mean 'rince.noise.labels."),
@@ -101,7 +102,7 @@ def test_a_wrong_key_or_value_is_one_line_with_the_nearest_name(parser, options,
     [
         ("trainer: {max_epoch: 3}", "'trainer.max_epoch'; did you mean 'trainer.max_epochs'?"),
         ("loss: {class_path: rince.RINCE, init_args: {qq: 1}}", "did you mean 'q'?"),
-        ("loss: [1", "parsing"),
+        ("loss: [1", "bad.yaml is no YAML: expected ',' or ']'"),
     ],
 )
 def test_a_wrong_file_is_one_line_too(parser, tmp_path, text, sentence):
@@ -122,15 +123,15 @@ def test_short_names_and_both_spellings_are_understood(parser, dash):
     options = "--method MoCo --data=CIFAR10 --data.noise LabelFlips --data.noise.rate 0.4"
     options += f" --checkpoint{dash}every 7 --trainer.max{dash}epochs 3"
     config = parse(parser, ["digits/simclr", *options.split()])
-    assert config.method.class_path == "rince.methods.moco.MoCo" and config.checkpoint_every == 7
+    assert config.method.class_path == "rince.methods.MoCo" and config.checkpoint_every == 7
     assert config.data.class_path == "rince.data.images.cifar10.CIFAR10" and config.trainer.max_epochs == 3
-    assert config.data.init_args.noise.class_path == "rince.noise.labels.LabelFlips"
+    assert config.data.init_args.noise.class_path == "rince.noise.LabelFlips"
 
 
 def test_short_names_in_a_file_of_the_users_and_its_name(parser, tmp_path):
     (tmp_path / "pairs.yaml").write_text("method: MoCo\nloss: {class_path: InfoNCE, init_args: {temperature: 3e-1}}\n")
     config = parse(parser, [str(tmp_path / "pairs.yaml"), "--optimiser", "LARS"])
-    assert config.method.class_path == "rince.methods.moco.MoCo" and config.loss.init_args.temperature == 0.3
+    assert config.method.class_path == "rince.methods.MoCo" and config.loss.init_args.temperature == 0.3
     assert config.optimiser.class_path == "rince.optimisers.LARS" and run_name(config) == "pairs"
     assert run_name(parse(parser, ["digits/simclr"])) == "digits-simclr" and run_name(parse(parser, [])) == "simclr"
 
@@ -161,3 +162,41 @@ def test_a_missing_extra_names_the_pip_install(parser, monkeypatch):
 
     with pytest.raises(ImportError, match=r"pip install 'rince\[train\]'"):
         DigitImages().setup()
+
+
+def test_optimizer_is_optimiser_wherever_it_stands(parser, tmp_path):
+    (tmp_path / "own.yaml").write_text("optimizer: {class_path: SGD, init_args: {lr: 0.25}}\n")
+    for config in (
+        parse(parser, ["--optimizer", "SGD", "--optimizer.lr", "0.25"]),
+        parse(parser, ["--optimizer.lr=0.25", "--optimizer=SGD"]),
+        parse(parser, [str(tmp_path / "own.yaml")]),
+        parse_settings(parser, {"optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.25}}}),
+    ):
+        assert config.optimiser.class_path == "torch.optim.SGD" and config.optimiser.init_args.lr == 0.25
+
+
+def test_a_configuration_is_checked_without_touching_the_defaults(parser):
+    """Nested defaults are shared by all parsers."""
+    parse(parser, ["--optimiser.lr", "7", "--encoder.width", "9"])
+    config = parse(parser, [])
+    assert config.optimiser.init_args.lr == 1e-3 and config.encoder.init_args.width == 32
+
+
+def test_a_constructor_of_the_users_keeps_its_own_error(parser):
+    """Only what rince and torch refuse is a sentence."""
+    import sys
+
+    from torch import nn
+
+    class Broken(nn.Module):
+        def __init__(self, width: int = 3):
+            super().__init__()
+            len(width)
+
+    module = type(sys)("tests_broken_module")
+    module.Broken = Broken
+    Broken.__module__, Broken.__qualname__ = "tests_broken_module", "Broken"
+    sys.modules["tests_broken_module"] = module
+    config = parse(parser, ["--encoder", "tests_broken_module.Broken"])
+    with pytest.raises(TypeError, match="has no len"):
+        instantiate(parser, config)

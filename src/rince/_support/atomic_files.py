@@ -1,10 +1,13 @@
 """Files are written whole or not at all."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from rince.errors import FileError
 
 
 @contextmanager
@@ -23,8 +26,32 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
         os.replace(temporary, path)
+        sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Say before long work, rather than after it, that its result cannot be written."""
+    try:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".write-test.")
+    except OSError as error:
+        raise FileError(f"{folder} cannot be written to ({error.strerror})") from error
+    os.close(handle)
+    os.unlink(name)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the disk remember the names in a folder too: a replaced file may else be the old one after a power cut."""
+    if sys.platform == "win32":  # where folders cannot be opened
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError:  # some network file systems have no such thing
+        pass
+    finally:
+        os.close(handle)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

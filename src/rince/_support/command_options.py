@@ -1,7 +1,11 @@
 """Options of a command, spelt with dashes or with underscores; whatever is wrong with them is one sentence."""
 
 import argparse
+import difflib
 from collections.abc import Sequence
+from typing import NoReturn
+
+from rince.errors import UsageError
 
 
 def respelt(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[str]:
@@ -19,10 +23,19 @@ def _plain(option: str) -> str:
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """What the arguments say; an argument that is wrong, unknown or missing is a ``UsageError``."""
+
+    def refuse(message: str) -> NoReturn:
+        raise UsageError(f"{message} ({parser.prog} --help explains)")
+
+    parser.error = refuse  # type: ignore[method-assign]
     try:
         found, unknown = parser.parse_known_args(respelt(parser, arguments))
     except argparse.ArgumentError as error:
-        raise ValueError(str(error)) from error
+        raise UsageError(str(error)) from error
     if unknown:
-        raise ValueError(f"there is no option '{unknown[0]}' ({parser.prog} --help lists them)")
+        known = [option for option in parser._option_string_actions if option.startswith("--")]
+        near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise UsageError(f"there is no option '{unknown[0]}'{hint} ({parser.prog} --help lists them)")
     return found

@@ -3,10 +3,39 @@
 import importlib
 from types import ModuleType
 
+from rince.errors import MissingExtra
+
+EXTRAS = {  # package: the extra of rince that brings it
+    "lightning": "train",
+    "jsonargparse": "train",
+    "yaml": "train",
+    "sklearn": "train",
+    "scipy": "train",
+    "joblib": "train",
+    "matplotlib": "train",
+    "PIL": "train",
+    "safetensors": "train",
+    "tqdm": "train",
+    "torch_geometric": "graph",
+    "av": "video",
+    "pyarrow": "audit",
+    "sentence_transformers": "text",
+}
+
 
 def require(module: str, extra: str) -> ModuleType:
     """Import ``module``, or say in one sentence which extra of rince brings it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(f"this needs {module.split('.')[0]}: run pip install 'rince[{extra}]'") from error
+        raise MissingExtra(_sentence(module, extra)) from error
+
+
+def install_hint(module: str) -> str | None:
+    """What to install where ``module`` is missing; None for a package that no extra of rince brings."""
+    extra = EXTRAS.get(module.split(".")[0])
+    return None if extra is None else _sentence(module, extra)
+
+
+def _sentence(module: str, extra: str) -> str:
+    return f"this needs {module.split('.')[0]}: run pip install 'rince[{extra}]'"

@@ -1,5 +1,7 @@
 """Random numbers as a function of where training stands, so that a resumed run draws what it would have drawn."""
 
+import random
+
 import numpy as np
 import torch
 
@@ -15,11 +17,13 @@ def number(*key: int) -> int:
 
 
 def seed_globally(value: int, device: torch.device) -> None:
-    """Seed torch's own generators of the CPU and of ``device``.
+    """Seed the global generators of torch, on the CPU and on ``device``, of numpy and of Python.
 
     ``torch.manual_seed`` would also leave a note with a stack trace for every kind of device that is not there, in a
     list that nobody empties: called in every step, it leaks.
     """
+    random.seed(value)
+    np.random.seed(value % 2**32)  # noqa: NPY002 (transforms of others draw from it)
     torch.default_generator.manual_seed(value)
     if device.type == "cuda":
         torch.cuda.manual_seed(value)

@@ -1,8 +1,23 @@
 """Which pairs are wrong, how many, how sure, and what q follows from it."""
 
+from rince.audit.encode.from_table import audit_table
 from rince.audit.null import Scored
+from rince.audit.output.groups import GroupRate, group_rates
 from rince.audit.rate import noise_rate, p_values, storey
 from rince.audit.recommend import Recommendation, recommend
 from rince.audit.verdict import Audit, audit, judge
 
-__all__ = ["Audit", "Recommendation", "Scored", "audit", "judge", "noise_rate", "p_values", "recommend", "storey"]
+__all__ = [
+    "Audit",
+    "GroupRate",
+    "Recommendation",
+    "Scored",
+    "audit",
+    "audit_table",
+    "group_rates",
+    "judge",
+    "noise_rate",
+    "p_values",
+    "recommend",
+    "storey",
+]

@@ -10,18 +10,20 @@ from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 
 from rince.audit.rate import p_values, storey
+from rince.errors import UsageError
 from rince.losses import ContrastiveLoss
 from rince.losses.contrast.contrast import Contrast, unit
 
 COLLAPSE = (
-    "collapse: after {step} steps pairs score {positive:.3f} and strangers {negative:.3f} on average, so the embedding "
-    "tells nothing apart. Ways out: lam='balanced', a q that grows from near 0 (rince.schedules.linear), a lower "
-    "learning rate, or larger batches; if the pairs themselves may be wrong, run `rince audit --fit` on their features"
+    "collapse: after {step} steps pairs score {positive:.3f} and mismatched pairs {negative:.3f} on average, so the "
+    "embedding tells nothing apart. Ways out: lam='balanced', a q that grows from near 0 (rince.schedules.linear), a "
+    "lower learning rate, or larger batches; if the pairs themselves may be wrong, run `rince audit --fit` on their "
+    "features"
 )
 
 
 class PairMonitor(Callback):
-    """Logs the mean cosine of pairs and of strangers, and a running estimate of the share of wrong pairs.
+    """Logs the mean cosine of pairs and of mismatched pairs, and a running estimate of the share of wrong pairs.
 
     It looks at the embeddings that every rince loss of the model gets, and compares each item with its partner and with
     the partner of its neighbour in the batch: no extra forward pass, and no score matrix. Logged at the trainer's
@@ -33,13 +35,13 @@ class PairMonitor(Callback):
 
     Args:
         window: how many of the last batches the figures are taken over.
-        grace: steps before a collapse is called one; at the start of training pairs score like strangers.
-        margin: how much higher than strangers pairs must score on average not to count as collapsed.
+        grace: steps before a collapse is called one; at the start of training all pairs score alike.
+        margin: how much higher than mismatched pairs the pairs must score on average not to count as collapsed.
     """
 
     def __init__(self, window: int = 8, grace: int = 200, margin: float = 0.01):
         if window < 1 or grace < 0:
-            raise ValueError(f"window must be at least 1 and grace at least 0, got {window} and {grace}")
+            raise UsageError(f"window must be at least 1 and grace at least 0, got {window} and {grace}")
         self.grace, self.margin = grace, margin
         self.positive: deque[Tensor] = deque(maxlen=window)
         self.negative: deque[Tensor] = deque(maxlen=window)
@@ -95,10 +97,10 @@ class PairMonitor(Callback):
         if not self._training or a is None or b is None or len(a) < 2:
             return
         left, right = unit(a.detach()), unit(b.detach())
-        stranger = torch.ones(len(a), dtype=torch.bool, device=a.device)
+        mismatched = torch.ones(len(a), dtype=torch.bool, device=a.device)
         for key in (given.get("ids"), given.get("labels")):
-            if key is not None:  # a neighbour of the same id or class is no stranger
-                stranger &= (key != key.roll(1)).to(a.device)
-        if stranger.any():
+            if key is not None:  # a neighbour of the same id or class makes no mismatched pair
+                mismatched &= (key != key.roll(1)).to(a.device)
+        if mismatched.any():
             self.positive.append((left * right).sum(1).float())
-            self.negative.append((left * right.roll(1, 0)).sum(1)[stranger].float())
+            self.negative.append((left * right.roll(1, 0)).sum(1)[mismatched].float())

@@ -9,11 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rince.errors import UsageError, WrongType
+
 Matrix = NDArray[Any]
 Keys = list[NDArray[np.int64]]
 """What makes two rows the same thing: one array of codes for every reason (an id, an equal row)."""
 
-CHUNK_NUMBERS = 4_000_000  # 16 MB of float32 a chunk and column: large enough to be quick, small enough to forget
+CHUNK_NUMBERS = 4_000_000  # 16 MB of float32 per chunk and column: large enough to be quick, small enough to forget
 FEWEST = 50
 
 
@@ -23,48 +25,63 @@ def as_matrix(x: Any, name: str) -> Matrix:
         x = x.detach().cpu()
         x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
     elif not isinstance(x, np.ndarray):
-        raise TypeError(f"{name} must be a numpy array or a tensor of shape (pairs, width), got {type(x).__name__}")
+        raise WrongType(f"{name} must be a numpy array or a tensor of shape (pairs, width), got {type(x).__name__}")
     if x.ndim != 2:
-        raise ValueError(f"{name} must have the shape (pairs, width), got {x.shape}")
+        raise UsageError(f"{name} must have the shape (pairs, width), got {x.shape}")
     if x.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers, got {x.dtype}")
+        raise WrongType(f"{name} must hold real numbers, got {x.dtype}")
     if not x.shape[1]:
-        raise ValueError(f"{name} has no columns")
+        raise UsageError(f"{name} has no columns")
     return x
 
 
 def check_columns(a: Matrix, b: Matrix) -> None:
     if len(a) != len(b):
-        raise ValueError(f"a and b must have one row a pair: got {len(a):,} and {len(b):,} rows")
+        raise UsageError(f"a and b must have one row per pair: got {len(a):,} and {len(b):,} rows")
     if len(a) < FEWEST:
-        raise ValueError(f"an audit needs at least {FEWEST} pairs to say anything, got {len(a)}")
+        raise UsageError(f"an audit needs at least {FEWEST} pairs to say anything, got {len(a)}")
 
 
 def codes(values: Any, name: str, n: int) -> NDArray[np.int64]:
-    """One integer a pair, equal where the values are; a missing value (None, NaN, an empty text) equals no other."""
-    given = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    """One integer per pair, equal where the values are; a missing value (None, NaN, an empty text) equals no other.
+
+    Texts are compared one by one: an array of numpy's would make all of them as wide as the longest.
+    """
+    given = one_dimensional(values)
     if given.shape != (n,):
-        raise ValueError(f"{name} must have one value a pair: expected ({n},), got {given.shape}")
+        raise UsageError(f"{name} must have one value per pair: expected ({n},), got {given.shape}")
     if given.dtype.kind in "iu":
         return given.astype(np.int64)
-    if given.dtype.kind == "U" and isinstance(values, (list, tuple)):
-        given = np.array(values, dtype=object)  # numpy makes a text of a NaN among texts
-    texts = given.astype(str)
-    known, found = np.unique(texts, return_inverse=True)
-    missing = _missing(given, texts)
-    found[missing] = len(known) + np.arange(missing.sum())
-    return found.astype(np.int64)
+    if given.dtype.kind in "fcmMb":
+        known, found = np.unique(given, return_inverse=True)
+        missing = np.isnat(given) if given.dtype.kind in "mM" else np.isnan(given)
+        return _told_apart(found.astype(np.int64), missing, len(known))
+    numbers: dict[str, int] = {}
+    found, missing = np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
+    for row, cell in enumerate(given.tolist()):
+        text = cell if isinstance(cell, str) else str(cell)
+        missing[row] = not text.strip() if isinstance(cell, str) else text in MISSING
+        found[row] = numbers.setdefault(text, len(numbers))
+    return _told_apart(found, missing, len(numbers))
 
 
-def _missing(values: NDArray[Any], texts: NDArray[np.str_]) -> NDArray[np.bool_]:
-    if values.dtype.kind in "fc":
-        return np.isnan(values)
-    if values.dtype.kind != "O":
-        return (np.char.strip(texts) == "") | (values.dtype.kind in "mM" and texts == "NaT")
-    # None, NaN and the like of the packages for tables, but not texts that read so.
-    empty = {"", "None", "nan", "<NA>", "NaT", "b''"}
-    cells = zip(values, texts, strict=True)
-    return np.array([not text.strip() if isinstance(cell, str) else text in empty for cell, text in cells], dtype=bool)
+MISSING = {"", "None", "nan", "<NA>", "NaT", "b''"}
+"""How None, NaN and the like of the packages for tables read; a text that reads so is a text."""
+
+
+def one_dimensional(values: Any) -> NDArray[Any]:
+    """Values as an array; a list of texts as one of objects, since numpy would make texts of numbers and gaps, too."""
+    if isinstance(values, Tensor):
+        return values.detach().cpu().numpy()
+    if isinstance(values, (list, tuple)):
+        plain = bool(values) and all(type(value) in (int, float, bool) for value in values)
+        return np.array(values) if plain else np.array(values, dtype=object)
+    return np.asarray(values)
+
+
+def _told_apart(found: NDArray[np.int64], missing: NDArray[np.bool_], known: int) -> NDArray[np.int64]:
+    found[missing] = known + np.arange(missing.sum())
+    return found
 
 
 def chunk_rows(width: int) -> int:
@@ -121,17 +138,17 @@ class RowCheck:
 
     def verdict(self) -> None:
         if self.broken:
-            raise ValueError(
+            raise UsageError(
                 f"{self.name} has NaN or infinite values in {named_rows(self.broken)} (a missing value counts as NaN): "
                 "mend them, or leave such pairs out with drop_bad=True (--drop-bad)"
             )
         if self.zero:
-            raise ValueError(
+            raise UsageError(
                 f"{self.name} is all zeros in {named_rows(self.zero)}, so it has no direction: leave such pairs out "
                 "with drop_bad=True (--drop-bad)"
             )
         if self.constant:
-            raise ValueError(f"all rows of {self.name} are the same: there is nothing to tell pairs apart by")
+            raise UsageError(f"all rows of {self.name} are the same: there is nothing to tell pairs apart by")
 
 
 def named_rows(rows: list[int]) -> str:

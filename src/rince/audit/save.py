@@ -1,9 +1,8 @@
 """The files of an audit: a table of all pairs, a record of the findings, and a page to look at."""
 
-import csv
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,26 +10,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rince._support.atomic_files import write_text, written_whole
-from rince._support.optional_imports import require
+from rince.audit.columns import one_dimensional
+from rince.audit.output.groups import GroupRate, group_rates, group_texts
+from rince.audit.output.table import pair_name, write_csv, write_parquet
+from rince.errors import ExistingFile, NotAFolder, UsageError
 from rince.report.audit_page import audit_page
-from rince.report.shown import shown
+from rince.report.gallery import shown
 
 if TYPE_CHECKING:
     from rince.audit.verdict import Audit
-
-ROWS = 100_000
 
 
 def check_folder(folder: str | os.PathLike[str], table: str, force: bool) -> Path:
     """Refuse before the work, not after it."""
     if table not in ("csv", "parquet"):
-        raise ValueError(f"the table must be csv or parquet, got {table!r}")
+        raise UsageError(f"the table must be csv or parquet, got {table!r}")
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file: name a folder for the audit")
+        raise NotAFolder(f"{folder} is a file: name a folder for the audit")
     there = [name for name in (f"audit.{table}", "audit.json", "audit.html") if (folder / name).exists()]
     if there and not force:
-        raise FileExistsError(
+        raise ExistingFile(
             f"{folder / there[0]} is already there: overwrite it with force=True (--force on the command line), or "
             "name another folder"
         )
@@ -49,67 +49,59 @@ def save(
     table: str = "csv",
     title: str = "Audit of pairs",
     force: bool = False,
+    groups: ArrayLike | None = None,
+    marks: Mapping[int, str] | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> None:
+    """Write ``audit.csv`` (or ``.parquet``), ``audit.json`` and ``audit.html`` into a folder.
+
+    Args:
+        result: The audit.
+        folder: Where to write; it is made if it is not there.
+        fdr: The share of false alarms to expect among the flagged pairs.
+        ids: Names of the pairs.
+        show_a, show_b: What the page shows of either side: an array or a tensor of images, or a list of texts, images
+            (arrays, tensors or of Pillow) or paths of pictures, sounds and videos.
+        truth: Whether each pair is truly wrong, marked in the page.
+        table: ``"csv"`` or ``"parquet"``.
+        title: Heading of the page.
+        force: Overwrite earlier results.
+        groups: One value per pair, such as its source: the noise rate of every group is reported.
+        marks: Row -> "keep", "wrong" or "unsure": what an earlier review said, shown in the page.
+        facts: Further entries of ``audit.json``.
+
+    Raises:
+        UsageError: A column has not one value per pair.
+        FileExistsError: There are results already, and ``force`` is not set.
+    """
     from rince.audit.verdict import as_record
 
     folder = check_folder(folder, table, force)
     n = len(result)
-    names = None if ids is None else np.asarray(ids)
-    marks = None if truth is None else np.asarray(truth).astype(bool)
-    for what, values in (("ids", names), ("truth", marks)):
+    names = None if ids is None else one_dimensional(ids)
+    truly = None if truth is None else np.asarray(truth).astype(bool)
+    for what, values in (("ids", names), ("truth", truly)):
         if values is not None and values.shape != (n,):
-            raise ValueError(f"{what} must have one value a pair: expected ({n},), got {values.shape}")
+            raise UsageError(f"{what} must have one value per pair: expected ({n},), got {values.shape}")
     first, second = shown(show_a, n, "show_a"), shown(show_b, n, "show_b")
-    name_of: Callable[[int], str] = str if names is None else lambda i: _name(names[i], i)
-    flags = np.zeros(n, dtype=bool)
-    flags[result.flag(fdr)] = True
-    page = audit_page(result, title, fdr, name_of, first, second, marks)
+    name_of: Callable[[int], str] = str if names is None else lambda i: pair_name(names[i], i)
+    rates = None if groups is None else group_rates(result, groups, fdr)
+    grouped = None if groups is None or rates is None else (group_texts(groups), rates)
+    page = audit_page(result, title, fdr, name_of, first, second, truly, grouped, marks)
     with written_whole(folder / f"audit.{table}") as path:
-        (_write_csv if table == "csv" else _write_parquet)(path, result, flags, names)
-    write_text(folder / "audit.json", json.dumps(as_record(result, fdr), indent=2) + "\n")
+        (write_csv if table == "csv" else write_parquet)(path, result, _flags(result, fdr), names)
+    record = {**as_record(result, fdr), **(facts or {}), **_group_record(rates)}
+    write_text(folder / "audit.json", json.dumps(record, indent=2) + "\n")
     write_text(folder / "audit.html", page)
 
 
-def _name(name: Any, row: int) -> str:
-    return f"row {row}" if name is None or name == "" else str(name)
+def _flags(result: "Audit", fdr: float) -> NDArray[np.bool_]:
+    flags = np.zeros(len(result), dtype=bool)
+    flags[result.flag(fdr)] = True
+    return flags
 
 
-def _write_csv(path: Path, result: "Audit", flags: NDArray[np.bool_], names: NDArray[Any] | None) -> None:
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "score", "p_wrong", "flagged"])
-        for start in range(0, len(result), ROWS):
-            part = slice(start, min(len(result), start + ROWS))
-            ids = range(part.start, part.stop) if names is None else names[part]
-            scores, chances = _texts(result.scores[part]), _texts(result.p_wrong[part])
-            writer.writerows(zip(ids, scores, chances, flags[part].astype(np.int8), strict=True))
-
-
-def _texts(values: NDArray[np.float32]) -> NDArray[np.str_]:
-    """Numbers as texts; of pairs that were left out, empty ones."""
-    return np.where(np.isnan(values), "", np.char.mod("%.6g", values.astype(np.float64)))
-
-
-def _write_parquet(path: Path, result: "Audit", flags: NDArray[np.bool_], names: NDArray[Any] | None) -> None:
-    arrow, parquet = require("pyarrow", "audit"), require("pyarrow.parquet", "audit")
-    writer = None
-    column = None if names is None else _id_column(names, arrow)
-    try:
-        for start in range(0, len(result), ROWS):
-            part = slice(start, min(len(result), start + ROWS))
-            ids = np.arange(part.start, part.stop) if column is None else column[part]
-            scores, chances = (arrow.array(x[part], from_pandas=True) for x in (result.scores, result.p_wrong))
-            rows = arrow.table({"id": ids, "score": scores, "p_wrong": chances, "flagged": flags[part]})
-            writer = writer or parquet.ParquetWriter(path, rows.schema)
-            writer.write_table(rows)
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-def _id_column(names: NDArray[Any], arrow: Any) -> Any:
-    """All ids at once, so that every part of the table has the same type."""
-    try:
-        return arrow.array(names)
-    except arrow.ArrowException:  # whole numbers among texts
-        return arrow.array([None if name is None else str(name) for name in names])
+def _group_record(rates: list[GroupRate] | None) -> dict[str, Any]:
+    if rates is None:
+        return {}
+    return {"groups": [{**one._asdict(), "interval": list(one.interval), "unusual": one.unusual} for one in rates]}

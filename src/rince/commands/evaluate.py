@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rince._support.atomic_files import write_text
+from rince._support.atomic_files import check_writable, write_text
 from rince._support.command_options import parsed
 from rince._support.step_seeds import generator
-from rince.errors import UsageError
+from rince.errors import ExistingFile, UsageError
 
 
 def options() -> argparse.ArgumentParser:
@@ -30,6 +30,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--k", type=int, default=None, help="neighbours of the kNN (200, or 20 with few labels)")
     parser.add_argument("--baselines", action="store_true", help="also raw inputs and the untrained encoder")
     parser.add_argument("--force", action="store_true", help="write over an earlier evaluation")
+    parser.add_argument("--trust-config", action="store_true", help="import classes that are not rince's own")
     return parser
 
 
@@ -37,11 +38,12 @@ def main(arguments: list[str]) -> int:
     found = parsed(options(), arguments)
     for name in ("labels_per_class", "draws", "k"):
         if getattr(found, name) is not None and getattr(found, name) < 1:
-            raise ValueError(f"--{name} must be at least 1, got {getattr(found, name)}")
+            raise UsageError(f"--{name} must be at least 1, got {getattr(found, name)}")
     few = f"-{found.labels_per_class}-labels" if found.labels_per_class else ""
     target = Path(found.run) / f"evaluation-{found.space}-{found.probe}{few}.json"
     if target.exists() and not found.force:
-        raise FileExistsError(f"{target} is there already: look into it, or write over it with --force")
+        raise ExistingFile(f"{target} is there already: look into it, or write over it with --force")
+    check_writable(target.parent)
     result = evaluate_run(found)
     write_text(target, json.dumps(result, indent=2) + "\n")
     print(table(result))
@@ -55,7 +57,7 @@ def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
     from rince.methods.graphcl import GraphCL
     from rince.train.load import load_run
 
-    method, data, _ = load_run(found.run)
+    method, data, _ = load_run(found.run, trust=found.trust_config)
     if isinstance(method, CrossModal):
         return _pair_scores(method, data, found)
     if isinstance(method, GraphCL):
@@ -76,7 +78,7 @@ def _labelled_accuracies(method: Any, data: Any, found: argparse.Namespace) -> d
 
     ways: dict[str, Any] = {"trained": lambda part: labelled_features(method, batches(part), found.space)}
     if found.baselines:
-        untrained = load_run(found.run, trained=False)[0]
+        untrained = load_run(found.run, trained=False, trust=found.trust_config)[0]
         ways["untrained"] = lambda part: labelled_features(untrained, batches(part), found.space)
         if isinstance(data, Images):
             ways["raw inputs"] = lambda part: inputs_of(batches(part))
@@ -96,10 +98,10 @@ def _graph_accuracies(method: Any, graphs: Any, found: argparse.Namespace) -> di
     from rince.train.load import load_run
 
     if found.labels_per_class or found.probe != "exact":
-        raise ValueError("a run on graphs is cross-validated with all labels: leave out --labels_per_class and --probe")
+        raise UsageError("a run on graphs is cross-validated with all labels: leave out --labels_per_class and --probe")
     result = {"trained": evaluate_graphs(method, graphs, found.space)}
     if found.baselines:
-        untrained, _, _ = load_run(found.run, trained=False)
+        untrained, _, _ = load_run(found.run, trained=False, trust=found.trust_config)
         result["untrained"] = evaluate_graphs(untrained, graphs, found.space)
     return result
 
@@ -110,10 +112,10 @@ def _pair_scores(method: Any, data: Any, found: argparse.Namespace) -> dict[str,
     from rince.train.load import load_run
 
     if found.labels_per_class or found.probe != "exact" or found.k:
-        raise ValueError("a run on pairs is probed with all labels: leave out --labels_per_class, --probe and --k")
+        raise UsageError("a run on pairs is probed with all labels: leave out --labels_per_class, --probe and --k")
     result = {"trained": evaluate_pairs(method, data, found.space)}
     if found.baselines:
-        untrained, _, _ = load_run(found.run, trained=False)
+        untrained, _, _ = load_run(found.run, trained=False, trust=found.trust_config)
         result["untrained"] = evaluate_pairs(untrained, data, found.space)
     return result
 
@@ -147,7 +149,7 @@ def few_labels(labels: Tensor, per_class: int | None, draw: int) -> Tensor:
     order = torch.randperm(len(labels), generator=generator(draw, 60))
     chosen = [order[labels[order] == c][:per_class] for c in range(int(labels.max()) + 1)]
     if min(map(len, chosen)) < per_class:
-        raise ValueError(f"a class has only {min(map(len, chosen))} items, so {per_class} labels of it cannot be drawn")
+        raise UsageError(f"a class has only {min(map(len, chosen))} items, so {per_class} labels of it cannot be drawn")
     return torch.cat(chosen)
 
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from rince._support.command_options import parsed
+from rince.errors import ExistingFile, UsageError
 
 
 def main(arguments: list[str]) -> int:
@@ -13,16 +14,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("run", help="folder of the run, finished or not")
     parser.add_argument("file", help="where to: NAME.safetensors")
     parser.add_argument("--force", action="store_true", help="write over an existing file")
+    parser.add_argument("--trust-config", action="store_true", help="import classes that are not rince's own")
     found = parsed(parser, arguments)
     if Path(found.file).suffix != ".safetensors":
-        raise ValueError(f"an encoder is written as .safetensors, got {found.file}")
+        raise UsageError(f"an encoder is written as .safetensors, got {found.file}")
     if Path(found.file).exists() and not found.force:
-        raise FileExistsError(f"{found.file} is there already: give another name, or write over it with --force")
+        raise ExistingFile(f"{found.file} is there already: give another name, or write over it with --force")
     from rince.encoders.files import save_encoder
+    from rince.train.about import about, recipe_of
     from rince.train.load import load_run
-    from rince.train.run import about, recipe_of
 
-    method, data, config = load_run(found.run)
+    method, data, config = load_run(found.run, trust=found.trust_config)
     save_encoder(found.file, method.encoder, recipe_of(config.encoder), about(method, data, config))
     print(f'{found.file}: load it with rince.load_encoder("{found.file}")')
     return 0

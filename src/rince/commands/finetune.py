@@ -1,22 +1,31 @@
 """``rince finetune RUN``: train the encoder of a run further on labels, and test it."""
 
+from pathlib import Path
 from typing import Any
 
+from rince._support.yaml_files import read_yaml
+from rince.errors import UsageError
 from rince.train.finetune import check_file, fine_tune, finetune_parser, read_source
-from rince.train.parser import named_classes, parse
+from rince.train.foreign_code import dotted_names, trusting
+from rince.train.parser import named_classes, options_in, parse, spelled_out
 
 
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0].startswith("-"):
-        raise ValueError("say what to fine-tune: rince finetune RUN [CONFIG] [options]")
+        raise UsageError("say what to fine-tune: rince finetune RUN [CONFIG] [options]")
     source = read_source(arguments[0])
-    rest = ["--config", *arguments[1:]] if arguments[1:] and not arguments[1].startswith("-") else arguments[1:]
-    check_file(source, named_classes(rest))
-    parser = finetune_parser(source)
-    config = parse(parser, arguments[1:])
-    config.run = str(source.path)
-    for result in fine_tune(parser, config, source):
-        print(sentence(result))
+    trust = any(word in ("--trust-config", "--trust_config") for word in arguments)
+    rest = spelled_out([word for word in arguments[1:] if word not in ("--trust-config", "--trust_config")])
+    named = named_classes(rest)
+    check_file(source, named)
+    own = [read_yaml(Path(value)) for name, value in options_in(rest) if name == "config" and value is not None]
+    used = {name: part for name, part in source.parts.items() if name not in named}
+    with trusting(used, source.path, trust, dotted_names(rest, own)):
+        parser = finetune_parser(source)
+        config = parse(parser, rest)
+        config.run = str(source.path)
+        for result in fine_tune(parser, config, source):
+            print(sentence(result))
     return 0
 
 

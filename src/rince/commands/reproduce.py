@@ -3,6 +3,8 @@
 import difflib
 import importlib
 
+from rince.errors import UsageError
+
 EXPERIMENTS = {  # name: (module, one line for the list)
     "loss-curves": (
         "rince.reproduce.loss_curves",
@@ -62,5 +64,5 @@ def main(arguments: list[str]) -> int:
     if name not in EXPERIMENTS:
         near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"there is no experiment '{name}'{hint} (rince reproduce lists them)")
+        raise UsageError(f"there is no experiment '{name}'{hint} (rince reproduce lists them)")
     return importlib.import_module(EXPERIMENTS[name][0]).main(arguments[1:])

@@ -7,6 +7,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from rince.errors import FileError, UsageError
+
 CHUNK = 1 << 20
 
 
@@ -18,11 +20,11 @@ def fetch(address: str, path: Path, md5: str) -> None:
     try:
         _continue(address, part)
     except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
-        raise OSError(f"cannot fetch {address} ({error}): try again, what has arrived is kept in {part}") from error
+        raise FileError(f"cannot fetch {address} ({error}): try again, what has arrived is kept in {part}") from error
     digest = hashlib.md5(part.read_bytes(), usedforsecurity=False).hexdigest()
     if digest != md5:
         part.unlink()
-        raise ValueError(f"{address} came with md5 {digest}, expected {md5}: it was thrown away, try again")
+        raise UsageError(f"{address} came with md5 {digest}, expected {md5}: it was thrown away, try again")
     os.replace(part, path)
 
 

@@ -1,11 +1,12 @@
 """The contract of a data set: what training, fine-tuning, evaluation and the audit ask of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from lightning.pytorch import LightningDataModule
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from rince.errors import UsageError
@@ -26,19 +27,51 @@ class DataModule(LightningDataModule):
     - ``classes`` for the online probe and for fine-tuning, 0 where there are no labels;
     - ``labelled_batches`` for ``rince evaluate`` and ``rince finetune``;
     - ``pair_batches`` for ``rince evaluate`` of two towers;
-    - ``noise_record`` if it makes noise on purpose, ``check_views`` if it can tell views that do not fit.
+    - ``fingerprint`` so that a run resumes with the same data only;
+    - ``noise_record`` if it makes noise on purpose, ``check_views`` if it can tell views that do not fit;
+    - ``training_pairs`` and, where pairs have names, ``pair_names`` for ``--trust TABLE``; ``noisy_batches`` too for
+      ``--trust auto``. A loader then passes ``weights_of(ids)`` with its batches and learns from ``among`` only.
 
     Attributes:
         seed: Set by the run; the order of the items depends on it.
         pairing: Set by the method: a positive is another view of the item itself, or another item of its label.
         folder: Set by the run: its folder, for notes that belong to it.
         class_names: Names of the classes, where they have any.
+        trust: Set by the run: how far each training pair is to be trusted, from 0 to 1; None for all alike.
+        among: Set by the run: the numbers of the training pairs to learn from; None for all of them.
     """
 
     seed: int = 0
     pairing: Pairing = "self"
     folder: Path | None = None
     class_names: tuple[str, ...] = ()
+    trust: Tensor | None = None
+    among: Tensor | None = None
+
+    @property
+    def training_pairs(self) -> int:
+        """How many pairs there are to train on. The ``ids`` of a batch are their numbers, from 0."""
+        raise UsageError(
+            f"{type(self).__name__} does not say how many training pairs it has, so they cannot be given a trust each: "
+            "it needs a property training_pairs"
+        )
+
+    def pair_names(self) -> Sequence[Any] | None:
+        """What a table calls the training pairs, in their order; None where their numbers are their names."""
+        return None
+
+    def weights_of(self, ids: Tensor) -> Tensor | None:
+        """The trust in the training pairs of these numbers; None where all are trusted alike."""
+        return None if self.trust is None else self.trust[ids]
+
+    def noisy_batches(self, ids: Tensor) -> Iterable[Any]:
+        """The training pairs of these numbers as training sees them, noise and all, but with nothing random.
+
+        By default those of ``pair_batches("train", noisy=True)``, of which the others are left out.
+        """
+        wanted = torch.zeros(self.training_pairs, dtype=torch.bool)
+        wanted[ids] = True
+        return _only(self.pair_batches("train", noisy=True), wanted)
 
     @property
     def classes(self) -> int:
@@ -48,6 +81,13 @@ class DataModule(LightningDataModule):
     def noise_record(self) -> dict[str, Any]:
         """What noise on purpose hit, as arrays to be saved with the run. Wrong pairs are ``partner_hit``, by number."""
         return {}
+
+    def fingerprint(self) -> str:
+        """A short text that differs where the training data differ, so that a run is not resumed with others.
+
+        Empty, the default, where nothing is known.
+        """
+        return ""
 
     def check_views(self, views: nn.Module) -> None:
         """Refuse views that do not fit these data, with a ``UsageError``."""
@@ -65,3 +105,12 @@ class DataModule(LightningDataModule):
     def test_dataloader(self) -> Any:
         """The test part with its labels."""
         return DataLoader(list(self.labelled_batches("test")), batch_size=None)  # type: ignore[arg-type]
+
+
+def _only(batches: Iterable[PairBatch], wanted: Tensor) -> Iterator[PairBatch]:
+    for batch in batches:
+        chosen = wanted[batch.ids]
+        if chosen.any():
+            yield batch._replace(
+                a=batch.a[chosen], b=batch.b[chosen], labels=batch.labels[chosen], ids=batch.ids[chosen]
+            )

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rince.encoders.convnet import norm_of
+from rince.errors import UsageError
 
 
 class AudioConvNet(nn.Module):
@@ -25,7 +26,7 @@ class AudioConvNet(nn.Module):
         """
         super().__init__()
         if width < 1:
-            raise ValueError(f"width of an audio network must be at least 1, got {width}")
+            raise UsageError(f"width of an audio network must be at least 1, got {width}")
         layers = convolution(channels, width, 7, 2, norm)
         before = width
         for block in range(4):

@@ -1,6 +1,5 @@
 """Encoders as files: safetensors with the recipe to build them, usable without Lightning."""
 
-import importlib
 import json
 import os
 from pathlib import Path
@@ -11,6 +10,8 @@ from torch import nn
 
 from rince._support.atomic_files import written_whole
 from rince._support.optional_imports import require
+from rince.encoders.recipes import build
+from rince.errors import FileError, MissingFile, UsageError
 
 
 def save_encoder(
@@ -22,8 +23,16 @@ def save_encoder(
     weights = {name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
     # One entry only: safetensors writes several in random order, and equal encoders should be equal files.
     metadata = {"rince_encoder": json.dumps({"encoder": recipe, "about": about})}
-    with written_whole(path) as temporary:
-        safetensors.save_file(weights, temporary, metadata=metadata)
+    try:
+        with written_whole(path) as temporary:
+            safetensors.save_file(weights, temporary, metadata=metadata)
+    except (OSError, safetensors_error()) as error:  # its own error for a disk that is full
+        raise FileError(f"the encoder {path} could not be written ({error})") from error
+
+
+def safetensors_error() -> type[Exception]:
+    error: type[Exception] = require("safetensors", "train").SafetensorError
+    return error
 
 
 def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None) -> nn.Module:
@@ -35,10 +44,10 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
     path = Path(path)
     path = path / "encoder.safetensors" if path.is_dir() else path
     if not path.exists():
-        raise FileNotFoundError(f"there is no encoder at {path}: train one, or make it with rince export RUN")
+        raise MissingFile(f"there is no encoder at {path}: train one, or make it with rince export RUN")
     recipe, about, weights = read_encoder(path)
     if encoder is None:
-        encoder = _build(path, recipe)
+        encoder = build(path, recipe, weights)
     fill(encoder, weights, path, recipe)
     encoder.about = about  # type: ignore[assignment]
     return encoder.eval()
@@ -50,7 +59,7 @@ def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recip
         encoder.load_state_dict(weights)
     except RuntimeError as error:
         name = recipe.get("class_path", "an encoder")
-        raise ValueError(
+        raise UsageError(
             f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
         ) from error
 
@@ -58,38 +67,24 @@ def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recip
 def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.Tensor]]:
     """Recipe (class_path and init_args), what is told about it, and weights of an encoder's file; nothing is built."""
     safetensors = require("safetensors", "train")
+    if not path.is_file():
+        raise MissingFile(f"there is no file {path}")
     try:
         with safetensors.safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except safetensors.SafetensorError as error:
-        raise ValueError(f"{path} is no whole safetensors file ({error})") from error
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise UsageError(f"{path} is no whole safetensors file ({error})") from error
     if "rince_encoder" not in metadata:
-        raise ValueError(f"{path} is a safetensors file, but no encoder written by rince")
-    known = json.loads(metadata["rince_encoder"])
-    return known["encoder"], known["about"], weights
-
-
-def _build(path: Path, recipe: dict[str, Any]) -> nn.Module:
-    name = str(recipe.get("class_path"))
-    if not name.startswith("rince."):
-        raise ValueError(
-            f"{path} holds {name}, which is not rince's: build it and call load_encoder(path, encoder=yours)"
-        )
-    module, _, kind = name.rpartition(".")
-    found = getattr(importlib.import_module(module), kind, None)
-    if not (isinstance(found, type) and issubclass(found, nn.Module)):
-        raise ValueError(f"{path} names {name} as its encoder, which is no network")
-    return found(**{key: _built(path, value) for key, value in (recipe.get("init_args") or {}).items()})
-
-
-def _built(path: Path, value: Any) -> Any:
-    """An argument of an encoder; one that is a recipe itself, such as a tower, is built under the same rules."""
-    if isinstance(value, dict):
-        if "class_path" in value:
-            return _build(path, value)
-        return {key: _built(path, inner) for key, inner in value.items()}
-    return [_built(path, inner) for inner in value] if isinstance(value, list) else value
+        raise UsageError(f"{path} is a safetensors file, but no encoder written by rince")
+    try:
+        known = json.loads(metadata["rince_encoder"])
+        recipe, about = known["encoder"], known["about"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(f"{path} does not say how its encoder is built ({type(error).__name__})") from error
+    if not isinstance(recipe, dict) or not isinstance(about, dict):
+        raise UsageError(f"{path} does not say how its encoder is built: it holds no recipe")
+    return recipe, about, weights
 
 
 def _first_misfit(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rince.encoders.neighbours import Neighbours, sum_over_graphs
+from rince.errors import UsageError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -37,7 +38,7 @@ class GIN(nn.Module):
         super().__init__()
         for name, value in (("in_features", in_features), ("width", width), ("layers", layers)):
             if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+                raise UsageError(f"{name} must be at least 1, got {value}")
         self.layers = nn.ModuleList(GINLayer(in_features if i == 0 else width, width) for i in range(layers))
         self.in_features = in_features
         self.features = layers * width  # how many, for the head that follows
@@ -49,7 +50,7 @@ class GIN(nn.Module):
     def forward(self, batch: "Batch") -> Tensor:
         x, pooled = batch.x, []
         if x.shape[1] != self.in_features:
-            raise ValueError(f"this GIN takes {self.in_features} features a node, the graphs have {x.shape[1]}")
+            raise UsageError(f"this GIN takes {self.in_features} features a node, the graphs have {x.shape[1]}")
         neighbours = Neighbours(batch.edge_index, len(x))
         for layer in self.layers:
             x = layer(x, neighbours)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from rince._support.step_seeds import generator
+from rince.errors import UsageError
 
 
 class PatchStem(nn.Module):
@@ -29,7 +30,7 @@ class PatchStem(nn.Module):
     def fit(self, images: Tensor, seed: int = 0, regular: float = 0.1) -> "PatchStem":
         """Take filters and components from bytes (n, channels, height, width)."""
         if len(images) <= self.features:
-            raise ValueError(f"a patch stem of {self.features} features needs more images than that, got {len(images)}")
+            raise UsageError(f"a patch stem of {self.features} features needs more images than that, got {len(images)}")
         source = generator(seed, 40)
         count, channels, size = len(self.filters), images.shape[1], self.patch
         drawn = images[torch.randint(len(images), (20_000,), generator=source)]
@@ -87,7 +88,7 @@ class MLP(nn.Module):
         from rince.encoders.heads import mlp
 
         if len(widths) < 2:
-            raise ValueError(f"an MLP needs at least the widths of its input and output, got {widths}")
+            raise UsageError(f"an MLP needs at least the widths of its input and output, got {widths}")
         self.dropout = nn.Dropout(dropout)
         self.layers = mlp(list(widths), norm=norm)
         if relu_last:

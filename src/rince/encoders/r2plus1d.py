@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from rince.errors import UsageError
+
 
 class R2Plus1D(nn.Module):
     """Clips (n, 3, frames, height, width) to (n, 8 * width): R(2+1)D-18 with 512 features by default.
@@ -31,7 +33,7 @@ class R2Plus1D(nn.Module):
         """
         super().__init__()
         if width < 1 or not blocks or min(blocks) < 1:
-            raise ValueError(f"R2Plus1D needs a width and blocks of at least 1, got {width} and {tuple(blocks)}")
+            raise UsageError(f"R2Plus1D needs a width and blocks of at least 1, got {width} and {tuple(blocks)}")
         self.stem = nn.Sequential(
             nn.Conv3d(channels, width, (3, 7, 7), (1, 2, 2), (1, 3, 3), bias=False),
             nn.BatchNorm3d(width),

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from rince.errors import UsageError
+
 LAYERS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
@@ -26,7 +28,7 @@ class ResNet(nn.Module):
         """
         super().__init__()
         if depth not in LAYERS:
-            raise ValueError(f"depth of a ResNet must be one of {', '.join(map(str, LAYERS))}, got {depth}")
+            raise UsageError(f"depth of a ResNet must be one of {', '.join(map(str, LAYERS))}, got {depth}")
         block = Bottleneck if depth >= 50 else Block
         large = stem == "imagenet"
         self.conv1 = nn.Conv2d(channels, 64, 7 if large else 3, 2 if large else 1, 3 if large else 1, bias=False)

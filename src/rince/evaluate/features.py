@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rince._support.progress import track
+from rince.errors import UsageError
 from rince.views.batch import ImageBatch
 
 Space = Literal["encoder", "projection"]
@@ -26,7 +27,7 @@ def labelled_features(method: Any, batches: Iterable[Any], space: Space = "encod
         found.append((features.float().cpu()[known], batch.labels.cpu()[known]))
     method.train(was_training)
     if not found:
-        raise ValueError("there is nothing to evaluate")
+        raise UsageError("there is nothing to evaluate")
     features, labels = zip(*found, strict=True)
     return torch.cat(features), torch.cat(labels)
 

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from rince.errors import UsageError
 from rince.evaluate.linear import check
 
 
@@ -11,7 +12,7 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, tempe
     """The class with most votes among the ``k`` nearest by cosine, each vote weighing exp(cosine / temperature)."""
     check(train, labels)
     if k < 1:
-        raise ValueError(f"k must be at least 1 neighbour, got {k}")
+        raise UsageError(f"k must be at least 1 neighbour, got {k}")
     k = min(k, len(train))
     train, test = normalize(train.float(), dim=1), normalize(test.float(), dim=1)
     predictions = []

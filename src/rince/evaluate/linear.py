@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rince._support.step_seeds import generator
+from rince.errors import UsageError
 
 DECAYS = (1.0, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 
@@ -78,7 +79,7 @@ def fit_linear(
     several = [decay] if isinstance(decay, numbers.Real | float) else decay
     decays = sorted(map(float, several), reverse=True)
     if not decays or decays[-1] < 0:
-        raise ValueError(f"decay must be a number from 0 up, or several, got {decay!r}")
+        raise UsageError(f"decay must be a number from 0 up, or several, got {decay!r}")
     decay = decays[0] if len(decays) == 1 else _best_decay(x, y, classes, decays, validation, seed)
     weight = logistic_regression(x, y, classes, decay)
     return LinearProbe(weight[:, :-1], weight[:, -1], mean, std, decay)
@@ -130,10 +131,10 @@ def fit_adam(
 
 def check(features: Tensor, labels: Tensor) -> None:
     if features.dim() != 2 or len(features) != len(labels):
-        raise ValueError(
+        raise UsageError(
             f"features must be (n, width) with n labels, got {tuple(features.shape)} and {tuple(labels.shape)}"
         )
     if not torch.isfinite(features).all():
-        raise ValueError("the features hold values that are not finite: the encoder has diverged")
+        raise UsageError("the features hold values that are not finite: the encoder has diverged")
     if len(labels.unique()) < 2:
-        raise ValueError("a linear probe needs items of at least two classes")
+        raise UsageError("a linear probe needs items of at least two classes")

@@ -9,6 +9,7 @@ from torch.nn.functional import cosine_similarity
 
 from rince._support.optional_imports import require
 from rince._support.progress import track
+from rince.errors import UsageError
 from rince.evaluate.features import Space
 from rince.evaluate.linear import DECAYS, fit_linear
 from rince.evaluate.retrieval import recall_at
@@ -37,7 +38,7 @@ def pair_features(method: Any, batches: Iterable[PairBatch]) -> PairFeatures:
         found.append((*numbers, batch.labels.cpu(), batch.ids.cpu()))
     method.train(was_training)
     if not found:
-        raise ValueError("there are no pairs to evaluate")
+        raise UsageError("there are no pairs to evaluate")
     fa, fb, za, zb, labels, ids = (torch.cat(column) for column in zip(*found, strict=True))
     return PairFeatures((fa, fb), (za, zb), labels, ids)
 
@@ -48,7 +49,7 @@ def retrieval(a: Tensor, b: Tensor, labels: Tensor | None = None, ks: tuple[int,
     ``class``, where labels are known, is how often the nearest item of the other side is of the same class.
     """
     if a.shape != b.shape:
-        raise ValueError(f"both sides must be embeddings of the same pairs, got {tuple(a.shape)} and {tuple(b.shape)}")
+        raise UsageError(f"both sides must be embeddings of the same pairs, got {tuple(a.shape)} and {tuple(b.shape)}")
     partner = torch.arange(len(a))
     result = {}
     for way, query, gallery in (("a to b", a, b), ("b to a", b, a)):
@@ -63,7 +64,7 @@ def wrong_pairs_auc(a: Tensor, b: Tensor, wrong: Any) -> float | None:
     """How well the cosine of a pair tells right pairs from wrong ones, in percent; nothing if there is but one kind."""
     wrong = torch.as_tensor(wrong)
     if wrong.shape != a.shape[:1]:
-        raise ValueError(f"wrong must say of every pair whether it is: expected ({len(a)},), got {tuple(wrong.shape)}")
+        raise UsageError(f"wrong must say of every pair whether it is: expected ({len(a)},), got {tuple(wrong.shape)}")
     if not wrong.any() or wrong.all():
         return None
     score = cosine_similarity(a.double(), b.double()).numpy()

@@ -1,7 +1,7 @@
 """Accuracy of an RBF support vector machine on frozen features, by nested cross-validation.
 
 The answers are those of ``GridSearchCV(SVC(), {"C": grid}, cv=5)`` on the same outer folds. The work is less: distances
-between samples are computed once for all folds, kernels once for all C, and a C that cannot win is given up.
+between samples are computed once for all folds, and kernels once for all C.
 """
 
 import os
@@ -15,6 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from rince._support.optional_imports import require
+from rince.errors import UsageError
 
 GRID = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 Array = NDArray[Any]
@@ -45,13 +46,13 @@ def svm_accuracy(
     grid: Sequence[float] = GRID,
     seed: int = 0,
     workers: int = 1,
-    exhaustive: bool = False,
+    exhaustive: bool = True,
 ) -> SVMResult:
     """``folds``-fold stratified cross-validation (shuffled by ``seed``) of an RBF SVC, with C by ``inner_folds`` more.
 
-    ``workers`` outer folds are worked on at a time, by threads. A C is not looked at closely if two signs speak against
-    it: the C before it was worse than the best already, and a loosely converged machine is behind the best one by more
-    than three standard errors. ``exhaustive=True`` looks at every C.
+    ``workers`` outer folds are worked on at a time, by threads. With ``exhaustive=False`` a C is not looked at closely
+    if two signs speak against it: the C before it was worse than the best already, and a loosely converged machine is
+    behind the best one by more than three standard errors. That is quicker, and may now and then choose another C.
     """
     require("sklearn", "train")
     from sklearn.model_selection import StratifiedKFold
@@ -102,7 +103,7 @@ def linear_accuracy(
 
 def _checked_grid(grid: Sequence[float]) -> list[float]:
     if not len(grid) or min(grid) <= 0:
-        raise ValueError(f"grid must hold values of C above 0, got {list(grid)}")
+        raise UsageError(f"grid must hold values of C above 0, got {list(grid)}")
     return sorted(grid)
 
 
@@ -112,19 +113,19 @@ def _checked(features: Any, labels: Any, folds: int, inner_folds: int) -> tuple[
 
     x, y = array(features).astype(np.float64), array(labels)
     if x.ndim != 2 or y.ndim != 1 or len(x) != len(y):
-        raise ValueError(f"need features [n, d] and labels [n], got {x.shape} and {y.shape}")
+        raise UsageError(f"need features [n, d] and labels [n], got {x.shape} and {y.shape}")
     if folds < 2 or inner_folds < 2:
-        raise ValueError(f"folds and inner_folds must be at least 2, got {folds} and {inner_folds}")
+        raise UsageError(f"folds and inner_folds must be at least 2, got {folds} and {inner_folds}")
     if not np.isfinite(x).all():
-        raise ValueError(f"{int((~np.isfinite(x)).any(1).sum())} of {len(x)} feature rows are not finite")
+        raise UsageError(f"{int((~np.isfinite(x)).any(1).sum())} of {len(x)} feature rows are not finite")
     classes, sizes = np.unique(y, return_counts=True)
     if len(classes) < 2:
-        raise ValueError(f"a classifier needs two classes, all {len(y)} samples are of class {classes.tolist()}")
+        raise UsageError(f"a classifier needs two classes, all {len(y)} samples are of class {classes.tolist()}")
     # The inner search sees (folds - 1) / folds of a class and splits that once more.
     least = max(folds, inner_folds + -(-inner_folds // (folds - 1)))
     if sizes.min() < least:
         rare = classes[sizes.argmin()]
-        raise ValueError(
+        raise UsageError(
             f"class {rare} has {sizes.min()} samples, {folds} folds with {inner_folds} inner ones need {least}: "
             "lower folds, or leave the class out"
         )

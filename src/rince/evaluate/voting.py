@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from rince.errors import UsageError
+
 
 class Votes(NamedTuple):
     """One row an item, by rising id: the mean of its scores, and its label."""
@@ -20,9 +22,9 @@ class Votes(NamedTuple):
 def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
     """From scores (looks, classes) with the ids and labels of their items to one mean score an item."""
     if not len(ids):
-        raise ValueError("there is nothing to test on: the test part is empty")
+        raise UsageError("there is nothing to test on: the test part is empty")
     if not len(ids) == len(scores) == len(labels):
-        raise ValueError(
+        raise UsageError(
             f"ids, scores and labels must be equally many, got {len(ids)}, {len(scores)} and {len(labels)}"
         )
     items, place, count = ids.unique(return_inverse=True, return_counts=True)
@@ -30,5 +32,5 @@ def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
     label = labels.new_zeros(len(items)).index_copy_(0, place, labels)
     clash = label[place] != labels
     if clash.any():
-        raise ValueError(f"item {int(ids[clash][0])} comes with two labels")
+        raise UsageError(f"item {int(ids[clash][0])} comes with two labels")
     return Votes(items, total / count[:, None], label)

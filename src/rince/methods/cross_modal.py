@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from rince.encoders.heads import mlp
 from rince.encoders.towers import Towers
+from rince.errors import UsageError
 from rince.losses.contrast import CrossView
 from rince.methods.method import Method, OptimiserFactory, width_of
 from rince.views.batch import PairBatch
@@ -45,17 +46,17 @@ class CrossModal(Method):
         """
         for what, part, kind in (("encoder", encoder, Towers), ("views", views, PairViews)):
             if not all(isinstance(getattr(part, side, None), nn.Module) for side in "ab"):
-                raise ValueError(
+                raise UsageError(
                     f"CrossModal needs {what} with two sides a and b, such as {kind.__module__}.{kind.__name__}, "
                     f"got {type(part).__name__}"
                 )
         super().__init__(encoder, loss, views, optimiser, **schedules)
         self.compare_by(CrossView())
         if layers < 1:
-            raise ValueError(f"a head needs at least 1 layer, got {layers}")
+            raise UsageError(f"a head needs at least 1 layer, got {layers}")
         features = [width_of(self.encoder.a), width_of(self.encoder.b)]
         if not width and features[0] != features[1]:
-            raise ValueError(
+            raise UsageError(
                 f"without heads both encoders must give equally many features, got {features[0]} and {features[1]}"
             )
         for side, before in zip("ab", features, strict=True):
@@ -68,11 +69,14 @@ class CrossModal(Method):
         a, b = self.project(features)
         self.note(features[0], batch.labels)
         self.note_similarity(a, b)
-        return self.contrastive(a, b)
+        return self.compare_pairs(a, b, batch)
 
     def embed(self, batch: PairBatch) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Features of both sides as evaluation sees them."""
         return self.embed_side("a", batch.a), self.embed_side("b", batch.b)
+
+    def pair_embeddings(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        return self.project(self.embed(batch))
 
     def project(self, features: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Both sides in the one space of the loss, where they can be compared."""

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from rince.errors import UsageError
 from rince.evaluate.voting import Votes, vote
 from rince.methods.method import Method, OptimiserFactory, width_of
 
@@ -18,6 +19,8 @@ class FineTune(Method):
     Works on any batch with ``labels`` whose first field is what is to be classified. In tests, the scores of what has
     the same number in ``ids`` (several clips of a video) are averaged.
     """
+
+    trusts = None
 
     def __init__(
         self,
@@ -45,15 +48,15 @@ class FineTune(Method):
         """
         super().__init__(encoder, loss, one_recipe(views, tower), optimiser)
         if classes < 0:
-            raise ValueError(f"classes must not be negative, got {classes}")
+            raise UsageError(f"classes must not be negative, got {classes}")
         if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+            raise UsageError(f"dropout must lie in [0, 1), got {dropout}")
         if head_epochs < 0:
-            raise ValueError(f"head_epochs must not be negative, got {head_epochs}")
+            raise UsageError(f"head_epochs must not be negative, got {head_epochs}")
         if not 0 < decay <= 1:
-            raise ValueError(f"decay must lie in (0, 1], got {decay}")
+            raise UsageError(f"decay must lie in (0, 1], got {decay}")
         if list(milestones) != sorted(set(milestones)) or (milestones and milestones[0] < 0):
-            raise ValueError(f"milestones must be rising numbers of epochs, got {list(milestones)}")
+            raise UsageError(f"milestones must be rising numbers of epochs, got {list(milestones)}")
         self.head_epochs, self.milestones, self.decay = head_epochs, tuple(milestones), decay
         self.linear, self.tower, self.classes = linear, tower, classes
         self.dropout = nn.Dropout(dropout)
@@ -76,7 +79,7 @@ class FineTune(Method):
     def batch_loss(self, batch: Any) -> Tensor:
         items, labels = self.items(batch), batch.labels
         if labels.device.type == "cpu" and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
-            raise ValueError(
+            raise UsageError(
                 f"labels must lie between 0 and {self.classes - 1}, got {int(labels.min())} to {int(labels.max())}"
             )
         views = self.views(items, self.draw(len(items)), cropped=batch.cropped)
@@ -128,12 +131,12 @@ class FineTune(Method):
             parts = [part for own in everyone for part in own]
         self._tested = []
         if not parts:
-            raise ValueError("there is nothing to test on: the test part is empty")
+            raise UsageError("there is nothing to test on: the test part is empty")
         ids, scores, labels = (torch.cat(column) for column in zip(*parts, strict=True))
         known = labels >= 0
         self.unlabelled = len(ids[~known].unique())
         if not known.any():
-            raise ValueError("there is nothing to test on: the test part has no labels")
+            raise UsageError("there is nothing to test on: the test part has no labels")
         ids, scores, labels = ids[known], scores[known], labels[known]
         self.votes = vote(ids, scores, labels)
         self.look_accuracy = float((scores.argmax(1) == labels).double().mean())
@@ -145,7 +148,7 @@ def one_recipe(views: nn.Module, tower: str | None) -> nn.Module:
         if name and isinstance(found := getattr(views, name, None), nn.Module):
             return found
     if not hasattr(views, "plain"):
-        raise ValueError(
+        raise UsageError(
             f"{type(views).__name__} makes no single view that can be classified: set views, such as "
             "rince.views.image.Recipe"
         )

@@ -36,10 +36,13 @@ class GraphCL(Method):
 
     def batch_loss(self, batch: "Batch") -> Tensor:
         draws = generator(self.seed, self.batches_seen(), 10, self.global_rank)
-        features, z1, z2 = self.embeddings(*self.views(batch, draws))
+        first, second = self.views(batch, draws)
+        if (partners := getattr(batch, "partners", None)) is not None:
+            second = self.views(partners, draws)[1]
+        features, z1, z2 = self.embeddings(first, second)
         self.note(features, batch.y)
         self.note_similarity(z1, z2)
-        return self.contrastive(z1, z2)
+        return self.compare_pairs(z1, z2, batch)
 
     def embeddings(self, first: "Batch", second: "Batch") -> tuple[Tensor, Tensor, Tensor]:
         """Features of the first view, and both views in the space of the loss."""
@@ -48,3 +51,7 @@ class GraphCL(Method):
 
     def embed(self, batch: "Batch") -> Tensor:
         return self.encoder(batch)
+
+    def pair_embeddings(self, batch: "Batch") -> tuple[Tensor, Tensor]:
+        _, z1, z2 = self.embeddings(batch, getattr(batch, "partners", batch))
+        return z1, z2

@@ -14,6 +14,7 @@ from rince.errors import UsageError
 from rince.losses import Contrast, ContrastiveLoss, schedules
 from rince.optimisers import warmup_cosine
 
+HIGHEST_RATE = 1e6  # beyond which a step leaves the numbers that there are
 OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 
 
@@ -26,11 +27,13 @@ class Method(LightningModule):
     is minimised, how views are made, and who takes the steps.
 
     Whatever is random in a step depends on the seed and the number of the step alone: ``self.draw(items)`` gives such
-    numbers, and torch's global generator is seeded at the start of every step.
+    numbers, and the global generators of torch, numpy and Python are seeded at the start of every step.
     """
 
     seed: int = 0
     pairing: Literal["self", "label"] = "self"
+    trusts: Literal["pairs", "labels"] | None = "pairs"
+    """What a trust is in: pairs, or labels that make pairs; None where the method has no use for one."""
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class Method(LightningModule):
         """
         super().__init__()
         if warmup_epochs < 0:
-            raise ValueError(f"warmup_epochs must not be negative, got {warmup_epochs}")
+            raise UsageError(f"warmup_epochs must not be negative, got {warmup_epochs}")
         self.encoder, self.loss, self.views, self.optimiser = encoder, loss, views, optimiser
         self.head: nn.Module = nn.Identity()
         self.warmup_epochs, self.lr_schedule = warmup_epochs, lr_schedule
@@ -77,6 +80,11 @@ class Method(LightningModule):
         if isinstance(self.loss, ContrastiveLoss):
             return self.loss(a, b, contrast=self.contrast, **given)
         return self.loss(a, b, **given)
+
+    def compare_pairs(self, a: Tensor, b: Tensor, batch: Any, **given: Tensor) -> Tensor:
+        """The loss of two views, row by row, weighted by the trust in each pair where the batch has one."""
+        weights = getattr(batch, "weights", None)
+        return self.contrastive(a, b, **given) if weights is None else self.contrastive(a, b, weights=weights, **given)
 
     def batch_loss(self, batch: Any) -> Tensor:
         raise NotImplementedError
@@ -138,7 +146,7 @@ class Method(LightningModule):
             self.loss.q = self.q_of(self.progress)  # type: ignore[assignment]
         loss = self.batch_loss(batch)
         if (loss.device.type == "cpu" or self.seen % 100 == 0) and not torch.isfinite(loss):
-            raise ValueError(
+            raise UsageError(
                 f"the loss became {float(loss.detach())} at step {self.batches_seen()}: "
                 "lower the learning rate, or raise the temperature"
             )
@@ -147,6 +155,13 @@ class Method(LightningModule):
             self.log("q", self.q_of(self.progress))
         self.seen += 1
         return loss
+
+    def pair_embeddings(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """Both sides of the pairs of a batch in the space of the loss, as evaluation sees them, one pair per row."""
+        first = self.project(self.embed(batch))
+        return first, first if batch.partners is None else self.project(
+            self.embed(batch._replace(images=batch.partners))
+        )
 
     def note(self, features: Tensor, labels: Tensor | None) -> None:
         """Leave features and labels of this step for whoever watches, such as an online probe."""
@@ -172,9 +187,12 @@ class Method(LightningModule):
 
     def configure_optimizers(self) -> Any:
         optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])
+        rates = [float(group["lr"]) for group in optimiser.param_groups if "lr" in group]
+        if too_high := [rate for rate in rates if not rate <= HIGHEST_RATE]:
+            raise UsageError(f"the learning rate must be at most {HIGHEST_RATE:g}, got {too_high[0]:g}: lower it")
         total = self.trainer.estimated_stepping_batches
         if not 0 <= total < math.inf:
-            raise ValueError(
+            raise UsageError(
                 "training needs an end for its schedules, and neither epochs nor batches give one: set "
                 "trainer.max_steps, or trainer.max_epochs for data of a known length"
             )
@@ -194,7 +212,7 @@ class Method(LightningModule):
             return None
         end = getattr(self.loss, "q", None)
         if end is None:
-            raise ValueError(f"q_schedule is '{kind}', but {type(self.loss).__name__} has no q to change")
+            raise UsageError(f"q_schedule is '{kind}', but {type(self.loss).__name__} has no q to change")
         return schedules.linear(start, float(end)) if kind == "linear" else schedules.cosine(start, float(end))
 
 
@@ -211,7 +229,7 @@ def width_of(encoder: nn.Module) -> int:
     if not isinstance(features, int):  # timm's name for it; some of its models have a module called features
         features = getattr(encoder, "num_features", None)
     if not isinstance(features, int):
-        raise ValueError(
+        raise UsageError(
             f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features'"
         )
     return features

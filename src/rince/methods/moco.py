@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from rince._support.step_seeds import generator
 from rince.encoders.heads import mlp
+from rince.errors import UsageError
 from rince.losses.contrast import Queue
 from rince.methods.method import Method, OptimiserFactory, width_of
 from rince.methods.momentum import follow, frozen_copy
@@ -44,7 +45,7 @@ class MoCo(Method):
         """
         super().__init__(encoder, loss, views, optimiser, **schedules)
         if not 0 <= momentum < 1:
-            raise ValueError(f"momentum of the slow encoder must lie in [0, 1), got {momentum}")
+            raise UsageError(f"momentum of the slow encoder must lie in [0, 1), got {momentum}")
         self.compare_by(Queue(width, queue))
         features = width_of(encoder)
         self.head = mlp([features, hidden, width] if hidden else [features, width], norm=False)
@@ -61,7 +62,7 @@ class MoCo(Method):
             key = self.keys(second)
         self.note(features, batch.labels)
         self.note_similarity(query, key)
-        return self.contrastive(query, key)
+        return self.compare_pairs(query, key, batch)
 
     def keys(self, views: Tensor) -> Tensor:
         if not self.shuffled or self.trainer.world_size == 1:

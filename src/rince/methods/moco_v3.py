@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rince.encoders.heads import mlp
+from rince.errors import UsageError
 from rince.losses import schedules as over_training
 from rince.losses.contrast import CrossView
 from rince.losses.temperature import in_use
@@ -38,7 +39,7 @@ class MoCoV3(Method):
         """
         super().__init__(encoder, loss, views, optimiser, **schedules)
         if not 0 <= momentum <= 1:
-            raise ValueError(f"momentum of the slow encoder must lie in [0, 1], got {momentum}")
+            raise UsageError(f"momentum of the slow encoder must lie in [0, 1], got {momentum}")
         self.compare_by(CrossView(symmetric=False))
         self.projector = mlp([width_of(encoder), hidden, width], norm=head_norm, last_norm=head_norm)
         self.predictor = mlp([width, hidden, width], norm=head_norm, last_norm=head_norm)
@@ -59,7 +60,7 @@ class MoCoV3(Method):
         temperature = in_use(getattr(self.loss, "temperature", 0.5))
         if isinstance(temperature, Tensor):  # as a factor it would be learned to be 0, and the loss with it
             temperature = temperature.detach()
-        return 2 * temperature * (self.contrastive(query1, key2) + self.contrastive(query2, key1))
+        return 2 * temperature * (self.compare_pairs(query1, key2, batch) + self.compare_pairs(query2, key1, batch))
 
     def project(self, features: Tensor) -> Tensor:
         return self.projector(features)

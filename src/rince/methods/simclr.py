@@ -51,4 +51,4 @@ class SimCLR(Method):
         return TwoView()
 
     def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
-        return self.contrastive(z1, z2)
+        return self.compare_pairs(z1, z2, batch)

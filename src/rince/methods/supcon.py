@@ -16,7 +16,12 @@ class SupCon(SimCLR):
 
     "one" is the form of the paper's label-noise experiments; "several" is supervised contrastive learning with the sum
     outside the logarithm, with two views of every image.
+
+    A trust is one in labels: a pair of "one" counts as much as both labels are trusted; with "several" an image whose
+    label is trusted less than half has its own other view as its only positive.
     """
+
+    trusts = "labels"
 
     def __init__(
         self,
@@ -40,7 +45,11 @@ class SupCon(SimCLR):
 
     def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
         if not self.several:
-            return self.contrastive(z1, z2)
+            return self.compare_pairs(z1, z2, batch)
         # Where nobody knows the label (-1), the only positive is the other view: a label of its own for each.
-        labels = torch.where(batch.labels < 0, -1 - batch.ids, batch.labels)
-        return self.contrastive(z1, z2, labels=labels)
+        alone = batch.labels < 0
+        if batch.weights is not None:
+            # A label that is more likely wrong than right makes no pairs; the other view of an image is right anyway.
+            alone = alone | (batch.weights < 0.5)
+            batch = batch._replace(weights=torch.where(alone, 1.0, batch.weights))
+        return self.compare_pairs(z1, z2, batch, labels=torch.where(alone, -1 - batch.ids, batch.labels))

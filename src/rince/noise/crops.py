@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from rince._support.step_seeds import Draws
+from rince.errors import UsageError
 
 
 class Hits(nn.Module):
@@ -43,9 +44,9 @@ class ExtraCrop:
 
     def __init__(self, rate: float, area: float = 0.2):
         if not 0 <= rate <= 1:
-            raise ValueError(f"the rate of extra crops must lie in [0, 1], got {rate}")
+            raise UsageError(f"the rate of extra crops must lie in [0, 1], got {rate}")
         if not 0 < area <= 1:
-            raise ValueError(f"the area of an extra crop must lie in (0, 1], got {area}")
+            raise UsageError(f"the area of an extra crop must lie in (0, 1], got {area}")
         self.rate, self.area = rate, area
 
     def numbers(self, draw: Draws, size: int) -> dict[str, Tensor]:

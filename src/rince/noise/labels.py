@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rince._support.step_seeds import generator
+from rince.errors import UsageError
 
 # CIFAR-10: truck -> automobile, bird -> airplane, deer -> horse, cat <-> dog.
 CIFAR10_PAIRS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
@@ -42,15 +43,15 @@ class LabelFlips:
             pairs: From class to class; CIFAR-10's usual flips where nothing is given.
         """
         if not 0 <= rate <= 1:
-            raise ValueError(f"the rate of label flips must lie in [0, 1], got {rate}")
+            raise UsageError(f"the rate of label flips must lie in [0, 1], got {rate}")
         self.rate, self.seed = rate, seed
         self.pairs = dict(CIFAR10_PAIRS if pairs is None else pairs)
         if min([0, *self.pairs, *self.pairs.values()]) < 0:
-            raise ValueError(f"the classes of label flips must be 0 or above, got {self.pairs}")
+            raise UsageError(f"the classes of label flips must be 0 or above, got {self.pairs}")
 
     def __call__(self, labels: Tensor) -> NoisyLabels:
         if labels.is_floating_point() or labels.dim() != 1:
-            raise ValueError(
+            raise UsageError(
                 f"labels must be one whole number an item, got {labels.dtype} of shape {tuple(labels.shape)}"
             )
         largest = int(labels.max()) if len(labels) else 0

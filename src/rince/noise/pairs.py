@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rince.errors import UsageError
+
 
 class WrongPairs(NamedTuple):
     """``b[partner]`` is the noisy second column; ``hit`` marks the rows that now have a stranger's partner."""
@@ -21,19 +23,19 @@ def wrong_pairs(n: int, rate: float, seed: int = 0, groups: ArrayLike | None = N
     own group either. The same seed gives the same pairs.
     """
     if not isinstance(n, (int, np.integer)) or n < 2:
-        raise ValueError(f"wrong pairs need at least 2 pairs to exchange partners, got n = {n}")
+        raise UsageError(f"wrong pairs need at least 2 pairs to exchange partners, got n = {n}")
     if not 0 <= rate <= 1:
-        raise ValueError(f"the rate of wrong pairs must lie in [0, 1], got {rate}")
+        raise UsageError(f"the rate of wrong pairs must lie in [0, 1], got {rate}")
     keys = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
     if len(keys) != n:
-        raise ValueError(f"groups must have one value a pair: expected {n}, got {len(keys)}")
+        raise UsageError(f"groups must have one value a pair: expected {n}, got {len(keys)}")
     random = np.random.default_rng(seed)
     chosen = random.permutation(n)[: round(rate * n)]
     index = np.arange(n)
     if len(chosen) == 1:
         strangers = np.flatnonzero(keys != keys[chosen[0]])
         if not len(strangers):
-            raise ValueError("there is no stranger: all pairs are of one group")
+            raise UsageError("there is no stranger: all pairs are of one group")
         index[chosen] = random.choice(strangers)
     elif len(chosen):
         index[chosen] = chosen[_exchange(keys[chosen], random)]
@@ -47,7 +49,7 @@ def _exchange(keys: NDArray[np.int64], random: np.random.Generator) -> NDArray[n
     count = len(keys)
     largest = np.bincount(keys).max()
     if 2 * largest > count:
-        raise ValueError(
+        raise UsageError(
             f"{largest} of the {count} pairs to exchange are of one group, so some would keep a partner of their own: "
             "lower the rate or use finer groups"
         )

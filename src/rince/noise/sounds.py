@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
 
 
@@ -37,7 +38,7 @@ class SoundNoise:
             seed: Which videos these are, and what happens to them.
         """
         if not 0 <= rate <= 1:
-            raise ValueError(f"the rate of noise on sounds must lie in [0, 1], got {rate}")
+            raise UsageError(f"the rate of noise on sounds must lie in [0, 1], got {rate}")
         self.rate, self.seed = rate, seed
 
     def __call__(self, n: int, labels: ArrayLike | None = None) -> NoisySounds:
@@ -65,7 +66,7 @@ class Overdub(SoundNoise):
 
     def __call__(self, n: int, labels: ArrayLike | None = None) -> NoisySounds:
         if self.other_class and (labels is None or (np.asarray(labels) < 0).any()):
-            raise ValueError("other_class needs the class of every video, and some have none: set other_class to false")
+            raise UsageError("other_class needs the class of every video, and some have none: set other_class to false")
         partner, hit = wrong_pairs(n, self.rate, self.seed, labels if self.other_class else None)
         return NoisySounds(partner.astype(np.int64), np.zeros(n), np.zeros(n, dtype=bool), hit)
 
@@ -83,7 +84,7 @@ class Shift(SoundNoise):
         """
         super().__init__(rate, seed)
         if not 0 <= least <= most < float("inf"):
-            raise ValueError(f"a shift must be given as 0 <= least <= most seconds, got {least} and {most}")
+            raise UsageError(f"a shift must be given as 0 <= least <= most seconds, got {least} and {most}")
         self.least, self.most = least, most
 
     def __call__(self, n: int, labels: ArrayLike | None = None) -> NoisySounds:

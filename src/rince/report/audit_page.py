@@ -1,21 +1,28 @@
-"""The page of an audit: rate, histogram, a slider over the flagged pairs, and the most suspicious ones to look at."""
+"""The page of an audit: verdict, histogram, a slider over the flagged pairs, groups, and a list of pairs to review."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rince.report.gallery import Show, Texts
 from rince.report.histogram import histogram
-from rince.report.page import page
-from rince.report.shown import Show
+from rince.report.page import asset, page
 
 if TYPE_CHECKING:
+    from rince.audit.output.groups import GroupRate
     from rince.audit.verdict import Audit
 
-GALLERY = 120
-MOST_IDS = 200_000
+MOST_ROWS = 100_000
+"""Pairs that a page holds; of more, the most suspicious."""
+MOST_MEDIA = 1_000
+"""Pairs whose pictures, sounds and videos are put into the page; of the others, their names."""
+TEXT_ROOM = 30_000_000  # characters of all texts of one side
+MOST_GROUPS = 500
 STEPS = 400
+AUDIT_BODY = asset("audit.html")
 
 
 def audit_page(
@@ -26,10 +33,12 @@ def audit_page(
     show_a: Show | None = None,
     show_b: Show | None = None,
     truth: NDArray[np.bool_] | None = None,
+    groups: tuple[Sequence[str], Sequence["GroupRate"]] | None = None,
+    marks: Mapping[int, str] | None = None,
 ) -> str:
-    return page(
-        title, AUDIT_BODY, {"kind": "audit", "audit": audit_data(result, title, fdr, name_of, show_a, show_b, truth)}
-    )
+    """The whole page as HTML; see ``audit_data``."""
+    data = audit_data(result, title, fdr, name_of, show_a, show_b, truth, groups, marks)
+    return page(title, AUDIT_BODY, {"kind": "audit", "audit": data})
 
 
 def audit_data(
@@ -40,24 +49,38 @@ def audit_data(
     show_a: Show | None = None,
     show_b: Show | None = None,
     truth: NDArray[np.bool_] | None = None,
+    groups: tuple[Sequence[str], Sequence["GroupRate"]] | None = None,
+    marks: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
-    """All that the page shows of an audit, small however many pairs there are."""
+    """All that the page shows of an audit, bounded however many pairs there are.
+
+    Args:
+        result: The audit.
+        title: The heading.
+        fdr: Where the slider starts.
+        name_of: The name of a pair by its row.
+        show_a, show_b: What to show of either side.
+        truth: Whether each pair is truly wrong, where that is known.
+        groups: The group of every pair, and the rate of every group.
+        marks: Row -> mark of an earlier review.
+    """
     suspects, alarms = result.suspects()
-    counts = _stops(len(suspects))
     flagged = len(result.flag(fdr))
-    counts = sorted({*counts, flagged})
+    counts = sorted({*_stops(len(suspects)), flagged})
     judged = len(result) - len(result.dropped)
-    lowest = suspects if len(suspects) else np.argsort(result.scores, kind="stable")[:judged]  # NaN comes last
-    gallery = lowest[:GALLERY]
+    order = by_suspicion(result, suspects)[: min(judged, MOST_ROWS)]
     advice = result.recommend()
     return {
         "title": title,
+        "key": fingerprint(result, title, name_of),
         "pairs": judged,
-        "strangers": len(result.null),
+        "mismatched": len(result.null),
         "rate": result.noise_rate,
         "low": result.interval[0],
         "high": result.interval[1],
         "found": result.noise_found,
+        "verdict": getattr(result, "verdict", "found" if result.noise_found else "none found"),
+        "distinguishable": _number(getattr(result, "distinguishable", None)),
         "useless": result.useless,
         "fdr": fdr,
         "score": "log odds over chance" if result.fitted else result.scorer.removeprefix("the "),
@@ -65,7 +88,7 @@ def audit_data(
         "q": advice.q,
         "r": advice.lam.r,
         "reason": advice.reason,
-        "histogram": histogram({"pairs": result.judged(result.scores), "strangers": result.null}),
+        "histogram": histogram({"pairs": result.judged(result.scores), "mismatched pairs": result.null}),
         "stops": [
             {
                 "count": count,
@@ -75,10 +98,97 @@ def audit_data(
             for count in counts
         ],
         "start": counts.index(flagged),
-        "ids": [name_of(int(i)) for i in suspects[:MOST_IDS]],
-        "cut": int(max(0, len(suspects) - MOST_IDS)),
-        "gallery": [_card(result, int(i), name_of, show_a, show_b, truth) for i in gallery],
+        "rows": _rows(result, order, name_of, show_a, show_b, truth),
+        "shows": {"a": show_a is not None, "b": show_b is not None},
+        "cut": judged - len(order),
         "truth": truth is not None,
+        "marks": {str(row): mark for row, mark in (marks or {}).items()},
+        **_group_data(groups, order),
+    }
+
+
+def by_suspicion(result: "Audit", suspects: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All judged rows: the suspects first, in their order, then the others from the lowest score up."""
+    lowest = np.argsort(result.scores, kind="stable")[: len(result) - len(result.dropped)]  # NaN comes last
+    if not len(suspects):
+        return lowest
+    suspected = np.zeros(len(result), dtype=bool)
+    suspected[suspects] = True
+    return np.concatenate([suspects, lowest[~suspected[lowest]]])
+
+
+def fingerprint(result: "Audit", title: str, name_of: Callable[[int], str]) -> str:
+    """Under which marks are kept in the browser: pairs with names of their own keep them when they are scored anew."""
+    code = hashlib.blake2b(f"{len(result)} {title}".encode("utf-8", "replace"), digest_size=12)
+    rows = np.linspace(0, len(result) - 1, min(len(result), 1000)).astype(int).tolist()
+    names = [name_of(row) for row in rows]
+    code.update("\0".join(names).encode("utf-8", "replace"))
+    if names == [str(row) for row in rows]:  # the names say nothing about the data
+        code.update(np.ascontiguousarray(result.scores).data)
+    return code.hexdigest()
+
+
+def _rows(
+    result: "Audit",
+    order: NDArray[np.int64],
+    name_of: Callable[[int], str],
+    show_a: Show | None,
+    show_b: Show | None,
+    truth: NDArray[np.bool_] | None,
+) -> dict[str, list[Any]]:
+    """One list per column, most suspicious pairs first."""
+    rows = order.tolist()
+    return {
+        "row": rows,
+        "id": [name_of(row) for row in rows],
+        "score": np.round(result.scores[order].astype(np.float64), 4).tolist(),
+        "p": np.round(result.p_wrong[order].astype(np.float64), 3).tolist(),
+        "a": _items(show_a, rows),
+        "b": _items(show_b, rows),
+        "wrong": [] if truth is None else truth[order].astype(int).tolist(),
+    }
+
+
+def _items(show: Show | None, rows: list[int]) -> list[Any]:
+    """What is shown of every row, texts as texts; media of the first rows only, as long as there is room."""
+    if show is None:
+        return [None] * len(rows)
+    longest = max(80, TEXT_ROOM // max(1, len(rows)))
+    if isinstance(show, Texts):
+        return [_text(show.item(row), longest) for row in rows]
+    items = [_text(show.item(row), longest) for row in rows[:MOST_MEDIA]]
+    return items + [show.brief(row) for row in rows[MOST_MEDIA:]]
+
+
+def _text(item: dict[str, str] | None, longest: int) -> Any:
+    if item is None or "text" not in item:
+        return item
+    text = item["text"]
+    return text if len(text) <= longest else text[:longest] + " …"
+
+
+def _group_data(groups: tuple[Sequence[str], Sequence["GroupRate"]] | None, order: NDArray[np.int64]) -> dict[str, Any]:
+    if groups is None:
+        return {"groups": [], "group_names": [], "group_count": 0, "rows_group": []}
+    names, rates = groups
+    listed = [one.name for one in rates]
+    number = {name: k for k, name in enumerate(listed)}
+    return {
+        "groups": [
+            {
+                "name": one.name,
+                "pairs": one.pairs,
+                "flagged": one.flagged,
+                "rate": one.rate,
+                "low": one.interval[0],
+                "high": one.interval[1],
+                "unusual": one.unusual,
+            }
+            for one in rates[:MOST_GROUPS]
+        ],
+        "group_names": listed,
+        "group_count": len(rates),
+        "rows_group": [number[names[row]] for row in order.tolist()],
     }
 
 
@@ -89,39 +199,5 @@ def _stops(suspects: int) -> list[int]:
     return sorted({round(x) for x in np.linspace(0, suspects, STEPS + 1)})
 
 
-def _card(
-    result: "Audit",
-    i: int,
-    name_of: Callable[[int], str],
-    show_a: Show | None,
-    show_b: Show | None,
-    truth: NDArray[np.bool_] | None,
-) -> dict[str, Any]:
-    return {
-        "id": name_of(i),
-        "score": round(float(result.scores[i]), 4),
-        "p": round(float(result.p_wrong[i]), 4),
-        "a": show_a.item(i) if show_a is not None else None,
-        "b": show_b.item(i) if show_b is not None else None,
-        "wrong": None if truth is None else bool(truth[i]),
-    }
-
-
-AUDIT_BODY = """<main>
-<header><p class="brand">rince audit</p><h1 data-text="title"></h1></header>
-<section class="cards" id="cards"></section>
-<section class="panel"><h2>Pairs against strangers</h2>
-<p class="hint">How the pairs score, beside pairs shuffled from the same data. Wrong pairs lie under the strangers.</p>
-<div class="histogram" id="histogram"></div></section>
-<section class="panel" id="choose"><h2>Choose what to flag</h2>
-<p class="hint">Flag the pairs most likely to be wrong. Further right flags more, at the price of more false alarms.</p>
-<input type="range" id="slider" aria-label="number of flagged pairs">
-<div class="readout"><div><b id="count"></b><span>pairs flagged</span></div>
-<div><b id="alarms"></b><span>expected false alarms</span></div>
-<div><b id="threshold"></b><span>highest score flagged</span></div>
-<button id="download" type="button">Download ids as CSV</button></div>
-<p class="hint" id="cut"></p></section>
-<section class="panel"><h2>Most suspicious pairs</h2><p class="hint" id="gallery-hint"></p>
-<div class="gallery" id="gallery"></div><button id="more" type="button">Show more</button></section>
-<footer>Made by rince. This page is one file; it loads nothing and sends nothing.</footer>
-</main>"""
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)

@@ -13,7 +13,7 @@ def page(title: str, body: str, data: dict[str, Any]) -> str:
 
     The policy in the head forbids every request and every script but the one whose hash it names.
     """
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = asset("page.css"), _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -39,5 +39,14 @@ def as_json(data: dict[str, Any]) -> str:
     return text
 
 
-def _asset(name: str) -> str:
+SCRIPT = ("base", "histogram", "overview", "groups", "marks", "filter", "pairs", "demo", "main")
+
+
+def _script() -> str:
+    """The parts of the script, one after the other, in a scope of their own."""
+    return '"use strict";\n(() => {\n' + "".join(asset(f"script/{part}.js") for part in SCRIPT) + "})();\n"
+
+
+def asset(name: str) -> str:
+    """The text of a file of this room."""
     return files("rince.report").joinpath(name).read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from rince._support.atomic_files import write_text
+from rince.errors import UsageError
 from rince.reproduce.grid import run_grid
 from rince.reproduce.options import checked
 from rince.reproduce.tables import aligned, as_csv, plus_minus
@@ -37,7 +38,7 @@ def default_root() -> str:
 def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
     found = checked(parser, arguments, "seeds", "workers")
     if not 0 <= found.rate <= 1:
-        raise ValueError(f"--rate must lie in [0, 1], got {found.rate}")
+        raise UsageError(f"--rate must lie in [0, 1], got {found.rate}")
     if found.download:
         from rince.data.images.cifar10 import CIFAR10
 

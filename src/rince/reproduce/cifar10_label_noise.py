@@ -25,7 +25,8 @@ def main(arguments: list[str]) -> int:
         for positives in ("one", "several"):
             common = {"positives": positives, "seed": seed, "epochs": found.epochs or EPOCHS}
             runs += [{"loss": loss, "temperature": t, "rate": found.rate, **common} for loss, t in LOSSES]
-            runs.append({"loss": "infonce", "temperature": 0.5, "rate": 0.0, **common})
+            if found.rate:  # else it is among them
+                runs.append({"loss": "infonce", "temperature": 0.5, "rate": 0.0, **common})
     work = functools.partial(one_run, root=found.root, out=found.out)
     title = f"CIFAR-10, {100 * found.rate:g} % of five classes mislabelled, 10,000 images, {found.seeds} seeds"
     print(carry_out(runs, work, name, label, found, title))

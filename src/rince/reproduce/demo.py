@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rince._support.atomic_files import write_text
-from rince._support.command_options import respelt
+from rince._support.command_options import parsed
 from rince._support.progress import track
 from rince.audit.towers import Recipe, tower
+from rince.errors import UsageError
 from rince.losses import RINCE, ContrastiveLoss, InfoNCE
 from rince.losses.contrast import CrossView
 from rince.noise.pairs import wrong_pairs
@@ -259,14 +260,14 @@ def fresh_folder(wanted: Path, force: bool) -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser("rince demo", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser("rince demo", description=(__doc__ or "").split("\n")[0], exit_on_error=False)
     parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder for the report (runs/demo)")
     parser.add_argument("--force", action="store_true", help="overwrite an earlier report, make no new folder")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=40)
-    options = parser.parse_args(respelt(parser, arguments))
+    options = parsed(parser, arguments)
     if options.seeds < 1 or options.epochs < 1:
-        raise ValueError(f"--seeds and --epochs must be at least 1, got {options.seeds} and {options.epochs}")
+        raise UsageError(f"--seeds and --epochs must be at least 1, got {options.seeds} and {options.epochs}")
     start = time.perf_counter()
     folder = fresh_folder(options.out, options.force)
     folder.mkdir(parents=True, exist_ok=True)
@@ -274,7 +275,7 @@ def main(arguments: list[str]) -> int:
     from rince.data.pairs.digit_halves import digit_pairs
     from rince.report.audit_page import audit_data
     from rince.report.demo_page import demo_page
-    from rince.report.shown import Arrays
+    from rince.report.gallery import Arrays
 
     a, b, _ = digit_pairs()
     print(f"digits: halves of 1797 images, {RATE:.0%} of the training pairs wrong, {options.seeds} seeds", flush=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rince._support.atomic_files import write_text
+from rince.errors import UsageError
 from rince.reproduce.graph_training import LOSSES, evaluate_epochs, graphs_of, make_loss
 from rince.reproduce.grid import Run, results_of
 from rince.reproduce.options import graph_options, parsed
@@ -38,7 +39,7 @@ def main(arguments: list[str]) -> int:
     )
     options = parsed(parser, arguments)
     if wrong := [rate for rate in options.rates if not 0 <= rate < 1]:
-        raise ValueError(f"--rates must lie in [0, 1), got {wrong[0]}")
+        raise UsageError(f"--rates must lie in [0, 1), got {wrong[0]}")
     runs = [
         {"dataset": dataset, "loss": loss, "rate": rate, "seed": seed, "epochs": options.epochs}
         for seed in range(options.seeds)

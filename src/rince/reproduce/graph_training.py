@@ -18,6 +18,7 @@ from rince._support.step_seeds import generator, number
 from rince.data.graphs.graphs import Graphs
 from rince.data.graphs.tudataset import tudataset
 from rince.encoders.gin import GIN
+from rince.errors import UsageError
 from rince.losses import objectives
 from rince.views.graph import GraphViews, View
 
@@ -38,7 +39,7 @@ LOSSES = {  # name: (how it is written in a table, how it is made)
 
 def make_loss(name: str) -> ContrastiveLoss:
     if name not in LOSSES:
-        raise ValueError(f"there is no loss '{name}' here; there are {', '.join(LOSSES)}")
+        raise UsageError(f"there is no loss '{name}' here; there are {', '.join(LOSSES)}")
     return LOSSES[name][1]()
 
 
@@ -106,7 +107,7 @@ def _epoch(
         total += loss.detach() * len(chosen)
     mean = float(total) / len(graphs)
     if not torch.isfinite(total):
-        raise ValueError(f"the loss became {mean}: lower the learning rate, or raise the temperature")
+        raise UsageError(f"the loss became {mean}: lower the learning rate, or raise the temperature")
     return mean
 
 

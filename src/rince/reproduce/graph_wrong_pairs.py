@@ -14,6 +14,7 @@ from torch import Tensor
 from rince._support.atomic_files import write_text
 from rince._support.step_seeds import generator
 from rince.data.graphs.graphs import Graphs
+from rince.errors import UsageError
 from rince.reproduce.graph_training import LOSSES, graphs_of, make_loss, train, views_of
 from rince.reproduce.grid import Run, results_of
 from rince.reproduce.options import graph_options, parsed
@@ -38,11 +39,11 @@ def wrong_partners(graphs: int, rate: float, draws: torch.Generator) -> tuple[Te
     The chosen graphs pass their views round a circle in random order, so none keeps its own and each view is used once.
     """
     if not 0 <= rate <= 1:
-        raise ValueError(f"the rate of wrong pairs must lie in [0, 1], got {rate}")
+        raise UsageError(f"the rate of wrong pairs must lie in [0, 1], got {rate}")
     number = round(rate * graphs)
     number = 2 if number == 1 else number  # one graph alone has nobody to swap with
     if number > graphs:
-        raise ValueError(f"{graphs} graphs are too few for wrong pairs at a rate of {rate}")
+        raise UsageError(f"{graphs} graphs are too few for wrong pairs at a rate of {rate}")
     chosen = torch.randperm(graphs, generator=draws)[:number]
     partners = torch.arange(graphs)
     partners[chosen] = chosen.roll(1)
@@ -96,7 +97,7 @@ def main(arguments: list[str]) -> int:
     )
     options = parsed(parser, arguments)
     if wrong := [rate for rate in options.rates if not 0 <= rate <= 1]:
-        raise ValueError(f"--rates must lie in [0, 1], got {wrong[0]}")
+        raise UsageError(f"--rates must lie in [0, 1], got {wrong[0]}")
     runs = [
         {"dataset": dataset, "loss": loss, "wrong": rate, "seed": seed, "epochs": options.epochs}
         for seed in range(options.seeds)

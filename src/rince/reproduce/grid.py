@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rince._support.atomic_files import write_text
+from rince.errors import MissingFile, UsageError
 
 Run = Mapping[str, Any]  # the settings of one run, plain values only
 Result = dict[str, Any]
@@ -53,7 +54,7 @@ def finished_runs(runs: Sequence[Run], folder: Path, name: Callable[[Run], str])
     found = [_finished(path, run) for path, run in zip(_paths(runs, folder, name), runs, strict=True)]
     results = [result for result in found if result is not None]
     if not results:
-        raise FileNotFoundError(f"none of the {len(runs)} runs is finished in {folder}")
+        raise MissingFile(f"none of the {len(runs)} runs is finished in {folder}")
     return results
 
 
@@ -70,7 +71,7 @@ def results_of(
 def _paths(runs: Sequence[Run], folder: Path, name: Callable[[Run], str]) -> list[Path]:
     paths = [folder / f"{_file_name(name(run))}.json" for run in runs]
     if len(set(paths)) != len(paths):
-        raise ValueError("two runs of a grid have the same name")
+        raise UsageError("two runs of a grid have the same name")
     return paths
 
 
@@ -89,10 +90,10 @@ def _finished(path: Path, run: Run) -> Result | None:
         result = json.loads(path.read_text(encoding="utf-8"))
         settings = result["settings"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not the result of a run ({error!r}): remove it to do the run again") from error
+        raise UsageError(f"{path} is not the result of a run ({error!r}): remove it to do the run again") from error
     if settings != json.loads(json.dumps(dict(run))):
         other = sorted(key for key in {*settings, *run} if settings.get(key) != run.get(key))
-        raise ValueError(f"{path} is from a run with another {', '.join(other)}: give another --out, or remove it")
+        raise UsageError(f"{path} is from a run with another {', '.join(other)}: give another --out, or remove it")
     return result
 
 

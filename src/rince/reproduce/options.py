@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 
 import rince._support.command_options
+from rince._support.optional_imports import require
+from rince.errors import UsageError
 
 
 def graph_options(
@@ -35,6 +37,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
     from rince.reproduce.graph_training import graphs_of, make_loss
 
     options = checked(parser, arguments, "seeds", "epochs", "workers")
+    require("torch_geometric", "graph")
     for loss in options.losses:
         make_loss(loss)
     for dataset in [] if options.so_far else options.datasets:
@@ -47,7 +50,7 @@ def checked(parser: argparse.ArgumentParser, arguments: list[str], *counts: str)
     options = rince._support.command_options.parsed(parser, arguments)
     for name in counts:
         if getattr(options, name) < 1:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(options, name)}")
+            raise UsageError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(options, name)}")
     if wrong := [rate for rate in getattr(options, "rates", ()) if not 0 <= rate <= 1]:
-        raise ValueError(f"--rates must lie in [0, 1], got {wrong[0]}")
+        raise UsageError(f"--rates must lie in [0, 1], got {wrong[0]}")
     return options

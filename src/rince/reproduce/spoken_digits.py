@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rince._support.atomic_files import write_text
+from rince.errors import MissingFile
 from rince.reproduce.grid import Run, finished_runs, run_grid
 from rince.reproduce.options import checked
 from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_minus, seeds_note
@@ -75,7 +76,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--so-far", action="store_true", help="do no runs, only report on those that are finished")
     options = checked(parser, arguments, "seeds", "epochs", "workers")
     if not options.so_far and not Path(options.source).exists():
-        raise FileNotFoundError(f"there are no spoken digits at {options.source}: give --source, a folder or zip file")
+        raise MissingFile(f"there are no spoken digits at {options.source}: give --source, a folder or zip file")
     return options
 
 

@@ -1,6 +1,7 @@
 """What comes with rince for each part of a run: for help, short names and corrections, without importing any of it.
 
-No registry: a class of a user's needs no entry here, its import path is enough.
+No registry: the rooms' own tables of public names say what there is. A class of a user's needs no entry anywhere, its
+import path is enough.
 """
 
 import ast
@@ -8,80 +9,60 @@ import functools
 from pathlib import Path
 from typing import Any
 
-CLASSES = {  # part: import paths
-    "method": [
-        "rince.methods.simclr.SimCLR",
-        "rince.methods.supcon.SupCon",
-        "rince.methods.moco.MoCo",
-        "rince.methods.moco_v3.MoCoV3",
-        "rince.methods.graphcl.GraphCL",
-        "rince.methods.cross_modal.CrossModal",
-        "rince.methods.finetune.FineTune",
-    ],
-    "encoder": [
-        "rince.encoders.convnet.ConvNet",
-        "rince.encoders.resnet.ResNet",
-        "rince.encoders.r2plus1d.R2Plus1D",
-        "rince.encoders.audio.AudioConvNet",
-        "rince.encoders.gin.GIN",
-        "rince.encoders.gin.Pooled",
-        "rince.encoders.patch_stem.MLP",
-        "rince.encoders.towers.Towers",
-    ],
-    "loss": [
-        "rince.losses.rince.RINCE",
-        "rince.losses.robust.GCE",
-        "rince.losses.robust.SymmetricCrossEntropy",
-        "rince.losses.info_nce.InfoNCE",
-        "rince.losses.info_nce.DCL",
-        "rince.losses.false_negatives.Debiased",
-        "rince.losses.false_negatives.HardNegatives",
-        "rince.losses.sigmoid.Sigmoid",
-        "rince.losses.loss.ContrastiveLoss",
-    ],
-    "views": [
-        "rince.views.image.SimCLRViews",
-        "rince.views.image.MoCoV3Views",
-        "rince.views.image.OwnViews",
-        "rince.views.image.TwoViews",
-        "rince.views.image.Recipe",
-        "rince.views.clip.ClipRecipe",
-        "rince.views.sound.SoundRecipe",
-        "rince.views.pair.PairViews",
-        "rince.views.pair.Unchanged",
-        "rince.views.graph.GraphViews",
-        "rince.views.mirror.MirrorViews",
-    ],
-    "data": [
-        "rince.data.images.digit_images.DigitImages",
-        "rince.data.images.cifar10.CIFAR10",
-        "rince.data.images.folder.ImageFolder",
-        "rince.data.images.arrays.Arrays",
-        "rince.data.images.stem_features.StemFeatures",
-        "rince.data.graphs.tu_graphs.TUGraphs",
-        "rince.data.pairs.arrays.PairedArrays",
-        "rince.data.pairs.hf_datasets.HuggingFacePairs",
-        "rince.data.pairs.spoken_digits.SpokenDigits",
-        "rince.data.video.videos.Videos",
-        "rince.data.video.kinetics400.Kinetics400",
-        "rince.data.video.acav100m.ACAV100M",
-        "rince.data.video.ucf101.UCF101",
-        "rince.data.video.hmdb51.HMDB51",
-        "rince.data.synthetic.generated_video.GeneratedVideo",
-    ],
+import rince
+import rince.data
+import rince.encoders
+import rince.methods
+import rince.noise
+import rince.views
+
+PARTS = ("method", "encoder", "loss", "views", "data", "optimiser")
+ROOMS = {
+    "method": rince.methods,
+    "encoder": rince.encoders,
+    "views": rince.views,
+    "data": rince.data,
+    "noise": rince.noise,
+}
+SHARED = ("Method", "DataModule", "Images", "Pairs", "Graphs", "Views", "PatchStem")  # what others are made of
+TOLD_BY_FILE = ("method", "data")  # one class a file, and the file's first line says more than the class's
+OTHERS = {
     "optimiser": ["rince.optimisers.LARS", "torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD"],
-    "noise": [
-        "rince.noise.labels.LabelFlips",
-        "rince.noise.crops.ExtraCrop",
-        "rince.noise.sounds.Overdub",
-        "rince.noise.sounds.Shift",
-        "rince.noise.sounds.Silence",
-    ],
     "callback": ["rince.audit.callback.PairMonitor"],
 }
-TOLD_BY_FILE = ("method", "data")  # one class a file, and the file's first line says more than the class's
-PARTS = ("method", "encoder", "loss", "views", "data", "optimiser")
 SOURCES = Path(__file__).parents[2]
+
+
+@functools.cache
+def classes() -> dict[str, list[str]]:
+    """Import paths of rince's classes for each part, from the tables of the rooms."""
+    found = {}
+    for part, room in ROOMS.items():
+        paths = [f"{room.__name__}.{home}.{name}" for name, home in room.HOMES.items()]
+        found[part] = [path for path in paths if _is_choice(path)]
+    found |= {"loss": _losses(), **OTHERS}
+    return {part: found[part] for part in (*PARTS, "noise", "callback")}
+
+
+def _losses() -> list[str]:
+    """The losses among rince's public names, by the modules that define them, the general one last."""
+    homes = {}
+    for file in sorted((SOURCES / "rince" / "losses").glob("*.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and {"ContrastiveLoss"} & {node.name, *_bases(node)}:
+                homes[node.name] = f"rince.losses.{file.stem}.{node.name}"
+    public = sorted((name for name in rince._HOME if name in homes), key=lambda name: name == "ContrastiveLoss")
+    return [homes[name] for name in public]
+
+
+def _bases(node: ast.ClassDef) -> list[str]:
+    return [base.id for base in node.bases if isinstance(base, ast.Name)]
+
+
+def _is_choice(path: str) -> bool:
+    """A class that can be chosen: no function, no tuple, none of those that others are made of."""
+    kind = _class_of(path)
+    return kind is not None and kind.name not in SHARED and "NamedTuple" not in _bases(kind)
 
 
 def classes_of(option: str, nested: bool = True) -> dict[str, str]:
@@ -96,12 +77,13 @@ def classes_of(option: str, nested: bool = True) -> dict[str, str]:
         kinds = [part]
     else:
         kinds = ["callback"] if option == "trainer.callbacks" else []
-    return {path.rsplit(".", 1)[1]: public_path(path) for kind in kinds for path in CLASSES[kind]}
+    return {path.rpartition(".")[2]: public_path(path) for kind in kinds for path in classes()[kind]}
 
 
 def public_path(path: str) -> str:
-    """rince.RINCE rather than rince.losses.rince.RINCE."""
-    return f"rince.{path.rsplit('.', 1)[1]}" if path.startswith("rince.losses.") else path
+    """rince.RINCE rather than rince.losses.loss.RINCE."""
+    name = path.rpartition(".")[2]
+    return f"rince.{name}" if path.startswith("rince.losses.") and name in rince._HOME else path
 
 
 def whole_path(option: str, name: str) -> str:
@@ -111,14 +93,19 @@ def whole_path(option: str, name: str) -> str:
 
 
 def with_whole_paths(text: str) -> str:
-    """A YAML file in which short names of our classes have become import paths; the same text where there are none.
+    """A YAML file in which short names of our classes have become import paths, and ``optimizer`` ``optimiser``.
 
-    Works on the nodes of the file, so that all other values stay as they are written.
+    Works on the nodes of the file, so that all other values stay as they are written; the same text where nothing
+    changes.
     """
     import yaml
 
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    return yaml.serialize(root, Dumper=yaml.SafeDumper) if _expand(root, "") else text
+    changed = False
+    for key, _ in root.value if isinstance(root, yaml.MappingNode) else []:
+        if key.value == "optimizer":
+            key.value, changed = "optimiser", True
+    return yaml.serialize(root, Dumper=yaml.SafeDumper) if _expand(root, "") or changed else text
 
 
 def _expand(node: Any, option: str) -> bool:
@@ -135,23 +122,30 @@ def _expand(node: Any, option: str) -> bool:
 
 
 @functools.cache
-def _sources(path: str) -> tuple[ast.Module, ast.ClassDef]:
-    module, _, name = path.rpartition(".")
-    tree = ast.parse((SOURCES / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
-    return tree, next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+def _module(path: str) -> ast.Module:
+    """The sources of the module that an import path of a class lies in."""
+    module = path.rpartition(".")[0]
+    return ast.parse((SOURCES / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+
+
+def _class_of(path: str) -> ast.ClassDef | None:
+    name = path.rpartition(".")[2]
+    return next((node for node in _module(path).body if isinstance(node, ast.ClassDef) and node.name == name), None)
 
 
 def summary(path: str, part: str) -> str:
     """One line on a class of ours, read from its source."""
     if not path.startswith("rince."):
         return ""
-    tree, kind = _sources(path)
-    text = ast.get_docstring(tree if part in TOLD_BY_FILE else kind) or ""
+    kind = _module(path) if part in TOLD_BY_FILE else _class_of(path)
+    text = (ast.get_docstring(kind) or "") if kind is not None else ""
     return text.split("\n")[0].replace("``", "")
 
 
 def arguments(path: str) -> list[str]:
     """What the constructor of a class of ours takes, read from its source."""
-    _, kind = _sources(path)
-    inits = [node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    kind = _class_of(path)
+    inits = (
+        [node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"] if kind else []
+    )
     return [a.arg for init in inits for a in (*init.args.args[1:], *init.args.kwonlyargs)]

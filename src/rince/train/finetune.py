@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 
 from rince._support.atomic_files import write_text
 from rince.encoders.files import fill, read_encoder
+from rince.encoders.recipes import check_recipe
+from rince.errors import ExistingFile, MissingFile, UsageError
+from rince.train.build import build
 from rince.train.folder import RunFolder
-from rince.train.guide import FINETUNE_OPTIONS
-from rince.train.parser import instantiate, train_parser
-from rince.train.run import run, run_name, values_of
+from rince.train.help import FINETUNE_OPTIONS
+from rince.train.parser import train_parser
+from rince.train.run import checked_name, run, run_name, values_of
 
 DEFAULTS = {
     "method": {"class_path": "rince.methods.finetune.FineTune"},
@@ -46,17 +49,13 @@ def finetune_parser(source: Source | None = None) -> Any:
 
 def read_source(name: str) -> Source:
     """The encoder's file with its recipe and, from the folder of a run, the run's views and data."""
-    import yaml
-
     path = Path(name)
     if path.is_file():
         return Source(path, path, {"encoder": read_encoder(path)[0]})
     folder = RunFolder(path)
-    if not folder.config.exists():
-        raise FileNotFoundError(f"there is no run at {path}: it would hold a config.yaml")
-    config = yaml.safe_load(folder.config.read_text(encoding="utf-8")) or {}
-    if not isinstance(config, dict) or "encoder" not in config:
-        raise ValueError(f"{folder.config} describes no encoder, so there is nothing to fine-tune")
+    config = folder.read_config()
+    if not isinstance(config.get("encoder"), dict):
+        raise UsageError(f"{folder.config} describes no encoder, so there is nothing to fine-tune")
     return Source(path, folder.encoder, {part: config[part] for part in ("encoder", "views", "data") if part in config})
 
 
@@ -65,35 +64,24 @@ def check_file(source: Source, named: set[str]) -> None:
     if source.path.is_dir():
         return
     if missing := {"views", "data"} - named:
-        raise ValueError(
+        raise UsageError(
             f"{source.path} is an encoder alone: give a configuration, or --{' and --'.join(sorted(missing))}"
         )
-    strangers = [name for name in class_paths(source.parts["encoder"]) if not name.startswith("rince.")]
-    if strangers and "encoder" not in named:
-        raise ValueError(f"{source.path} holds {strangers[0]}, which is not rince's: name it yourself with --encoder")
-
-
-def class_paths(part: Any) -> Iterator[str]:
-    """The classes named anywhere in a part of a configuration."""
-    if isinstance(part, dict):
-        if "class_path" in part:
-            yield str(part["class_path"])
-        part = list(part.values())
-    if isinstance(part, list):
-        for inner in part:
-            yield from class_paths(inner)
+    if "encoder" not in named:
+        recipe, _, weights = read_encoder(source.path)
+        check_recipe(source.path, recipe, weights)
 
 
 def fine_tune(parser: Any, config: Any, source: Source) -> Iterator[dict[str, Any]]:
     """The result of every split and, where there are several, of all of them; only the first process has any."""
     settle(config, source)
-    path = Path(config.out) / config.name
+    path = Path(config.out) / checked_name(config.name)
     if config.splits is None:
         result = one_run(parser, config, source, path)
         yield from [] if result is None else [result]
         return
     if (path / "result.json").exists() or (path / "config.yaml").exists():
-        raise FileExistsError(f"{path} is a finished run or another one: choose another --name, or delete the folder")
+        raise ExistingFile(f"{path} is a finished run or another one: choose another --name, or delete the folder")
     results = []
     for split in config.splits:
         result = one_run(parser, of_split(config, split), source, path / f"split-{split}", again=True)
@@ -119,7 +107,7 @@ def settle(config: Any, source: Source) -> None:
     tower, towers = method.get("tower"), towers_of(config.encoder)
     if towers and tower not in towers:
         names = " or ".join(f"--tower {name}" for name in towers)
-        raise ValueError(f"{source.path} has two encoders: say which one is to be fine-tuned, {names}")
+        raise UsageError(f"{source.path} has two encoders: say which one is to be fine-tuned, {names}")
     if towers:
         config.encoder = towers[tower]
     if not config.name:
@@ -130,17 +118,21 @@ def settle(config: Any, source: Source) -> None:
 
 def towers_of(encoder: Any) -> dict[str, Any]:
     """The two encoders, a and b, that a cross-modal one is made of; none for a plain one."""
+    from jsonargparse import Namespace
+
     arguments = encoder.get("init_args") or {}
     parts: dict[str, Any] = {name: arguments.get(name) for name in ("a", "b")}
-    return parts if all(hasattr(part, "get") and part.get("class_path") for part in parts.values()) else {}
+    return (
+        parts if all(isinstance(part, dict | Namespace) and part.get("class_path") for part in parts.values()) else {}
+    )
 
 
 def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = False) -> dict[str, Any] | None:
     """Fine-tune and test in a folder. With ``again``, a finished run is no mistake: its result is returned."""
-    data = instantiate(parser, config).data
+    data = build(parser, config).data
     data.prepare_data()
     if data.classes < 2:
-        raise ValueError(f"{type(data).__name__} has no labels of two classes or more, so there is nothing to learn")
+        raise UsageError(f"{type(data).__name__} has no labels of two classes or more, so there is nothing to learn")
     data.test_dataloader()  # complains now, not after the training, if there is nothing to test on
     if not config.method.init_args.get("classes"):
         config.method.init_args.classes = data.classes
@@ -169,7 +161,7 @@ def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = 
 
 def _weights(source: Source) -> Path:
     if not source.weights.exists():
-        raise FileNotFoundError(
+        raise MissingFile(
             f"{source.path} has no encoder.safetensors, for it is not finished: finish it with rince train, or write "
             "its encoder so far to a file with rince export"
         )
@@ -193,7 +185,7 @@ def of_split(config: Any, split: int) -> Any:
     config = config.clone()
     config.splits = None
     if "split" not in (config.data.get("init_args") or {}):
-        raise ValueError(f"{config.data.class_path} knows no splits: leave out --splits")
+        raise UsageError(f"{config.data.class_path} knows no splits: leave out --splits")
     config.data.init_args.split = split
     return config
 

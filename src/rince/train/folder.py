@@ -1,16 +1,15 @@
 """The folder of a run: who may write into it, and how far it is."""
 
-import contextlib
-import fcntl
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rince._support.atomic_files import write_text, written_whole
+from rince._support.yaml_files import read_yaml
+from rince.errors import ExistingFile, MissingFile, NotAFolder, UsageError
 
 # What may differ between the two halves of a resumed run: where it runs and what is shown, not what is computed.
 FREE = (
@@ -37,59 +36,60 @@ class RunFolder:
         self.config = self.path / "config.yaml"
         self.metrics = self.path / "metrics.csv"
         self.checkpoint = self.path / "last.ckpt"
+        self.previous = self.path / "previous.ckpt"
         self.noise = self.path / "noise.npz"
         self.encoder = self.path / "encoder.safetensors"
         self.result = self.path / "result.json"
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything has been learnt."""
+        return self.checkpoint.exists() or self.previous.exists()
+
     def check(self, config: dict[str, Any]) -> None:
         """Refuse a finished run, a run of other settings, and a folder that is no run."""
         if self.result.exists():
-            raise FileExistsError(
+            raise ExistingFile(
                 f"{self.path} is a finished run: choose another --name, or delete the folder to run it again"
             )
         if not self.path.exists():
             return
         if not self.path.is_dir():
-            raise NotADirectoryError(f"{self.path} is a file, not the folder of a run")
+            raise NotAFolder(f"{self.path} is a file, not the folder of a run")
         if not self.config.exists():
-            strangers = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
-            if strangers:
-                raise FileExistsError(
-                    f"{self.path} holds {strangers[0]} but no config.yaml, so it is no run: choose another --name"
+            others = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
+            if others:
+                raise ExistingFile(
+                    f"{self.path} holds {others[0]} but no config.yaml, so it is no run: choose another --name"
                 )
             return
-        if self.checkpoint.exists():  # without one nothing has been learnt yet, and mistakes can be corrected
+        if self.begun:  # before, nothing has been learnt yet, and mistakes can be corrected
             self.check_same(config)
+
+    def read_config(self) -> dict[str, Any]:
+        """What config.yaml says."""
+        if not self.config.is_file():
+            raise MissingFile(f"there is no run at {self.path}: it would hold a config.yaml")
+        return read_yaml(self.config)
 
     def check_same(self, config: dict[str, Any]) -> None:
         """Refuse settings that compute something else than what the folder was started with."""
-        import yaml
-
-        old, new = flat(yaml.safe_load(self.config.read_text()) or {}), flat(config)
+        old, new = flat(self.read_config()), flat(config)
         for key in sorted(old.keys() | new.keys()):
-            if old.get(key) != new.get(key) and not key.startswith(FREE):
-                raise ValueError(
+            if not same(key, old.get(key), new.get(key)) and not key.startswith(FREE):
+                raise UsageError(
                     f"{self.path} was started with {key} = {old.get(key)}, now it is {new.get(key)}: "
                     "give the old value to resume, or choose another --name"
                 )
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep a second command out of the folder. The system takes the lock back even from a killed process."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / ".lock", "w") as file:
-            os.register_at_fork(after_in_child=file.close)  # a loader's worker may outlive a killed run for seconds
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FileExistsError(f"{self.path} is being written by another rince command") from None
-            try:
-                yield
-            finally:
-                fcntl.flock(file, fcntl.LOCK_UN)
+    def check_still_there(self) -> None:
+        """Notice that somebody has deleted the folder, before a new one is made that holds half of a run."""
+        if not self.config.exists():
+            raise MissingFile(f"{self.path} was deleted while its run was under way: start it again")
 
     def start(self, config: str, noise: dict[str, Any]) -> None:
-        if self.checkpoint.exists():
+        self._sweep()
+        if self.begun:
             return
         for stale in (self.noise, *self.path.glob("skipped.csv"), *self.path.glob(".skipped-*.csv")):
             stale.unlink(missing_ok=True)
@@ -98,8 +98,23 @@ class RunFolder:
                 np.savez_compressed(file, **noise)
         write_text(self.config, config)
 
+    def _sweep(self) -> None:
+        """Remove what a killed run was writing; it was never whole."""
+        for file in (self.config, self.metrics, self.checkpoint, self.noise, self.encoder, self.result):
+            for half in self.path.glob(f".{file.name}.*"):
+                half.unlink(missing_ok=True)
+
     def finish(self, result: dict[str, Any]) -> None:
+        self.check_still_there()
         write_text(self.result, json.dumps(result, indent=2) + "\n")
+        self.previous.unlink(missing_ok=True)  # it has served its purpose
+
+
+def same(key: str, old: Any, new: Any) -> bool:
+    """Whether two values mean the same: a class of rince's has a path of its own and one in its room."""
+    if key.endswith("class_path") and str(old).startswith("rince.") and str(new).startswith("rince."):
+        return str(old).rpartition(".")[2] == str(new).rpartition(".")[2]
+    return bool(old == new)
 
 
 def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

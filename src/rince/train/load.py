@@ -6,33 +6,41 @@ from typing import Any
 
 import torch
 
+from rince.errors import UsageError
+from rince.train.build import build
+from rince.train.checkpoints import read_checkpoint
 from rince.train.folder import RunFolder
-from rince.train.parser import instantiate, parse, train_parser
+from rince.train.foreign_code import trusting
+from rince.train.parser import parse_settings, train_parser
 
 
-def load_run(path: str | os.PathLike[str], trained: bool = True) -> tuple[Any, Any, Any]:
-    """Method (in evaluation mode), data and configuration of a run; ``trained=False`` leaves the weights as drawn."""
-    from lightning.pytorch import seed_everything
+def load_run(path: str | os.PathLike[str], trained: bool = True, trust: bool = False) -> tuple[Any, Any, Any]:
+    """Method (in evaluation mode), data and configuration of a run.
 
+    Args:
+        path: The run's folder.
+        trained: False leaves the weights as they were drawn.
+        trust: Whether classes that are not rince's own may be imported because the configuration names them.
+
+    Raises:
+        UsageError: If there is no such run, it is damaged, or it names classes that are not trusted.
+    """
     folder = RunFolder(path)
-    if not folder.config.exists():
-        raise FileNotFoundError(f"there is no run at {Path(path)}: it would hold a config.yaml")
-    parser = _parser_of(folder)
-    config = parse(parser, [str(folder.config)])
-    seed_everything(config.seed, verbose=False)
-    parts = instantiate(parser, config)
-    method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
-    parts.data.seed, parts.data.pairing = config.seed, method.pairing
+    settings = folder.read_config()
+    for unused in ("trainer", "config"):  # nothing of it is built
+        settings.pop(unused, None)
+    with trusting(settings, folder.config, trust):
+        parser = _parser_of(settings)
+        config = parse_settings(parser, settings)
+        method, data, _ = build(parser, config)
     if trained:
         load_weights(method, folder.checkpoint)
-    return method.eval(), parts.data, config
+    return method.eval(), data, config
 
 
-def _parser_of(folder: RunFolder) -> Any:
+def _parser_of(config: dict[str, Any]) -> Any:
     """A run of `rince finetune` has a few options more."""
-    import yaml
-
-    if "from_scratch" in (yaml.safe_load(folder.config.read_text(encoding="utf-8")) or {}):
+    if "from_scratch" in config:
         from rince.train.finetune import finetune_parser
 
         return finetune_parser()
@@ -41,16 +49,12 @@ def _parser_of(folder: RunFolder) -> Any:
 
 def load_weights(method: Any, checkpoint: Path) -> None:
     """The weights of a checkpoint, read without running anything in it."""
-    if not checkpoint.exists():
-        raise FileNotFoundError(f"{checkpoint.parent} has no checkpoint yet: it was stopped before its first one")
-    try:
-        state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
-    except (KeyError, TypeError, RuntimeError, EOFError, OSError, ValueError) as error:
-        raise ValueError(f"{checkpoint} is no checkpoint of rince ({type(error).__name__})") from error
-    except Exception as error:  # pickle.UnpicklingError and whatever else a hostile file provokes
-        raise ValueError(f"{checkpoint} was refused: it holds more than weights") from error
+    state = read_checkpoint(checkpoint)["state_dict"]
     check_fit(method, state, checkpoint)
-    method.load_state_dict(state)
+    try:
+        method.load_state_dict(state)
+    except (RuntimeError, KeyError, TypeError, AttributeError) as error:  # what check_fit cannot see: extra state
+        raise UsageError(f"{checkpoint} is of another architecture ({type(error).__name__})") from error
 
 
 def check_fit(method: Any, state: dict[str, Any], checkpoint: Path) -> None:
@@ -59,11 +63,11 @@ def check_fit(method: Any, state: dict[str, Any], checkpoint: Path) -> None:
     state = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
     for name, value in own.items():
         if name not in state:
-            raise ValueError(f"{checkpoint} is of another architecture: it has no {name}")
+            raise UsageError(f"{checkpoint} is of another architecture: it has no {name}")
         if state[name].shape != value.shape:
-            raise ValueError(
+            raise UsageError(
                 f"{checkpoint} is of another architecture: "
                 f"{name} is {tuple(state[name].shape)} there and {tuple(value.shape)} here"
             )
     if extra := state.keys() - own.keys():
-        raise ValueError(f"{checkpoint} is of another architecture: nothing here is called {min(extra)}")
+        raise UsageError(f"{checkpoint} is of another architecture: nothing here is called {min(extra)}")

@@ -1,8 +1,8 @@
 """The configuration of a run, read from the constructors of what it is made of."""
 
 import contextlib
+import copy
 import itertools
-from argparse import ArgumentError
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ import torch
 from torch import nn
 
 from rince._support.optional_imports import require
-from rince.train.catalogue import whole_path, with_whole_paths
-from rince.train.complaint import one_sentence
-from rince.train.guide import OPTIONS, PART_HELP
+from rince._support.yaml_files import read_yaml, read_yaml_text
+from rince.errors import UsageError
+from rince.train.catalogue import PARTS, whole_path, with_whole_paths
+from rince.train.config_errors import arguments_of, check_part, no_option, wrong_kind, wrong_value
+from rince.train.help import OPTIONS, PART_HELP
 from rince.train.shipped import find_config
 
 NO_DATA = (
@@ -32,11 +34,12 @@ DEFAULTS = {
 
 
 def train_parser(command: str = "train") -> Any:
-    """Options named after the parts of a run; each takes any class of its kind. Its help is in rince.train.guide."""
+    """Options named after the parts of a run; each takes any class of its kind. Its help is in rince.train.help."""
     jsonargparse = require("jsonargparse", "train")
     lightning = require("lightning.pytorch", "train")
-    from rince.data.module import DataModule
-    from rince.methods.method import Method
+    from rince.train.trust import TrustSettings
+
+    kinds = kinds_of_parts()
 
     parser = jsonargparse.ArgumentParser(prog=f"rince {command}", exit_on_error=False)
     parser.add_argument("--config", action="config", help=OPTIONS["config"])
@@ -45,36 +48,59 @@ def train_parser(command: str = "train") -> Any:
     parser.add_argument("--seed", type=int, default=0, help=OPTIONS["seed"])
     parser.add_argument("--checkpoint_every", type=int, default=100, help=OPTIONS["checkpoint_every"])
     parser.add_argument("--probe", type=bool, default=True, help=OPTIONS["probe"])
+    parser.add_class_arguments(TrustSettings, "trust", instantiate=False)
     # The method gets these four from its neighbours below; the rest of its arguments are its own.
-    kind = Callable[[nn.Module, nn.Module, nn.Module, Any], Method]
-    parser.add_argument("--method", type=kind, help=PART_HELP["method"])
+    method: Any = Callable[[nn.Module, nn.Module, nn.Module, Any], kinds["method"]]
+    parser.add_argument("--method", type=method, help=PART_HELP["method"])
     parser.add_subclass_arguments(nn.Module, "encoder", help=PART_HELP["encoder"])
     parser.add_subclass_arguments(nn.Module, "loss", skip={"contrast", "reduction"}, help=PART_HELP["loss"])
     parser.add_subclass_arguments(nn.Module, "views", help=PART_HELP["views"])
     optimiser = Callable[[Iterable[Any]], torch.optim.Optimizer]
     parser.add_argument("--optimiser", type=optimiser, help=PART_HELP["optimiser"])
-    parser.add_subclass_arguments(DataModule, "data", required=False, help=PART_HELP["data"])
+    parser.add_subclass_arguments(kinds["data"], "data", required=False, help=PART_HELP["data"])
     skip = {"default_root_dir", "enable_checkpointing", "use_distributed_sampler", "fast_dev_run", "inference_mode"}
     parser.add_class_arguments(lightning.Trainer, "trainer", skip=skip, instantiate=False)
     parser.set_defaults(DEFAULTS)
     return parser
 
 
+def kinds_of_parts() -> dict[str, type]:
+    """The class that every part has to be of."""
+    from rince.data.module import DataModule
+    from rince.methods.method import Method
+
+    modules = {"encoder": nn.Module, "loss": nn.Module, "views": nn.Module}
+    return {"method": Method, **modules, "data": DataModule, "optimiser": torch.optim.Optimizer}
+
+
 def parse(parser: Any, arguments: list[str]) -> Any:
     """The configuration that the arguments describe. Whatever is wrong with them is one sentence."""
-    arguments = spelled_out(arguments)
+    arguments = classes_first(spelled_out(arguments))
     named = named_classes(arguments)
     if parser.get_default("data") is None and "data" not in named and any(n.startswith("data.") for n in named):
-        raise ValueError(NO_DATA)
+        raise UsageError(NO_DATA)
     files = [value for option, value in itertools.pairwise(arguments) if option == "--config"]
-    words = [_text_of(word) if before == "--config" else word for before, word in itertools.pairwise(["", *arguments])]
-    try:
-        with _without_defaults(parser, named):
+    texts = {file: with_whole_paths(read_yaml_text(Path(file))) for file in files}
+    words = [texts[word] if before == "--config" else word for before, word in itertools.pairwise(["", *arguments])]
+    check_options(parser, arguments)
+    with _without_defaults(parser, named):
+        settings = described(parser, files, arguments)
+        check_settings(parser, settings)
+        with _explained(parser, settings):
             config = parser.parse_args(words)
-    except ArgumentError as error:
-        raise ValueError(one_sentence(parser, str(error))) from error
     config.config = files or None
     return config
+
+
+def parse_settings(parser: Any, settings: dict[str, Any]) -> Any:
+    """The configuration that nested values describe, as a file would."""
+    settings = {{"optimizer": "optimiser"}.get(name, name): part for name, part in settings.items()}
+    check_settings(parser, settings)
+    with (
+        _without_defaults(parser, {name for name, part in settings.items() if _names_class(part)}),
+        _explained(parser, settings),
+    ):
+        return parser.parse_object(settings)
 
 
 def spelled_out(arguments: list[str]) -> list[str]:
@@ -87,6 +113,9 @@ def spelled_out(arguments: list[str]) -> list[str]:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             option = name[2:].replace("-", "_")
+            option = "trust.source" if option == "trust" else option
+            if option == "optimizer" or option.startswith("optimizer."):
+                option = option.replace("optimizer", "optimiser", 1)
             told.append(f"--{option}")
             if equals:
                 told[-1:] = ["--config", value] if option == "config" else [f"--{option}={_value(option, value)}"]
@@ -97,50 +126,165 @@ def spelled_out(arguments: list[str]) -> list[str]:
     return told
 
 
+def classes_first(arguments: list[str]) -> list[str]:
+    """Files, then the classes of parts, then everything else: so that arguments meet the class they are meant for."""
+    groups: list[list[str]] = []
+    for word in arguments:
+        if word.startswith("--") or not groups:
+            groups.append([])
+        groups[-1].append(word)
+
+    def place(group: list[str]) -> int:
+        name = group[0].partition("=")[0][2:].removesuffix(".class_path")
+        return 0 if name == "config" else 1 if name in PARTS else 2
+
+    return [word for group in sorted(groups, key=place) for word in group]
+
+
 def _value(option: str, value: str) -> str:
     """What was given for an option, with the import path of a class of ours."""
     return whole_path(option.removesuffix(".help").removesuffix("+"), value)
 
 
-def _text_of(file: str) -> str:
-    """The file itself or, where it has short names of classes, its content with whole ones."""
-    import yaml
-
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-        whole = with_whole_paths(text)
-    except (yaml.YAMLError, UnicodeDecodeError):
-        return file  # what is wrong with it is told when it is parsed
-    return file if whole == text else whole
-
-
-def parse_settings(parser: Any, settings: dict[str, Any]) -> Any:
-    """The configuration that nested values describe, as a file would."""
-    with _without_defaults(parser, {name for name, part in settings.items() if _names_class(part)}):
-        return parser.parse_object(settings)
+def options_in(arguments: list[str]) -> Iterator[tuple[str, str | None]]:
+    """Names and values of options that are spelled out; None where a value does not follow."""
+    for word, after in itertools.pairwise([*arguments, "--"]):
+        name, equals, value = word.partition("=")
+        if name.startswith("--") and name != "--":
+            yield name[2:], value if equals else None if after.startswith("--") else after
 
 
 def named_classes(arguments: list[str]) -> set[str]:
     """The parts for which the user names a class, in a file or on the command line."""
-    import yaml
-
     named = set()
-    for place, word in enumerate(arguments):
-        after = arguments[place + 1] if place + 1 < len(arguments) else "--"
-        name, given, _ = word.partition("=")
-        if name.startswith("--") and (given or not after.startswith("-")):
-            named.add(name[2:].removesuffix(".class_path"))
-        if name == "--config" and (file := word.removeprefix("--config=") if given else after) != "--":
-            try:
-                parts = yaml.safe_load(find_config(file).read_text(encoding="utf-8"))
-            except (yaml.YAMLError, UnicodeDecodeError):
-                continue  # what is wrong with it is told when it is parsed
-            named |= {key for key, part in parts.items() if _names_class(part)} if isinstance(parts, dict) else set()
+    for name, value in options_in(arguments):
+        if value is not None:
+            named.add(name.removesuffix(".class_path"))
+        if name == "config" and value is not None:
+            parts = read_yaml(find_config(value))
+            named |= {{"optimizer": "optimiser"}.get(key, key) for key, part in parts.items() if _names_class(part)}
     return named
 
 
 def _names_class(part: Any) -> bool:
     return isinstance(part, str) or (isinstance(part, dict) and "class_path" in part)
+
+
+def described(parser: Any, files: list[str], arguments: list[str]) -> dict[str, Any]:
+    """What files and options say, as nested values: enough to check names, while jsonargparse reads the values."""
+    import yaml
+
+    settings: dict[str, Any] = {}
+    for part in PARTS:
+        default = parser.get_default(part)
+        settings |= {} if default is None else {part: copy.deepcopy(_nested(default))}
+    for file in files:
+        for key, value in (yaml.safe_load(with_whole_paths(read_yaml_text(Path(file)))) or {}).items():
+            settings[key] = _merged(settings.get(key), value)
+    for name, value in options_in(arguments):
+        if not name.endswith(".help") and value is not None and name != "config":
+            _put(settings, name.removesuffix("+"), _loaded(value))
+        elif value is None:
+            settings.setdefault(name.split(".")[0], {})
+    return settings
+
+
+def _loaded(value: str) -> Any:
+    """A value of the command line: nested values where it is written so, else the text."""
+    import yaml
+
+    if value.startswith(("{", "[")):
+        with contextlib.suppress(yaml.YAMLError, RecursionError, ValueError):
+            return yaml.safe_load(value)
+    return value
+
+
+def _nested(value: Any) -> Any:
+    from jsonargparse import Namespace
+
+    return value.as_dict() if isinstance(value, Namespace) else value
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """Arguments of a class are added to; a class that is named takes its place."""
+    if not isinstance(new, dict) or not isinstance(old, dict) or "class_path" in new:
+        return new
+    return {key: _merged(old.get(key), new.get(key, old.get(key))) for key in {**old, **new}}
+
+
+def _put(settings: dict[str, Any], name: str, value: Any) -> None:
+    part, *inner = [word for word in name.split(".") if word not in ("class_path", "init_args")]
+    place, key = settings, part
+    for word in inner:
+        node = place.get(key)
+        if part == "trainer":
+            node = node if isinstance(node, dict) else {}
+            place[key] = node
+            place, key = node, word
+            continue
+        node = {"class_path": node} if isinstance(node, str) else node if isinstance(node, dict) else {}
+        node["init_args"] = dict(node.get("init_args") or {})
+        place[key] = node
+        place, key = node["init_args"], word
+    node = place.get(key)
+    place[key] = {**node, "class_path": value} if isinstance(node, dict) and name.endswith(".class_path") else value
+
+
+def known_options(parser: Any) -> set[str]:
+    found = set(parser.get_defaults(skip_validation=True).keys(branches=True))
+    return found | {"config", "print_config", "help", *PARTS}
+
+
+def check_options(parser: Any, arguments: list[str]) -> None:
+    """Refuse options of the command line that there are not."""
+    known = known_options(parser)
+    for name, _ in options_in(arguments):
+        group, *inner = name.removesuffix("+").split(".")
+        if group not in known or (group == "trainer" and inner and f"trainer.{inner[0]}" not in known):
+            raise UsageError(no_option(f"--{name}", known))
+
+
+def check_settings(parser: Any, settings: dict[str, Any]) -> None:
+    """Refuse options that there are not, and classes and arguments that there are not."""
+    known = known_options(parser)
+    kinds = kinds_of_parts()
+    for name, value in settings.items():
+        if name not in known:
+            raise UsageError(no_option(str(name), known))
+        if name == "trainer" and isinstance(value, dict):
+            for inner in value:
+                if f"trainer.{inner}" not in known:
+                    raise UsageError(no_option(f"trainer.{inner}", known))
+        elif name in kinds:
+            check_part(name, value, kinds[name])
+
+
+@contextlib.contextmanager
+def _explained(parser: Any, settings: dict[str, Any]) -> Iterator[None]:
+    """Turn what jsonargparse does not like into one sentence: which option, what it takes, what it got."""
+    from jsonargparse import ArgumentError
+
+    try:
+        yield
+    except (ArgumentError, TypeError, ValueError) as error:
+        if isinstance(error, UsageError):
+            raise
+        sentences = [*_wrong_values(settings), " ".join(str(error).split())]
+        raise UsageError(sentences[0]) from error
+
+
+def _wrong_values(settings: dict[str, Any]) -> Iterator[str]:
+    from lightning.pytorch import Trainer
+
+    plain = {"seed": int, "checkpoint_every": int, "probe": bool, "splits": list[int] | None, "linear": bool}
+    trainer = settings.get("trainer")
+    for name, value in settings.items():
+        if name in PARTS:
+            yield from wrong_value(name, value)
+        elif name in plain:
+            yield from wrong_kind(name, value, plain[name])
+    for name, value in trainer.items() if isinstance(trainer, dict) else ():
+        yield from wrong_kind(f"trainer.{name}", value, arguments_of(Trainer)[0][name].kind)
 
 
 @contextlib.contextmanager
@@ -155,12 +299,4 @@ def _without_defaults(parser: Any, names: set[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        parser.set_defaults({name: part.as_dict() if hasattr(part, "as_dict") else part for name, part in kept.items()})
-
-
-def instantiate(parser: Any, config: Any) -> Any:
-    """The objects that the configuration describes; what a constructor does not like is one sentence."""
-    try:
-        return parser.instantiate(config)
-    except (ValueError, TypeError) as error:
-        raise ValueError(one_sentence(parser, str(error))) from error
+        parser.set_defaults({name: _nested(part) for name, part in kept.items()})

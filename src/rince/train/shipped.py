@@ -3,6 +3,8 @@
 import difflib
 from pathlib import Path
 
+from rince.errors import MissingFile
+
 SHIPPED = Path(__file__).parents[1] / "configs"
 
 
@@ -23,7 +25,7 @@ def find_config(name: str) -> Path:
         return known[short]
     near = difflib.get_close_matches(short, known, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
-    raise FileNotFoundError(
+    raise MissingFile(
         f"there is no configuration {name}{hint} (it is a file of yours, or comes with rince: {', '.join(known)})"
     )
 

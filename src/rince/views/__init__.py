@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rince.views.mirror import MirrorViews
     from rince.views.pair import PairViews, Unchanged
     from rince.views.sound import SoundRecipe
+    from rince.views.views import Views
 
 HOMES = {  # public name: the module that defines it
     "SimCLRViews": "image",
@@ -28,6 +29,7 @@ HOMES = {  # public name: the module that defines it
     "ImageBatch": "batch",
     "PairBatch": "batch",
     "ClipBatch": "batch",
+    "Views": "views",
 }
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "SoundRecipe",
     "TwoViews",
     "Unchanged",
+    "Views",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, HOMES)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rince._support import image_operations as op
 from rince._support.step_seeds import Draws
+from rince.errors import UsageError
 from rince.views.image import IMAGENET_MEAN, IMAGENET_STD, PIXELS_AT_A_TIME, Recipe
 
 TEST_CROP = 0.875  # of the shorter side: the same as resizing it to size / 0.875 and cutting out the middle
@@ -99,5 +100,5 @@ class ClipRecipe(Recipe):
 
 def _shape(clips: Tensor) -> torch.Size:
     if clips.dim() != 5:
-        raise ValueError(f"clips must have the shape (n, frames, height, width, 3), got {tuple(clips.shape)}")
+        raise UsageError(f"clips must have the shape (n, frames, height, width, 3), got {tuple(clips.shape)}")
     return clips.shape

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from rince.errors import UsageError
 from rince.views.graph_edit import Edit, apply
 from rince.views.graph_sampling import counts, distinct, pick, uniform
 from rince.views.graph_walk import walk
+from rince.views.views import Views
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -32,7 +34,7 @@ class _Rated:
 
     def __init__(self, rate: float) -> None:
         if not 0 <= rate < 1:
-            raise ValueError(f"rate must lie in [0, 1), got {rate}")
+            raise UsageError(f"rate must lie in [0, 1), got {rate}")
         self.rate = rate
 
     def __repr__(self) -> str:
@@ -92,7 +94,7 @@ class PerturbEdges(_Rated):
         mine = chosen[owner]
         forward = (mine & (row < col if self.undirected else row != col)).nonzero().squeeze(1)
         if self.undirected and not _same_pairs(batch.edge_index[:, forward], batch.edge_index[:, mine & (row > col)]):
-            raise ValueError(
+            raise UsageError(
                 "PerturbEdges needs every edge in both directions; for directed graphs say undirected=False"
             )
         group = owner[forward]
@@ -191,7 +193,7 @@ class Choice:
 
     def __init__(self, views: Sequence[View]) -> None:
         if not views:
-            raise ValueError("Choice needs at least one view, got none")
+            raise UsageError("Choice needs at least one view, got none")
         self.views = list(views)
 
     def __repr__(self) -> str:
@@ -209,7 +211,7 @@ class Choice:
         return apply(batch, self.edit(batch, chosen, generator))
 
 
-class GraphViews(nn.Module):
+class GraphViews(Views):
     """Two views of a batch of graphs; with ``one_view=True`` (as published) the first is the batch itself."""
 
     def __init__(self, view: View | None = None, one_view: bool = True) -> None:

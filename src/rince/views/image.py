@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rince._support import image_operations as op
 from rince._support.step_seeds import Draws
+from rince.errors import UsageError
 from rince.noise.crops import ExtraCrop, Hits
+from rince.views.views import Views
 
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -17,7 +19,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PIXELS_AT_A_TIME = 256 * 32 * 32
 
 
-class Recipe(nn.Module):
+class Recipe(Views):
     """One random view of every image: crop, flip, colours, grey, blur, solarise, normalise.
 
     Called with bytes or floats in [0, 1] (n, channels, height, width); returns normalised floats of ``size``.
@@ -63,13 +65,13 @@ class Recipe(nn.Module):
         super().__init__()
         for name, value in (("size", size), ("blur_taps", blur_taps)):
             if value < 1:
-                raise ValueError(f"{name} of a view must be at least 1, got {value}")
+                raise UsageError(f"{name} of a view must be at least 1, got {value}")
         if blur_taps % 2 == 0:
-            raise ValueError(f"blur_taps must be odd, got {blur_taps}")
+            raise UsageError(f"blur_taps must be odd, got {blur_taps}")
         if crop is not None and not 0 < crop[0] <= crop[1] <= 1:
-            raise ValueError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
+            raise UsageError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
         if len(mean) != len(std):
-            raise ValueError(f"mean and std must have one value a channel, got {len(mean)} and {len(std)}")
+            raise UsageError(f"mean and std must have one value a channel, got {len(mean)} and {len(std)}")
         self.size, self.crop, self.ratio, self.flip = size, crop, ratio, flip
         self.jitter, self.jitter_chance, self.grey_chance = jitter, jitter_chance, grey_chance
         self.blur_chance, self.blur_taps, self.blur_sigma = blur_chance, blur_taps, blur_sigma
@@ -110,9 +112,15 @@ class Recipe(nn.Module):
             x = op.resize(images, rows, columns).transpose(0, 1)
         return (x - self.mean[:, None, None]) / self.std[:, None, None]
 
+    def about(self) -> dict[str, Any]:
+        return {"mean": self.mean.tolist(), "std": self.std.tolist(), "size": self.size}
+
+    def noise_record(self) -> dict[str, Any]:
+        return {} if self.hits is None else self.hits.record()
+
     def check(self, channels: int) -> None:
         if channels != len(self.mean):
-            raise ValueError(
+            raise UsageError(
                 f"these views normalise {len(self.mean)} channels, the images have {channels}: set mean and std"
             )
 
@@ -155,7 +163,7 @@ class Recipe(nn.Module):
         return x if self.noise is None else self.noise(x, numbers)
 
 
-class TwoViews(nn.Module):
+class TwoViews(Views):
     """The first and the second view of every image, by one recipe or by two different ones."""
 
     def __init__(self, first: Recipe, second: Recipe | None = None):
@@ -170,6 +178,12 @@ class TwoViews(nn.Module):
 
     def plain(self, images: Tensor) -> Tensor:
         return self.first.plain(images)
+
+    def about(self) -> dict[str, Any]:
+        return self.first.about()
+
+    def noise_record(self) -> dict[str, Any]:
+        return self.first.noise_record()
 
 
 class SimCLRViews(TwoViews):
@@ -234,7 +248,7 @@ class MoCoV3Views(TwoViews):
         super().__init__(recipe(1.0, 0.0), recipe(0.1, 0.2))
 
 
-class OwnViews(nn.Module):
+class OwnViews(Views):
     """A transform of yours as views: torchvision, albumentations, kornia, or any callable.
 
     ``each`` says whether the transform takes one image (bytes, height x width x channels, as an array) or a whole batch

@@ -1,12 +1,13 @@
 """An image or its mirror image, for features of both."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rince._support.step_seeds import Draws
+from rince.views.views import Views
 
 
-class MirrorViews(nn.Module):
+class MirrorViews(Views):
     """A view is an image or its mirror image, with equal chance; for features (n, 2, width) of both."""
 
     def forward(

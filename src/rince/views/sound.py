@@ -1,17 +1,19 @@
 """A view of every sound of a batch: its log power spectrogram, a little louder or softer, sooner or later."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from rince._support.step_seeds import Draws
+from rince.errors import UsageError
+from rince.views.views import Views
 
 QUIETEST = 1e-10  # in power, -100 dB: below it there is nothing to hear, and the logarithm of zero to avoid
 
 
-class SoundRecipe(nn.Module):
+class SoundRecipe(Views):
     """Sounds (n, samples) to normalised log power spectrograms (n, 1, frames, window / 2 + 1).
 
     2 s at 24 kHz give 200 x 257 numbers: there is one frame for every whole hop, centred on it. For that the sound is
@@ -53,26 +55,31 @@ class SoundRecipe(nn.Module):
         """
         super().__init__()
         if not 0 <= volume < 1:
-            raise ValueError(f"volume must be a share in [0, 1), got {volume}")
+            raise UsageError(f"volume must be a share in [0, 1), got {volume}")
         if shift < 0:
-            raise ValueError(f"shift must not be negative, got {shift}")
+            raise UsageError(f"shift must not be negative, got {shift}")
         if sample_rate < 1 or window < 2 or floor <= 0:
-            raise ValueError(
+            raise UsageError(
                 f"sample_rate must be at least 1, window at least 2 and floor positive, "
                 f"got {sample_rate}, {window} and {floor}"
             )
         self.hop = round(hop * sample_rate)
         if not 1 <= self.hop <= window:
-            raise ValueError(
+            raise UsageError(
                 f"a hop of {hop} s is {self.hop} samples, which must lie between 1 and the window of {window}"
             )
         if (mean is None) != (std is None):
-            raise ValueError("mean and std of the bins go together: give both or none")
+            raise UsageError("mean and std of the bins go together: give both or none")
         self.volume, self.sample_rate, self.window, self.floor = volume, sample_rate, window, floor
         self.normalise, self.shift = normalise, shift
         self.register_buffer("mean", _bins(mean, window, "mean"), persistent=False)
         self.register_buffer("std", _bins(std, window, "std"), persistent=False)
         self.register_buffer("taper", torch.hann_window(window, dtype=torch.float64), persistent=False)
+
+    def about(self) -> dict[str, Any]:
+        bins = {} if self.mean is None or self.std is None else {"mean": self.mean.tolist(), "std": self.std.tolist()}
+        names = ("sample_rate", "window", "hop", "floor", "normalise")
+        return {**bins, **{name: getattr(self, name) for name in names}}
 
     @torch.no_grad()
     def forward(self, sounds: Tensor, draw: Draws, cropped: bool = False) -> Tensor:
@@ -95,11 +102,11 @@ class SoundRecipe(nn.Module):
     def decibels(self, sounds: Tensor) -> Tensor:
         """(n, samples) -> (n, frames, bins): log power, not yet normalised."""
         if sounds.dim() != 2 or not sounds.is_floating_point():
-            raise ValueError(
+            raise UsageError(
                 f"sounds must be floats (n, samples), got {sounds.dtype} of the shape {tuple(sounds.shape)}"
             )
         if sounds.shape[1] < self.window:
-            raise ValueError(f"a sound must be at least one window of {self.window} samples, got {sounds.shape[1]}")
+            raise UsageError(f"a sound must be at least one window of {self.window} samples, got {sounds.shape[1]}")
         before = (self.window - self.hop) // 2
         # In single precision a bin 80 dB below its neighbours is off by some 0.002 dB.
         exact = sounds.to(torch.float32 if sounds.device.type == "mps" else torch.float64)
@@ -140,7 +147,7 @@ def _bins(values: float | Sequence[float] | None, window: int, name: str) -> Ten
         return None
     given = torch.atleast_1d(torch.tensor(values, dtype=torch.float32))
     if given.dim() != 1 or len(given) not in (1, window // 2 + 1):
-        raise ValueError(f"{name} must be one number or one a bin, {window // 2 + 1}, got {len(given)}")
+        raise UsageError(f"{name} must be one number or one a bin, {window // 2 + 1}, got {len(given)}")
     if name == "std" and not (given > 0).all():
-        raise ValueError(f"std must be positive, got {float(given.min())}")
+        raise UsageError(f"std must be positive, got {float(given.min())}")
     return given

@@ -1,4 +1,5 @@
 import math
+import os
 
 import numpy as np
 import pytest
@@ -124,3 +125,12 @@ def test_the_partner_of_an_image_that_stands_in_has_the_label_that_is_shown(tmp_
         for batch in batches_of(data(tmp_path), make(SupCon)):
             shade = 255 * batch.labels[:, None, None, None].expand_as(batch.images)
             assert torch.equal(batch.images, shade.byte()) and torch.equal(batch.partners, shade.byte())
+
+
+def test_pipes_and_devices_among_the_images_are_left_out(folder):
+    """Opening one would wait for ever."""
+    os.mkfifo(folder / "train" / "cat" / "pipe.png")
+    (folder / "train" / "cat" / "zero.png").symlink_to("/dev/zero")
+    module = data(folder)
+    module.setup()
+    assert not any(path.name in ("pipe.png", "zero.png") for path in module._lists["train"][0])

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 
 from rince._support.optional_imports import require
 from rince._support.ragged import offsets, spans
+from rince.errors import UsageError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
@@ -109,7 +110,7 @@ class Graphs(Dataset):
         """Any PyG data set or list of graphs, stored in one piece."""
         require("torch_geometric", "graph")
         if not len(graphs):
-            raise ValueError("a data set needs at least one graph, got an empty list")
+            raise UsageError("a data set needs at least one graph, got an empty list")
         first = graphs[0]
         x = torch.cat([_features(graph) for graph in graphs])
         edge_attr = None

@@ -20,7 +20,9 @@ from torch import Tensor
 
 from rince._support.atomic_files import written_whole
 from rince._support.ragged import offsets
+from rince._support.zip_files import opened_zip
 from rince.data.graphs.graphs import Graphs
+from rince.errors import FileError, MissingFile, UsageError
 
 URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 REQUIRED = ("A", "graph_indicator", "graph_labels")
@@ -42,13 +44,13 @@ def tudataset(
     labels as ``edge_attr``. Nothing is downloaded unless ``download=True``.
     """
     if not re.fullmatch(r"[\w.+-]+", name):
-        raise ValueError(f"{name!r} is not the name of a TUDataset (letters, digits, - and _)")
+        raise UsageError(f"{name!r} is not the name of a TUDataset (letters, digits, - and _)")
     root = Path(root)
     read, where = _find(name, root) or (None, root)
     if read is None and download:
         read, where = _from_zip(name, _download(name, root)), root
     if read is None:
-        raise FileNotFoundError(
+        raise MissingFile(
             f"{name} is not in {root}: looked for {name}.zip and {name}/{name}_A.txt; "
             f"give its folder as root, or turn on download to fetch {URL}/{name}.zip"
         )
@@ -70,27 +72,21 @@ def _find(name: str, root: Path) -> tuple[Read, Path] | None:
 def _from_folder(name: str, folder: Path) -> Read:
     def read(part: str) -> bytes | None:
         path = folder / f"{name}_{part}.txt"
-        return path.read_bytes() if path.exists() else None
+        return path.read_bytes() if path.is_file() else None
 
     return read
 
 
 def _from_zip(name: str, path: Path) -> Read:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {Path(member).name: member for member in archive.namelist()}
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is not a whole zip file: {error}; fetch it again") from error
+    with opened_zip(path) as archive:
+        members = {Path(member).name: member for member in archive.namelist()}
 
     def read(part: str) -> bytes | None:
         member = members.get(f"{name}_{part}.txt")
         if member is None:
             return None
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return archive.read(member)
-        except (zipfile.BadZipFile, EOFError) as error:
-            raise ValueError(f"{path} is damaged at {member}: {error}; fetch it again") from error
+        with opened_zip(path) as archive:
+            return archive.read(member)
 
     return read
 
@@ -103,9 +99,9 @@ def _download(name: str, root: Path) -> Path:
                 while block := answer.read(1 << 20):
                     file.write(block)
             if not zipfile.is_zipfile(temporary):
-                raise OSError("what came is not a zip file")
+                raise FileError("what came is not a zip file")
     except (urllib.error.URLError, OSError) as error:
-        raise OSError(f"{URL}/{name}.zip could not be fetched ({error}); is {name} spelt as on that page?") from error
+        raise FileError(f"{URL}/{name}.zip could not be fetched ({error}); is {name} spelt as on that page?") from error
     return path
 
 
@@ -116,7 +112,7 @@ def _numbers(text: bytes, what: str, dtype: type) -> Tensor:
     try:
         array: Any = np.loadtxt(io.BytesIO(text), delimiter=",", dtype=dtype, ndmin=2)
     except ValueError as error:
-        raise ValueError(f"{what} does not hold numbers only: {error}") from error
+        raise UsageError(f"{what} does not hold numbers only: {error}") from error
     return torch.from_numpy(array)
 
 
@@ -133,27 +129,27 @@ def _parse(name: str, where: Path, read: Read, node_attributes: bool, edge_label
             return None
         values = _numbers(text, f"{name}_{part}.txt in {where}", dtype)
         if rows is not None and len(values) != rows:
-            raise ValueError(f"{name}_{part}.txt in {where} has {len(values)} rows for {rows} {of}")
+            raise UsageError(f"{name}_{part}.txt in {where} has {len(values)} rows for {rows} {of}")
         return values
 
     missing = [f"{name}_{part}.txt" for part in REQUIRED if read(part) is None]
     if missing:
-        raise FileNotFoundError(f"{where} holds no {' and no '.join(missing)}: the data set {name} is not whole")
+        raise MissingFile(f"{where} holds no {' and no '.join(missing)}: the data set {name} is not whole")
     indicator, pairs, labels = table("graph_indicator"), table("A"), table("graph_labels")
     assert indicator is not None and pairs is not None and labels is not None
     if not len(indicator):
-        raise ValueError(f"{name}_graph_indicator.txt in {where} is empty: the data set has no nodes")
+        raise UsageError(f"{name}_graph_indicator.txt in {where} is empty: the data set has no nodes")
     batch = indicator[:, 0] - 1
     if batch[0] < 0 or (batch.diff() < 0).any():
-        raise ValueError(f"{name}_graph_indicator.txt in {where} must count graphs upwards from 1")
+        raise UsageError(f"{name}_graph_indicator.txt in {where} must count graphs upwards from 1")
     nodes, graphs = len(batch), len(labels)
     if int(batch[-1]) + 1 != graphs:
-        raise ValueError(f"{name}_graph_labels.txt in {where} has {graphs} rows for {int(batch[-1]) + 1} graphs")
+        raise UsageError(f"{name}_graph_labels.txt in {where} has {graphs} rows for {int(batch[-1]) + 1} graphs")
     node_count = torch.bincount(batch, minlength=graphs)
     if (node_count == 0).any():
-        raise ValueError(f"graph {int((node_count == 0).nonzero()[0]) + 1} of {name} in {where} has no nodes")
+        raise UsageError(f"graph {int((node_count == 0).nonzero()[0]) + 1} of {name} in {where} has no nodes")
     if pairs.numel() and pairs.shape[1] != 2:
-        raise ValueError(f"{name}_A.txt in {where} must have two columns, got {pairs.shape[1]}")
+        raise UsageError(f"{name}_A.txt in {where} must have two columns, got {pairs.shape[1]}")
     edge_index, order = _edges(pairs.reshape(-1, 2).T - 1, batch, f"{name}_A.txt in {where}")
     node_ptr = offsets(node_count)
 
@@ -179,9 +175,9 @@ def _parse(name: str, where: Path, read: Read, node_attributes: bool, edge_label
 def _edges(edge_index: Tensor, batch: Tensor, what: str) -> tuple[Tensor, Tensor]:
     """Edges sorted, once each and without loops from a node to itself, and which rows of the file they are."""
     if edge_index.numel() and (int(edge_index.min()) < 0 or int(edge_index.max()) >= len(batch)):
-        raise ValueError(f"{what} names node {int(edge_index.max()) + 1}, but there are {len(batch)} nodes")
+        raise UsageError(f"{what} names node {int(edge_index.max()) + 1}, but there are {len(batch)} nodes")
     if (batch[edge_index[0]] != batch[edge_index[1]]).any():
-        raise ValueError(f"{what} has an edge between two graphs")
+        raise UsageError(f"{what} has an edge between two graphs")
     code = edge_index[0] * len(batch) + edge_index[1]
     order = code.argsort(stable=True)
     code = code[order]

@@ -1,13 +1,16 @@
 """Your own images as arrays in an .npz file."""
 
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rince._support.zip_files import check_zip
 from rince.data.images.in_memory import Images
+from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips
 
 
@@ -50,16 +53,16 @@ class Arrays(Images):
     def _part(self, arrays: dict[str, np.ndarray], prefix: str) -> tuple[Tensor, Tensor]:
         name = f"{prefix}images"
         if name not in arrays:
-            raise ValueError(f"{self.path} has no array '{name}', only {', '.join(arrays) or 'nothing'}")
+            raise UsageError(f"{self.path} has no array '{name}', only {', '.join(arrays) or 'nothing'}")
         images = arrays[name]
         if images.dtype != np.uint8 or images.ndim not in (3, 4):
-            raise ValueError(
+            raise UsageError(
                 f"{name} in {self.path} must be bytes (n, height, width[, channels]), got {images.dtype} {images.shape}"
             )
         images = images[..., None] if images.ndim == 3 else images
         labels = np.asarray(arrays.get(f"{prefix}labels", np.full(len(images), -1)))
         if labels.shape != (len(images),) or not np.issubdtype(labels.dtype, np.integer):
-            raise ValueError(
+            raise UsageError(
                 f"{prefix}labels in {self.path} must be {len(images)} whole numbers, got {labels.dtype} {labels.shape}"
             )
         pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
@@ -68,10 +71,11 @@ class Arrays(Images):
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     """All arrays of a file, read without running anything in it."""
-    if not path.exists():
-        raise FileNotFoundError(f"there is no {path}: give the .npz file as path")
+    if not path.is_file():
+        raise MissingFile(f"there is no {path}: give the .npz file as path")
+    check_zip(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise ValueError(f"{path} is no whole .npz file of plain arrays ({type(error).__name__})") from error
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, SyntaxError) as error:
+        raise UsageError(f"{path} is no whole .npz file of plain arrays ({type(error).__name__})") from error

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rince.data.download import fetch
 from rince.data.images.in_memory import Images
+from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips
 
 ARCHIVE = "cifar-10-python.tar.gz"
@@ -53,7 +54,7 @@ class CIFAR10(Images):
         """
         super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
         if not 0 <= validation < 50_000:
-            raise ValueError(f"validation must leave some of the 50,000 training images, got {validation}")
+            raise UsageError(f"validation must leave some of the 50,000 training images, got {validation}")
         self.root, self.validation, self.download = Path(root), validation, download
 
     def prepare_data(self) -> None:
@@ -76,7 +77,7 @@ class CIFAR10(Images):
         if archive.exists():
             members = _members(archive)
             return lambda name: members[name]
-        raise FileNotFoundError(
+        raise MissingFile(
             f"there is neither {ARCHIVE} nor {FOLDER} in {self.root}: give the folder that has one of them as root, "
             "or turn on download (170 MB)"
         )
@@ -84,7 +85,7 @@ class CIFAR10(Images):
 
 def _bytes_of(path: Path) -> bytes:
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing: CIFAR-10 has {', '.join(TRAIN + TEST)}")
+        raise MissingFile(f"{path} is missing: CIFAR-10 has {', '.join(TRAIN + TEST)}")
     return path.read_bytes()
 
 
@@ -92,7 +93,7 @@ def _members(archive: Path) -> dict[str, bytes]:
     """The batches of the archive, read into memory; nothing is unpacked to disk."""
     digest = hashlib.md5(archive.read_bytes(), usedforsecurity=False).hexdigest()
     if digest != MD5:
-        raise ValueError(
+        raise UsageError(
             f"{archive} is damaged or not the original (md5 {digest}, expected {MD5}): delete it and fetch it again"
         )
     try:
@@ -100,7 +101,7 @@ def _members(archive: Path) -> dict[str, bytes]:
             files = {Path(m.name).name: tar.extractfile(m) for m in tar if m.isfile()}
             return {name: files[name].read() for name in TRAIN + TEST}  # type: ignore[union-attr]
     except (tarfile.TarError, EOFError, zlib.error, KeyError) as error:
-        raise ValueError(f"{archive} cannot be read ({error}): delete it and fetch it again") from error
+        raise UsageError(f"{archive} cannot be read ({error}): delete it and fetch it again") from error
 
 
 def _joined(open_batch: Callable[[str], bytes], names: list[str]) -> tuple[Tensor, Tensor]:
@@ -114,13 +115,13 @@ def _batch(content: bytes, name: str) -> tuple[Tensor, Tensor]:
         pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"], dtype=np.int64)
         images = torch.from_numpy(pixels.reshape(-1, 3, 32, 32).copy())
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{name} is no batch of CIFAR-10: {error!r}") from error
+        raise UsageError(f"{name} is no batch of CIFAR-10: {error!r}") from error
     if (
         images.dtype != torch.uint8
         or labels.shape != (len(images),)
         or (len(labels) and not 0 <= labels.min() <= labels.max() < 10)
     ):
-        raise ValueError(f"{name} is no batch of CIFAR-10: {images.dtype} pixels, {labels.shape} labels")
+        raise UsageError(f"{name} is no batch of CIFAR-10: {images.dtype} pixels, {labels.shape} labels")
     return images, torch.from_numpy(labels)
 
 
@@ -148,6 +149,6 @@ def load_harmless(content: bytes, name: str) -> Any:
     try:
         return _Harmless(io.BytesIO(content), encoding="bytes").load()
     except pickle.UnpicklingError as error:
-        raise ValueError(f"{name} was refused: {error}") from error
+        raise UsageError(f"{name} was refused: {error}") from error
     except (EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, MemoryError, OverflowError) as error:
-        raise ValueError(f"{name} is cut off or damaged ({type(error).__name__})") from error
+        raise UsageError(f"{name} is cut off or damaged ({type(error).__name__})") from error

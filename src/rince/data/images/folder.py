@@ -2,20 +2,24 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Subset
 
+from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
-from rince.data.images.in_memory import SameLabel, batches_of, check_pairing
+from rince.data.images.in_memory import PairTrust, SameLabel, Weights, batches_of, check_pairing
 from rince.data.module import DataModule, Split
+from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips, NoisyLabels
 from rince.views.batch import ImageBatch
 
@@ -68,7 +72,7 @@ class ImageFolder(DataModule):
                 names, paths, labels = list_images(self.root / name)
                 if names != self.class_names:
                     odd = sorted(set(names) ^ set(self.class_names))
-                    raise ValueError(
+                    raise UsageError(
                         f"{self.root / name} and train have other classes: {odd[0]} is in one of them only"
                     )
                 self._lists["test"] = paths, labels
@@ -84,11 +88,15 @@ class ImageFolder(DataModule):
     def noise_record(self) -> dict[str, Any]:
         return {} if self.noisy is None else self.noisy.record()
 
+    def fingerprint(self) -> str:
+        self.setup()
+        return of_lines(str(path.relative_to(self.root)) for path in self._lists["train"][0])
+
     def split(self, split: Split) -> tuple[Tensor, Tensor]:
         """All images of a part, cropped at the centre and resized, with right labels; they must fit into memory."""
         self.setup()
         if split not in self._lists:
-            raise ValueError(f"there is no part '{split}' in {self.root}")
+            raise UsageError(f"there is no part '{split}' in {self.root}")
         paths, labels = self._lists[split]
         loader = DataLoader(_Centres(paths, self.size, self.strict), batch_size=64, num_workers=self.workers)
         images, shown = zip(*loader, strict=True)
@@ -97,6 +105,25 @@ class ImageFolder(DataModule):
     def labelled_batches(self, split: Split) -> Iterator[ImageBatch]:
         return batches_of(*self.split(split))
 
+    @property
+    def training_pairs(self) -> int:
+        self.setup()
+        return len(self._lists["train"][0])
+
+    def pair_names(self) -> Sequence[str]:
+        """The files, seen from ``root/train``."""
+        self.setup()
+        return [path.relative_to(self.root / "train").as_posix() for path in self._lists["train"][0]]
+
+    def noisy_batches(self, ids: Tensor) -> Iterator[ImageBatch]:
+        self.setup()
+        paths, labels = self._lists["train"]
+        labels = labels if self.noisy is None else self.noisy.labels
+        centres = Subset(_Centres(paths, self.size, self.strict), ids.tolist())
+        loader = DataLoader(centres, batch_size=64, num_workers=self.workers)
+        for chosen, (images, _) in zip(ids.split(64), loader, strict=True):
+            yield ImageBatch(images, labels[chosen], chosen)
+
     def train_dataloader(self) -> DataLoader:
         trainer = self.trainer
         assert trainer is not None
@@ -104,14 +131,15 @@ class ImageFolder(DataModule):
         paths, labels = self._lists["train"]
         labels = labels if self.noisy is None else self.noisy.labels
         check_pairing(self)
-        batches = SeededBatches.of_trainer(trainer, len(paths), self.batch_size, self.seed)
-        partner = SameLabel(labels) if self.pairing == "label" else None
-        crops = _Crops(paths, labels, partner, self.size, self.crop, self.ratio, self.seed, self.strict)
+        batches = SeededBatches.of_trainer(trainer, len(paths), self.batch_size, self.seed, self.among)
+        partner = SameLabel(labels, self.among) if self.pairing == "label" else None
+        among = None if self.among is None else self.among.tolist()
+        crops = _Crops(paths, labels, partner, self.size, self.crop, self.ratio, self.seed, self.strict, among)
         return DataLoader(
             crops,
             batch_sampler=_WithStep(batches),
             num_workers=self.workers,
-            collate_fn=_collate,
+            collate_fn=partial(_collate, weights=PairTrust(self)),
             pin_memory=torch.cuda.is_available(),
             persistent_workers=False,  # new workers read where training stands
         )
@@ -120,15 +148,17 @@ class ImageFolder(DataModule):
 def list_images(folder: Path) -> tuple[tuple[str, ...], list[Path], Tensor]:
     """Class names, files and labels of a folder with one folder a class."""
     if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}: images belong into {folder}/CLASS/")
+        raise MissingFile(f"there is no folder {folder}: images belong into {folder}/CLASS/")
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not names:
-        raise ValueError(f"{folder} has no class folders: images belong into {folder}/CLASS/")
+        raise UsageError(f"{folder} has no class folders: images belong into {folder}/CLASS/")
     paths, labels = [], []
     for label, name in enumerate(names):
-        found = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
+        # Regular files alone: a pipe or a device would be waited for, or read without end.
+        paths_of_class = (path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
+        found = sorted(path for path in paths_of_class if path.is_file())
         if not found:
-            raise ValueError(f"the class folder {folder / name} holds no images: fill it or remove it")
+            raise UsageError(f"the class folder {folder / name} holds no images: fill it or remove it")
         paths += found
         labels += [label] * len(found)
     return tuple(names), paths, torch.tensor(labels)
@@ -171,26 +201,30 @@ class _Crops(Dataset):
         ratio: tuple[float, float],
         seed: int,
         strict: bool,
+        among: list[int] | None = None,
     ):
         self.paths, self.labels, self.partner, self.strict = paths, labels, partner, strict
         self.size, self.crop, self.ratio, self.seed = size, crop, ratio, seed
+        self.among: Sequence[int] = range(len(paths)) if among is None else sorted(among)
+        self.inside = torch.zeros(len(paths), dtype=torch.bool)
+        self.inside[list(self.among)] = True
 
-    def __getitem__(self, key: tuple[int, int, float]) -> tuple[Tensor, Tensor, int, int]:
+    def __getitem__(self, key: tuple[int, int, float]) -> tuple[Tensor, Tensor, int, int, int]:
         item, step, u = key
         random = np.random.default_rng((self.seed, step, item))
-        first, shown = _decode(self.paths, item, self.strict)
-        second = first if self.partner is None else self._of_same_label(shown, u, first)
+        first, shown = _decode(self.paths, item, self.strict, self.among)
+        second, other = (first, shown) if self.partner is None else self._of_same_label(shown, u, first)
         views = [self._crop(image, random) for image in (first, second)]
-        return views[0], views[1], int(self.labels[shown]), shown
+        return views[0], views[1], int(self.labels[shown]), shown, other
 
-    def _of_same_label(self, item: int, u: float, image: Any) -> Any:
+    def _of_same_label(self, item: int, u: float, image: Any) -> tuple[Any, int]:
         """The partner of the item that is shown, or the next one of its label that decodes; at worst itself."""
         assert self.partner is not None
         other = int(self.partner(torch.tensor([item]), _Fixed(u)))
         if other == item:
-            return image
-        same = (self.labels == self.labels[item]).nonzero()[:, 0].tolist()
-        return _decode([self.paths[i] for i in same], same.index(other), self.strict)[0]
+            return image, item
+        same = ((self.labels == self.labels[item]) & self.inside).nonzero()[:, 0].tolist()
+        return _decode(self.paths, other, self.strict, same)
 
     def _crop(self, image: Any, random: np.random.Generator) -> Tensor:
         box = crop_box(random, image.width, image.height, self.crop, self.ratio)
@@ -229,27 +263,31 @@ class _Centres(Dataset):
         return _pixels(image.resize((self.size, self.size), resample=2, box=box)), shown
 
 
-def _decode(paths: list[Path], item: int, strict: bool) -> tuple[Any, int]:
-    """The image, or the next one that decodes; and which one it is."""
+def _decode(paths: list[Path], item: int, strict: bool, among: Sequence[int] | None = None) -> tuple[Any, int]:
+    """The image, or the next one (``among`` some, in order) that decodes; and which one it is."""
     from PIL import Image, UnidentifiedImageError
 
-    for offset in range(len(paths)):
-        shown = (item + offset) % len(paths)
+    candidates = range(len(paths)) if among is None else among
+    start = bisect_left(candidates, item)
+    for offset in range(len(candidates)):
+        shown = candidates[(start + offset) % len(candidates)]
         path = paths[shown]
         try:
             with Image.open(path) as image:
                 return image.convert("RGB"), shown
         except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             if strict:
-                raise ValueError(f"{path} does not decode as an image ({error})") from error
+                raise UsageError(f"{path} does not decode as an image ({error})") from error
             warnings.warn(f"{path} does not decode as an image and is replaced by the next one")
-    raise ValueError(f"none of the {len(paths)} images decodes, the first being {paths[0]}")
+    raise UsageError(f"none of the {len(candidates)} images decodes, the first being {paths[candidates[0]]}")
 
 
 def _pixels(image: Any) -> Tensor:
     return torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1)
 
 
-def _collate(items: list[tuple[Tensor, Tensor, int, int]]) -> ImageBatch:
-    first, second, labels, ids = zip(*items, strict=True)
-    return ImageBatch(torch.stack(first), torch.tensor(labels), torch.tensor(ids), torch.stack(second), True)
+def _collate(items: list[tuple[Tensor, Tensor, int, int, int]], weights: Weights) -> ImageBatch:
+    first, second, labels, shown, others = zip(*items, strict=True)
+    ids = torch.tensor(shown)
+    trust = weights(ids, torch.tensor(others))
+    return ImageBatch(torch.stack(first), torch.tensor(labels), ids, torch.stack(second), True, trust)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rince._support.fingerprints import of_tensors
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split
@@ -18,6 +19,8 @@ from rince.views.batch import ImageBatch
 
 Partner = Callable[[Tensor, Draws], Tensor]
 """From the numbers of items to those of the items that give their second views."""
+Weights = Callable[[Tensor, Tensor], Tensor | None]
+"""From the numbers of items and of those that give their second views to how far each pair is to be trusted."""
 
 
 class Images(DataModule):
@@ -41,7 +44,7 @@ class Images(DataModule):
         """
         super().__init__()
         if limit is not None and limit < 1:
-            raise ValueError(f"limit must be at least 1 image, got {limit}")
+            raise UsageError(f"limit must be at least 1 image, got {limit}")
         self.batch_size, self.noise, self.limit = batch_size, noise, limit
         self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
         self.mispaired: WrongPairs | None = None
@@ -72,7 +75,7 @@ class Images(DataModule):
         """All images of a part and their right labels."""
         self.setup()
         if split not in self._splits:
-            raise ValueError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._splits)}")
+            raise UsageError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._splits)}")
         return self._splits[split]
 
     def labelled_batches(self, split: Split) -> Iterator[ImageBatch]:
@@ -87,22 +90,37 @@ class Images(DataModule):
             record |= {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
         return record
 
+    def fingerprint(self) -> str:
+        return of_tensors(self.split("train"))
+
+    @property
+    def training_pairs(self) -> int:
+        return len(self.split("train")[0])
+
+    def noisy_batches(self, ids: Tensor, batch_size: int = 250) -> Iterator[ImageBatch]:
+        images, labels = self.split("train")
+        labels = labels if self.noisy is None else self.noisy.labels
+        index = None if self.mispaired is None else torch.from_numpy(self.mispaired.partner)
+        for chosen in ids.split(batch_size):
+            partners = None if index is None else images[index[chosen]]
+            yield ImageBatch(images[chosen], labels[chosen], chosen, partners)
+
     def train_dataloader(self) -> "ImageLoader":
         trainer = self.trainer
         assert trainer is not None
         images, labels = self.split("train")
         labels = labels if self.noisy is None else self.noisy.labels
         check_pairing(self)
-        batches = SeededBatches.of_trainer(trainer, len(images), self.batch_size, self.seed)
-        partner: Partner | None = SameLabel(labels) if self.pairing == "label" else None
+        batches = SeededBatches.of_trainer(trainer, len(images), self.batch_size, self.seed, self.among)
+        partner: Partner | None = SameLabel(labels, self.among) if self.pairing == "label" else None
         if self.mispaired is not None:
             if partner is not None:
-                raise ValueError(
+                raise UsageError(
                     "wrong_pairs is for methods that pair an image with itself; SupCon takes wrong labels (data.noise)"
                 )
             index = torch.from_numpy(self.mispaired.partner)
             partner = lambda ids, draw: index[ids]  # noqa: E731
-        return ImageLoader(images, labels, batches, partner)
+        return ImageLoader(images, labels, batches, partner, PairTrust(self))
 
 
 def batches_of(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[ImageBatch]:
@@ -114,8 +132,15 @@ def batches_of(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[Imag
 class ImageLoader:
     """Indexes whole batches out of a tensor: for images in memory there is nothing for workers to do."""
 
-    def __init__(self, images: Tensor, labels: Tensor, batches: SeededBatches, partner: Partner | None = None):
-        self.images, self.labels, self.batches, self.partner = images, labels, batches, partner
+    def __init__(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        batches: SeededBatches,
+        partner: Partner | None = None,
+        weights: Weights | None = None,
+    ):
+        self.images, self.labels, self.batches, self.partner, self.weights = images, labels, batches, partner, weights
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -123,11 +148,13 @@ class ImageLoader:
     def __iter__(self) -> Iterator[ImageBatch]:
         for step, chosen in enumerate(self.batches, start=self.batches.seen()):
             ids = torch.tensor(chosen)
-            partners = None
+            partners, others = None, ids
             if self.partner is not None:
                 draw = Draws(generator(self.batches.seed, step, 2), len(ids), self.batches.rank, self.batches.processes)
-                partners = self.images[self.partner(ids, draw)]
-            yield ImageBatch(self.images[ids], self.labels[ids], ids, partners)
+                others = self.partner(ids, draw)
+                partners = self.images[others]
+            trust = None if self.weights is None else self.weights(ids, others)
+            yield ImageBatch(self.images[ids], self.labels[ids], ids, partners, weights=trust)
 
 
 def check_pairing(data: DataModule) -> None:
@@ -142,10 +169,13 @@ def check_pairing(data: DataModule) -> None:
 class SameLabel:
     """For every item another one with the same label, drawn anew each time.
 
-    An item is its own partner where it is the only one of its label, and where nobody knows its label (-1).
+    An item is its own partner where it is the only one of its label, and where nobody knows its label (-1). With
+    ``among``, only items of these numbers are partners of one another.
     """
 
-    def __init__(self, labels: Tensor):
+    def __init__(self, labels: Tensor, among: Tensor | None = None):
+        if among is not None:
+            labels = torch.full_like(labels, -1).index_copy(0, among, labels[among])
         own = labels.clamp_min(0).amax() + 1 + torch.arange(len(labels))
         labels = torch.where(labels < 0, own, labels)
         self.order = labels.argsort(stable=True)
@@ -158,3 +188,19 @@ class SameLabel:
         step = 1 + (draw.uniform() * others).long().clamp(max=others - 1)
         within = (self.place[ids] - self.first[ids] + step) % self.count[ids]
         return self.order[self.first[ids] + within]
+
+
+class PairTrust:
+    """How far pairs are to be trusted, from the numbers of their items: by their own trust, or by that of both labels.
+
+    Two items of one label belong together if both labels are right; an item always belongs with itself.
+    """
+
+    def __init__(self, data: DataModule):
+        self.trust, self.by_label = data.trust, data.pairing == "label"
+
+    def __call__(self, ids: Tensor, partners: Tensor) -> Tensor | None:
+        if self.trust is None:
+            return None
+        own = self.trust[ids]
+        return torch.where(ids == partners, 1.0, own * self.trust[partners]) if self.by_label else own

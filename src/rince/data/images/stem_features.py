@@ -10,6 +10,7 @@ from rince._support.atomic_files import written_whole
 from rince._support.progress import track
 from rince.data.images.in_memory import Images
 from rince.encoders.patch_stem import PatchStem
+from rince.errors import UsageError
 from rince.noise.labels import LabelFlips
 
 STEM_IMAGES = 10_000  # images that the stem is fitted to and cached for, whatever part of them is learnt from
@@ -45,7 +46,7 @@ class StemFeatures(Images):
         parts = ("train", "validation", "test")
         with np.load(self._cached(), allow_pickle=False) as file:
             if len(file["train"]) < self.train_images:
-                raise ValueError(
+                raise UsageError(
                     f"{self.cache} holds {len(file['train'])} images, not {self.train_images}: give another cache"
                 )
             found = {part: (torch.from_numpy(file[part]), torch.from_numpy(file[f"{part}_labels"])) for part in parts}
@@ -57,7 +58,7 @@ class StemFeatures(Images):
             images, labels = self.source.split("train")
             test, test_labels = self.source.split("test")
             if max(STEM_IMAGES, self.train_images) + 5000 > len(images):
-                raise ValueError(
+                raise UsageError(
                     f"train must leave 5,000 of the {len(images)} images for validation, got {self.train_images}"
                 )
             n = max(STEM_IMAGES, self.train_images)

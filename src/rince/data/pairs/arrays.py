@@ -1,6 +1,8 @@
 """Your own pairs as two arrays in an .npz file: features of images and texts, two tables, pictures and sounds."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,14 +10,17 @@ from torch import Tensor
 
 from rince.data.images.arrays import read_npz
 from rince.data.pairs.in_memory import Pairs, Part
+from rince.errors import UsageError
 
 
 class PairedArrays(Pairs):
     """A file with ``a`` and ``b``, which belong together row by row, and, where known, ``labels`` (n,).
 
     Bytes stay bytes, as image recipes want them; other numbers become floats. ``test_a``, ``test_b`` and
-    ``test_labels`` are the test part; without them every tenth pair is.
+    ``test_labels`` are the test part; without them every tenth pair is. ``ids`` (n,), where given, name the pairs.
     """
+
+    _names: np.ndarray
 
     def __init__(self, path: str, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
         """
@@ -31,34 +36,43 @@ class PairedArrays(Pairs):
     def read(self) -> dict[str, Part]:
         arrays = read_npz(self.path)
         pairs = self._part(arrays, "")
+        self._names = np.asarray(arrays.get("ids", np.arange(len(pairs.labels))))
+        if self._names.shape != (len(pairs.labels),):
+            raise UsageError(f"ids in {self.path} must be {len(pairs.labels)} names, got the shape {self._names.shape}")
         if "test_a" in arrays:
             return {"train": pairs, "test": self._part(arrays, "test_")}
         is_test = torch.arange(len(pairs.labels)) % 10 == 9
+        self._names = self._names[~is_test.numpy()]
         return {"train": Part(*(x[~is_test] for x in pairs)), "test": Part(*(x[is_test] for x in pairs))}
+
+    def pair_names(self) -> Sequence[Any]:
+        """The array ``ids`` of the file or, without one, the numbers of its rows."""
+        self.setup()
+        return self._names.tolist()
 
     def _part(self, arrays: dict[str, np.ndarray], prefix: str) -> Part:
         a, b = (self._side(arrays, f"{prefix}{side}") for side in "ab")
         if len(a) != len(b):
-            raise ValueError(
+            raise UsageError(
                 f"{prefix}a and {prefix}b in {self.path} must have one row a pair, got {len(a)} and {len(b)} rows"
             )
         labels = np.asarray(arrays.get(f"{prefix}labels", np.full(len(a), -1)))
         if labels.shape != (len(a),) or not np.issubdtype(labels.dtype, np.integer):
-            raise ValueError(
+            raise UsageError(
                 f"{prefix}labels in {self.path} must be {len(a)} whole numbers, got {labels.dtype} {labels.shape}"
             )
         return Part(a, b, torch.from_numpy(labels.astype(np.int64)))
 
     def _side(self, arrays: dict[str, np.ndarray], name: str) -> Tensor:
         if name not in arrays:
-            raise ValueError(f"{self.path} has no array '{name}', only {', '.join(arrays) or 'nothing'}")
+            raise UsageError(f"{self.path} has no array '{name}', only {', '.join(arrays) or 'nothing'}")
         values = arrays[name]
         if values.dtype.kind not in "fiub" or values.ndim < 2:
-            raise ValueError(
+            raise UsageError(
                 f"{name} in {self.path} must hold numbers, one row a pair, got {values.dtype} {values.shape}"
             )
         if values.dtype != np.uint8:
             values = values.astype(np.float32)
             if not np.isfinite(values).all():
-                raise ValueError(f"{name} in {self.path} holds values that are not finite: drop or mend those pairs")
+                raise UsageError(f"{name} in {self.path} holds values that are not finite: drop or mend those pairs")
         return torch.from_numpy(np.ascontiguousarray(values))

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
+from rince.errors import UsageError
 
 Cut = Literal["rows", "columns", "top_bottom", "left_right"]
 
@@ -34,6 +35,6 @@ def cut_in_two(images: NDArray[np.float32], cut: Cut) -> tuple[NDArray[np.float3
         "left_right": (np.s_[:, :, : images.shape[2] // 2], np.s_[:, :, images.shape[2] // 2 :]),
     }
     if cut not in halves:
-        raise ValueError(f"cut must be one of {', '.join(halves)}, got {cut!r}")
+        raise UsageError(f"cut must be one of {', '.join(halves)}, got {cut!r}")
     first, second = halves[cut]
     return images[first].reshape(len(images), -1), images[second].reshape(len(images), -1)

@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rince._support.fingerprints import of_tensors
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split
+from rince.errors import UsageError
 from rince.noise.pairs import WrongPairs, wrong_pairs
 from rince.views.batch import PairBatch
 
@@ -34,7 +36,7 @@ class Pairs(DataModule):
         """
         super().__init__()
         if not 0 <= wrong_pairs <= 1:
-            raise ValueError(f"wrong_pairs must lie in [0, 1], got {wrong_pairs}")
+            raise UsageError(f"wrong_pairs must lie in [0, 1], got {wrong_pairs}")
         self.batch_size = batch_size
         self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
         self.mispaired: WrongPairs | None = None
@@ -67,8 +69,11 @@ class Pairs(DataModule):
         """The right pairs of a part."""
         self.setup()
         if split not in self._parts:
-            raise ValueError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._parts)}")
+            raise UsageError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._parts)}")
         return self._parts[split]
+
+    def fingerprint(self) -> str:
+        return of_tensors(self.split("train"))
 
     def pair_batches(self, split: Split, noisy: bool = False, batch_size: int = 256) -> Iterator[PairBatch]:
         """A part in order, batch by batch: the right pairs or, ``noisy``, those that training sees."""
@@ -88,11 +93,20 @@ class Pairs(DataModule):
         digest = hashlib.sha256(index.tobytes()).hexdigest()
         return {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
 
+    @property
+    def training_pairs(self) -> int:
+        return len(self.split("train").labels)
+
+    def noisy_batches(self, ids: Tensor, batch_size: int = 256) -> Iterator[PairBatch]:
+        part = self.split("train")
+        for chosen in ids.split(batch_size):
+            yield self._batch(part, chosen, noisy=True)
+
     def train_dataloader(self) -> "PairLoader":
         trainer = self.trainer
         assert trainer is not None
-        count = len(self.split("train").labels)
-        return PairLoader(self, SeededBatches.of_trainer(trainer, count, self.batch_size, self.seed))
+        batches = SeededBatches.of_trainer(trainer, self.training_pairs, self.batch_size, self.seed, self.among)
+        return PairLoader(self, batches)
 
     def _batch(self, part: Part, ids: Tensor, noisy: bool) -> PairBatch:
         partners = ids if self.mispaired is None or not noisy else torch.from_numpy(self.mispaired.partner)[ids]
@@ -111,4 +125,5 @@ class PairLoader:
     def __iter__(self) -> Iterator[PairBatch]:
         part = self.pairs.split("train")
         for chosen in self.batches:
-            yield self.pairs._batch(part, torch.tensor(chosen), noisy=True)
+            ids = torch.tensor(chosen)
+            yield self.pairs._batch(part, ids, noisy=True)._replace(weights=self.pairs.weights_of(ids))

@@ -2,14 +2,17 @@
 
 import io
 import re
+import struct
 import wave
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rince._support.zip_files import opened_zip
+from rince.errors import MissingFile, UsageError
 
 RATE = 8000
 NAME = re.compile(r"(\d)_([^_/]+)_(\d+)\.wav$")  # digit_speaker_take.wav
@@ -32,7 +35,7 @@ def read_recordings(source: str | Path, seconds: float = 0.6) -> Recordings:
             samples = _samples(content, name, round(seconds * RATE))
             found.append((samples, int(match[1]), match[2], int(match[3])))
     if not found:
-        raise ValueError(f"{source} holds no recordings named digit_speaker_take.wav, such as 7_jackson_32.wav")
+        raise UsageError(f"{source} holds no recordings named digit_speaker_take.wav, such as 7_jackson_32.wav")
     sounds, digits, speakers, takes = zip(*found, strict=True)
     return Recordings(np.stack(sounds), np.array(digits), np.array(speakers), np.array(takes))
 
@@ -40,17 +43,15 @@ def read_recordings(source: str | Path, seconds: float = 0.6) -> Recordings:
 def _contents(source: Path) -> Iterator[tuple[str, bytes]]:
     if source.is_dir():
         for path in source.rglob("*.wav"):
-            yield path.name, path.read_bytes()
+            if path.is_file():
+                yield path.name, path.read_bytes()
     elif source.is_file():
-        try:
-            with zipfile.ZipFile(source) as archive:
-                for name in archive.namelist():
-                    if name.endswith(".wav"):
-                        yield name.rsplit("/", 1)[-1], archive.read(name)
-        except zipfile.BadZipFile as error:
-            raise ValueError(f"{source} is neither a folder of recordings nor a readable zip file") from error
+        with opened_zip(source) as archive:
+            for name in archive.namelist():
+                if name.endswith(".wav"):
+                    yield name.rsplit("/", 1)[-1], archive.read(name)
     else:
-        raise FileNotFoundError(f"there are no spoken digits at {source}: give the folder or zip file of the data set")
+        raise MissingFile(f"there are no spoken digits at {source}: give the folder or zip file of the data set")
 
 
 def _samples(content: bytes, name: str, length: int) -> NDArray[np.float32]:
@@ -58,9 +59,9 @@ def _samples(content: bytes, name: str, length: int) -> NDArray[np.float32]:
     try:
         with wave.open(io.BytesIO(content)) as file:
             if (file.getnchannels(), file.getsampwidth(), file.getframerate()) != (1, 2, RATE):
-                raise ValueError(f"{name} must be 16-bit mono at {RATE} Hz")
+                raise UsageError(f"{name} must be 16-bit mono at {RATE} Hz")
             raw = file.readframes(length)
-    except (wave.Error, EOFError) as error:
-        raise ValueError(f"{name} is not a readable wav file: {error}") from error
+    except (wave.Error, EOFError, struct.error) as error:
+        raise UsageError(f"{name} is not a readable wav file: {error}") from error
     samples = np.frombuffer(raw, dtype="<i2").astype(np.float32) / 32768
     return np.pad(samples, (0, length - len(samples)))

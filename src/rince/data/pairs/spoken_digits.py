@@ -17,6 +17,7 @@ from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
 from rince.data.pairs.in_memory import Pairs, Part
 from rince.data.pairs.recordings import RATE, Recordings, read_recordings
+from rince.errors import UsageError
 
 TEST_TAKES = range(5)  # the data set's own test part
 VALIDATION_TAKES = range(5, 10)
@@ -32,6 +33,7 @@ class SpokenDigits(Pairs):
     """
 
     class_names = tuple("0123456789")
+    _names: list[str]
 
     def __init__(
         self,
@@ -56,9 +58,9 @@ class SpokenDigits(Pairs):
         """
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
         if seconds <= 0:
-            raise ValueError(f"seconds must be positive, got {seconds}")
+            raise UsageError(f"seconds must be positive, got {seconds}")
         if parting not in ("takes", "speaker", "random"):
-            raise ValueError(f"parting must be takes, speaker or random, got {parting!r}")
+            raise UsageError(f"parting must be takes, speaker or random, got {parting!r}")
         self.source, self.parting, self.split_seed, self.seconds = source, parting, split_seed, seconds
 
     def read(self) -> dict[str, Part]:
@@ -71,14 +73,21 @@ class SpokenDigits(Pairs):
         for i, name in enumerate(("train", "validation", "test")):
             chosen = np.flatnonzero(of_sound == i)
             if not len(chosen):
-                raise ValueError(
+                raise UsageError(
                     f"no recording of {self.source} is in the {name} part by {self.parting}: choose another parting"
                 )
             supply = np.flatnonzero(of_image == i)
             image = supply[_partners(sounds.digit[chosen], digits.target[supply], self.split_seed + i)]
             labels = torch.from_numpy(sounds.digit[chosen]).long()
             parts[name] = Part(images[image], torch.from_numpy(sounds.samples[chosen]), labels)
+            if name == "train":
+                self._names = [f"{sounds.digit[i]}_{sounds.speaker[i]}_{sounds.take[i]}" for i in chosen]
         return parts
+
+    def pair_names(self) -> list[str]:
+        """The recordings that the pairs are made of, as digit_speaker_take."""
+        self.setup()
+        return self._names
 
     def groups(self, train: Part) -> Tensor:
         return train.labels

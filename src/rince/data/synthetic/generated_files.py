@@ -19,6 +19,7 @@ from rince._support.atomic_files import write_text
 from rince._support.optional_imports import require
 from rince._support.progress import track
 from rince.data.synthetic.moving_shapes import CLASSES, FPS, SAMPLE_RATE, Scene, draw_scene, pictures, sound
+from rince.errors import UsageError
 
 VERSION = 1  # of what is drawn; raise it when the same seed gives other pictures or sounds
 ANSWERS = ("file", "part", "class", "label", "motion", "shape", "period", "phase", "pitch", "loudness", "hits")
@@ -31,9 +32,9 @@ def write_videos(root: str | os.PathLike[str], train: int, test: int, seed: int 
     """
     for name, count in (("train", train), ("test", test)):
         if count < len(CLASSES) or count % len(CLASSES):
-            raise ValueError(f"{name} must be a multiple of the {len(CLASSES)} classes, got {count}")
+            raise UsageError(f"{name} must be a multiple of the {len(CLASSES)} classes, got {count}")
     if size < 16 or size % 2:
-        raise ValueError(f"size must be an even number of at least 16 pixels, got {size}")
+        raise UsageError(f"size must be an even number of at least 16 pixels, got {size}")
     settings = {"version": VERSION, "train": train, "test": test, "seed": seed, "size": size}
     folder = Path(root) / f"v{VERSION}-{train}-{test}-{size}px-seed{seed}"
     if folder.exists():
@@ -127,7 +128,7 @@ def _check(folder: Path, settings: dict[str, int]) -> None:
     except (OSError, ValueError):
         known = {}
     if not isinstance(known, dict) or known.get("settings") != settings or known.get("sha256") != _digest(folder):
-        raise ValueError(f"the generated videos in {folder} have been changed: delete the folder to make them again")
+        raise UsageError(f"the generated videos in {folder} have been changed: delete the folder to make them again")
 
 
 def _digest(folder: Path) -> str:

@@ -9,6 +9,7 @@ from rince.data.synthetic.generated_files import write_videos
 from rince.data.synthetic.moving_shapes import CLASSES
 from rince.data.video.video_list import VideoList
 from rince.data.video.videos import Videos
+from rince.errors import UsageError
 
 
 class GeneratedVideo(Videos):
@@ -52,7 +53,7 @@ class GeneratedVideo(Videos):
         )
         most = train // len(CLASSES)
         if per_class is not None and not 1 <= per_class <= most:
-            raise ValueError(f"per_class must lie between 1 and the {most} videos of a class, got {per_class}")
+            raise UsageError(f"per_class must lie between 1 and the {most} videos of a class, got {per_class}")
         self.store, self.counts, self.per_class, self.videos_seed = Path(root), (train, test), per_class, videos_seed
 
     def prepare_data(self) -> None:

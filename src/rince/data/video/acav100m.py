@@ -7,6 +7,7 @@ import numpy as np
 
 from rince.data.video.video_list import VideoList, list_table, video_list
 from rince.data.video.videos import Videos
+from rince.errors import UsageError
 
 
 class ACAV100M(Videos):
@@ -24,7 +25,7 @@ class ACAV100M(Videos):
         """
         super().__init__(root, table, **options)
         if subset is not None and subset < 2:
-            raise ValueError(f"subset must be at least 2 videos, got {subset}")
+            raise UsageError(f"subset must be at least 2 videos, got {subset}")
         self.subset, self.subset_seed = subset, subset_seed
 
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
@@ -33,7 +34,7 @@ class ACAV100M(Videos):
         if self.subset is None:
             return (), {"train": found}
         if self.subset > len(found.paths):
-            raise ValueError(f"subset must be at most the {len(found.paths)} videos of {self.table}, got {self.subset}")
+            raise UsageError(f"subset must be at most the {len(found.paths)} videos of {self.table}, got {self.subset}")
         order = np.random.default_rng(self.subset_seed).permutation(len(found.paths))
         return (), {"train": found.take(np.sort(order[: self.subset]))}
 
@@ -46,5 +47,5 @@ def list_lines(table: Path, root: Path) -> VideoList:
         return list_table(table, root)[1]
     paths = [root / line for line in lines if line]
     if not paths:
-        raise ValueError(f"{table} lists no videos")
+        raise UsageError(f"{table} lists no videos")
     return video_list(paths)

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from rince.data.images.folder import crop_box
@@ -57,10 +59,19 @@ class Report(NamedTuple):
 
 
 class ClipReader(Dataset):
-    """What training and evaluation share: clips of the videos of a list, at shares of their length."""
+    """What training and evaluation share: clips of the videos of a list, at shares of their length.
 
-    def __init__(self, videos: VideoList, form: ClipFormat, noise: NoisySounds | None = None):
-        self.videos, self.form, self.noise = videos, form, noise
+    ``among`` are the items that may stand in for a bad one; all where it is None.
+    """
+
+    def __init__(
+        self,
+        videos: VideoList,
+        form: ClipFormat,
+        noise: NoisySounds | None = None,
+        among: NDArray[np.int64] | None = None,
+    ):
+        self.videos, self.form, self.noise, self.among = videos, form, noise, among
 
     def __len__(self) -> int:
         return len(self.videos.paths)
@@ -143,7 +154,8 @@ class ClipReader(Dataset):
         """Items to take where one is bad, drawn when they are asked for."""
         random = np.random.default_rng(key)
         for _ in range(TRIES):
-            yield int(random.integers(len(self)))
+            place = int(random.integers(len(self) if self.among is None else len(self.among)))
+            yield place if self.among is None else int(self.among[place])
 
 
 class TrainingClips(ClipReader):
@@ -158,8 +170,9 @@ class TrainingClips(ClipReader):
         count: int,
         seed: int,
         noise: NoisySounds | None = None,
+        among: NDArray[np.int64] | None = None,
     ):
-        super().__init__(videos, form, noise)
+        super().__init__(videos, form, noise, among)
         self.crop, self.ratio, self.count, self.seed = crop, ratio, count, seed
 
     def __getitem__(self, key: tuple[int, int]) -> Visit:
@@ -212,7 +225,9 @@ def centre_box(width: int, height: int) -> Box:
     return left, top, left + side, top + side
 
 
-def collate(visits: list[Visit], pairs: bool, cropped: bool) -> tuple[PairBatch | ClipBatch | None, Report]:
+def collate(
+    visits: list[Visit], pairs: bool, cropped: bool, trust: Tensor | None = None
+) -> tuple[PairBatch | ClipBatch | None, Report]:
     """A batch of the visits that found something, if any, and what happened on the way."""
     tried = [item for visit in visits for item in visit.tried]
     bad = {item: why for visit in visits for item, why in visit.bad.items()}
@@ -227,4 +242,4 @@ def collate(visits: list[Visit], pairs: bool, cropped: bool) -> tuple[PairBatch 
     if not pairs:
         return ClipBatch(frames, labels, ids, cropped), report
     sounds = torch.from_numpy(np.stack([clip.audio for clip in clips if clip.audio is not None]))
-    return PairBatch(frames, sounds, labels, ids, cropped), report
+    return PairBatch(frames, sounds, labels, ids, cropped, None if trust is None else trust[ids]), report

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
 from rince.data.video.frame_transform import Look, Reel
+from rince.data.video.local_file import BadVideo, open_local
 from rince.data.video.packets import ROUNDING, Clock, Packets
 from rince.data.video.soundtrack import Soundtrack, decoded, demuxed
+from rince.errors import MissingFile, UsageError
 
 APART = 10.0  # seconds between two wanted frames from which on a seek beats reading on
 
@@ -27,10 +29,6 @@ class Clip(NamedTuple):
 
     frames: NDArray[np.uint8]
     audio: NDArray[np.float32] | None
-
-
-class BadVideo(ValueError):
-    """A file that cannot be used, with the reason."""
 
 
 class TooShort(BadVideo):
@@ -98,7 +96,7 @@ class VideoFile:
 
     def _open(self) -> None:
         av = require("av", "video")
-        self.container = av.open(self.path, metadata_errors="replace")
+        self.container = open_local(av, self.path)
         try:
             streams = [s for s in self.container.streams.video if not _is_cover(s)]
             if not streams or streams[0].codec_context is None:
@@ -199,9 +197,9 @@ class VideoFile:
     ) -> list[Clip]:
         """As :func:`read_clip`, for several starts; ``looks`` says how each clip is cropped and resized."""
         if num_frames < 1 or fps <= 0:
-            raise ValueError(f"a clip needs at least 1 frame and more than 0 fps, got {num_frames} and {fps}")
+            raise UsageError(f"a clip needs at least 1 frame and more than 0 fps, got {num_frames} and {fps}")
         if short not in get_args(Short):
-            raise ValueError(f"short must be one of {', '.join(get_args(Short))}, got {short!r}")
+            raise UsageError(f"short must be one of {', '.join(get_args(Short))}, got {short!r}")
         steps = np.arange(num_frames) / fps
         times = np.concatenate([start + steps for start in starts])
         looks = [Look() for _ in starts] if looks is None else looks
@@ -222,7 +220,7 @@ class VideoFile:
     def _read_frames(self, times: NDArray[np.float64], reel: Reel, short: Short) -> list[NDArray[np.uint8]]:
         """The frame shown at each of the times, put at its place of the reel."""
         if not np.isfinite(times).all() or times.min() < -ROUNDING:
-            raise ValueError(f"a clip must start at 0 s or later, got {float(times.min())}")
+            raise UsageError(f"a clip must start at 0 s or later, got {float(times.min())}")
         try:
             with told(self.path):
                 self._fill(times, reel)
@@ -294,7 +292,7 @@ def told(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no video {path}") from None
+        raise MissingFile(f"there is no video {path}") from None
     except (av.FFmpegError, IndexError, OverflowError) as error:
         reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
         raise BadVideo(f"{path} does not decode as a video ({reason})") from error

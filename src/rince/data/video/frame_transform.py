@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
+from rince.errors import UsageError
 
 Box = tuple[int, int, int, int]
 """Left, top, right and bottom, in pixels of the frame as it is shown."""
@@ -22,7 +23,7 @@ class Look:
 
     def __init__(self, box: Callable[[int, int], Box] | None = None, size: int | None = None):
         if size is not None and size < 1:
-            raise ValueError(f"the size of a clip must be at least 1 pixel, got {size}")
+            raise UsageError(f"the size of a clip must be at least 1 pixel, got {size}")
         self.box = box
         self._out = None if size is None else (size, size)
         self._made_for: tuple[Any, ...] = ()

@@ -2,6 +2,7 @@
 
 from rince.data.video.split_videos import SplitVideos
 from rince.data.video.video_list import VideoList, video_list
+from rince.errors import MissingFile
 
 PARTS = {"1": "train", "2": "test"}  # 0: in neither
 
@@ -15,7 +16,7 @@ class HMDB51(SplitVideos):
         folder, ending = self.lists_folder(), f"_test_split{self.number}.txt"
         lists = sorted(folder.glob(f"*{ending}"))
         if not lists:
-            raise FileNotFoundError(f"{folder} holds no lists named CLASS{ending}")
+            raise MissingFile(f"{folder} holds no lists named CLASS{ending}")
         names = tuple(path.name.removesuffix(ending) for path in lists)
         parts: dict[str, tuple[list, list]] = {"train": ([], []), "test": ([], [])}
         for label, (name, path) in enumerate(zip(names, lists, strict=True)):

@@ -4,6 +4,7 @@ from typing import Any
 
 from rince.data.video.video_list import VideoList
 from rince.data.video.videos import Videos
+from rince.errors import MissingFile
 
 
 class Kinetics400(Videos):
@@ -18,5 +19,5 @@ class Kinetics400(Videos):
 
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
         if self.table is None and not (self.root / "train").is_dir():
-            raise FileNotFoundError(f"there is no folder {self.root / 'train'}: videos belong into train/CLASS/")
+            raise MissingFile(f"there is no folder {self.root / 'train'}: videos belong into train/CLASS/")
         return super().read()

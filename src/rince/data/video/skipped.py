@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rince._support.atomic_files import written_whole
+from rince.errors import UsageError
 
 MANY = 1000  # files tried from which on their share of bad ones stands for all
 
@@ -37,7 +38,7 @@ class Skipped:
     def give_up(self, part: str) -> None:
         self.write()
         path, reason = next(iter(self.reasons.items()))
-        raise ValueError(
+        raise UsageError(
             f"more than half of the videos cannot be used, {len(self._bad[part])} of the {len(self._tried[part])} that "
             f"were tried: the first is {path}, which {reason}"
             + ("" if self.folder is None else f" ({self.folder / 'skipped.csv'} lists them)")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
+from rince.errors import UsageError
 
 LEAD = 0.25  # seconds decoded before the wanted ones: codecs with overlapping windows need a run-up
 GAP = 0.02  # seconds between two packets that count as a hole; less is rounding of their stamps
@@ -34,7 +35,7 @@ class Soundtrack:
         """``duration`` seconds around each moment; silence where the file has no sound."""
         count = round(duration * sample_rate)
         if count < 1 or not np.isfinite(list(middles)).all():
-            raise ValueError(f"a sound must last longer than 0 s around a finite moment, got {duration} s")
+            raise UsageError(f"a sound must last longer than 0 s around a finite moment, got {duration} s")
         sounds: list[Any] = [None] * len(middles)
         order = sorted(range(len(middles)), key=lambda i: middles[i])
         while order:

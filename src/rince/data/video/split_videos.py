@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rince.data.video.videos import Videos
+from rince.errors import MissingFile
 
 
 class SplitVideos(Videos):
@@ -39,4 +40,4 @@ class SplitVideos(Videos):
         for place in places:
             if place.is_dir():
                 return place
-        raise FileNotFoundError(f"there is no folder {places[0]} with the official splits: download it, or set splits")
+        raise MissingFile(f"there is no folder {places[0]} with the official splits: download it, or set splits")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from rince.data.video.split_videos import SplitVideos
 from rince.data.video.video_list import VideoList, video_list
+from rince.errors import MissingFile, UsageError
 
 
 class UCF101(SplitVideos):
@@ -20,7 +21,7 @@ class UCF101(SplitVideos):
             files = [line[0] for line in _lines(source)]
             labels = [names.index(file.split("/")[0]) if file.split("/")[0] in names else -1 for file in files]
             if -1 in labels:
-                raise ValueError(f"{source} names {files[labels.index(-1)]}, whose class is not in classInd.txt")
+                raise UsageError(f"{source} names {files[labels.index(-1)]}, whose class is not in classInd.txt")
             parts[part] = video_list([self.root / file for file in files], labels)
         return names, parts
 
@@ -30,11 +31,11 @@ def class_names(path: Path) -> tuple[str, ...]:
     lines = _lines(path)
     for line in lines:
         if len(line) != 2 or not line[0].isdecimal():
-            raise ValueError(f"{path} must have a number and a name on every line, got '{' '.join(line)}'")
+            raise UsageError(f"{path} must have a number and a name on every line, got '{' '.join(line)}'")
     return tuple(name for _, name in sorted((int(number), name) for number, name in lines))
 
 
 def _lines(path: Path) -> list[list[str]]:
     if not path.is_file():
-        raise FileNotFoundError(f"there is no {path}, one of the official lists of UCF-101")
+        raise MissingFile(f"there is no {path}, one of the official lists of UCF-101")
     return [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]

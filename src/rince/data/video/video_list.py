@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rince.errors import MissingFile, UsageError
+
 ENDINGS = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".flv", ".wmv", ".mpg", ".mpeg", ".ts", ".ogv", ".3gp"}
 
 
@@ -31,21 +33,21 @@ def video_list(paths: Sequence[Path | str], labels: Sequence[int] | None = None)
 def list_folder(folder: Path) -> tuple[tuple[str, ...], VideoList]:
     """Class names and files of ``folder/CLASS/*.mp4``; of ``folder/*.mp4``, without labels, if there are no classes."""
     if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}: videos belong into {folder}/CLASS/")
+        raise MissingFile(f"there is no folder {folder}: videos belong into {folder}/CLASS/")
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     paths: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(names):
         found = _videos(folder / name, "**/*")
         if not found:
-            raise ValueError(f"the class folder {folder / name} holds no videos: fill it or remove it")
+            raise UsageError(f"the class folder {folder / name} holds no videos: fill it or remove it")
         paths += found
         labels += [label] * len(found)
     if names:
         return tuple(names), video_list(paths, labels)
     paths = _videos(folder, "*")
     if not paths:
-        raise ValueError(f"{folder} holds no videos and no class folders: videos belong into {folder}/CLASS/")
+        raise UsageError(f"{folder} holds no videos and no class folders: videos belong into {folder}/CLASS/")
     return (), video_list(paths)
 
 
@@ -60,12 +62,12 @@ def list_table(table: Path, root: Path) -> tuple[list[str], VideoList]:
         with open(table, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if "path" not in (reader.fieldnames or []):
-                raise ValueError(f"{table} has no column 'path': its first line must name the columns")
+                raise UsageError(f"{table} has no column 'path': its first line must name the columns")
             rows = [row for row in reader if row["path"]]
     except UnicodeDecodeError as error:
-        raise ValueError(f"{table} is not a text file with columns: {error.reason}") from error
+        raise UsageError(f"{table} is not a text file with columns: {error.reason}") from error
     if not rows:
-        raise ValueError(f"{table} lists no videos")
+        raise UsageError(f"{table} lists no videos")
     found = video_list([root / row["path"] for row in rows])
     starts = np.array([_start(row, table, line) for line, row in enumerate(rows, start=2)])
     labels = [(row.get("label") or "").strip() for row in rows]
@@ -79,7 +81,7 @@ def _start(row: dict[str, Any], table: Path, line: int) -> float:
     except ValueError:
         start = -1.0
     if start < 0 or np.isinf(start):
-        raise ValueError(f"{table}, line {line}: start must be seconds from 0 on, got '{text}'")
+        raise UsageError(f"{table}, line {line}: start must be seconds from 0 on, got '{text}'")
     return start
 
 

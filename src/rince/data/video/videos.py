@@ -1,6 +1,7 @@
 """Videos of your own, in a folder or listed in a CSV file: clips with or without their sounds, batch by batch."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
 from rince.data.batches import SeededBatches
@@ -16,6 +18,7 @@ from rince.data.module import DataModule, Split
 from rince.data.video.clip_reader import ClipFormat, EvaluationClips, TrainingClips, collate
 from rince.data.video.skipped import Skipped
 from rince.data.video.video_list import VideoList, list_folder, list_tables
+from rince.errors import UsageError
 from rince.noise.sounds import NoisySounds, SoundNoise
 from rince.views.batch import ClipBatch, PairBatch
 
@@ -76,23 +79,23 @@ class Videos(DataModule):
         super().__init__()
         for name, value in (("num_frames", num_frames), ("size", size), ("clips", clips), ("test_clips", test_clips)):
             if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+                raise UsageError(f"{name} must be at least 1, got {value}")
         for name, number in (("fps", fps), ("audio_duration", audio_duration), ("sample_rate", sample_rate)):
             if not 0 < number < float("inf"):
-                raise ValueError(f"{name} must be above 0, got {number}")
+                raise UsageError(f"{name} must be above 0, got {number}")
         if not 0 < crop[0] <= crop[1] <= 1:
-            raise ValueError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
+            raise UsageError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
         if not 0 <= validation < 1:
-            raise ValueError(f"validation must be a share of the videos in [0, 1), got {validation}")
+            raise UsageError(f"validation must be a share of the videos in [0, 1), got {validation}")
         if batch_size % clips or batch_size // clips < 2:
-            raise ValueError(
+            raise UsageError(
                 f"batch_size must be a multiple of clips, {clips}, and hold two videos or more, got {batch_size}"
             )
         for name, given in (("table", table), ("test_table", test_table)):
             if given is not None and name not in self.tables:
-                raise ValueError(f"{type(self).__name__} has lists of its own: leave out {name}, got {given}")
+                raise UsageError(f"{type(self).__name__} has lists of its own: leave out {name}, got {given}")
         if noise is not None and not sound:
-            raise ValueError("noise on sounds needs sound: true")
+            raise UsageError("noise on sounds needs sound: true")
         self.root, self.table, self.test_table = Path(root), table, test_table
         self.form = ClipFormat(
             num_frames, fps, audio_duration, sample_rate, size, sound, "refuse" if short == "skip" else short
@@ -120,7 +123,7 @@ class Videos(DataModule):
             others, lists[part] = list_folder(self.root / name)
             if others != names:
                 odd = sorted(set(others) ^ set(names))
-                raise ValueError(f"{self.root / name} and train have other classes: {odd[0]} is in one only")
+                raise UsageError(f"{self.root / name} and train have other classes: {odd[0]} is in one only")
         return names, lists
 
     def setup(self, stage: str | None = None) -> None:
@@ -129,7 +132,7 @@ class Videos(DataModule):
         require("av", "video")
         self.class_names, lists = self.read()
         if self.validation and "validation" in lists:
-            raise ValueError(f"{self.root} has a validation part of its own: leave out validation, {self.validation}")
+            raise UsageError(f"{self.root} has a validation part of its own: leave out validation, {self.validation}")
         if self.validation:
             count = len(lists["train"].paths)
             order = torch.randperm(count, generator=generator(0, 6)).numpy()
@@ -150,7 +153,7 @@ class Videos(DataModule):
         for recipe in views.modules():
             for name, mine in (("size", self.form.size), ("sample_rate", self.form.sample_rate)):
                 if getattr(recipe, name, mine) != mine:
-                    raise ValueError(
+                    raise UsageError(
                         f"data and views must agree: data.{name} is {mine}, that of {type(recipe).__name__} is "
                         f"{getattr(recipe, name)}"
                     )
@@ -159,11 +162,16 @@ class Videos(DataModule):
         """What the noise hit, as arrays to be saved with the run."""
         return {} if self.noisy is None else self.noisy.record()
 
+    def fingerprint(self) -> str:
+        videos = self.videos("train")
+        names = (os.path.relpath(path, self.root) for path in videos.paths)
+        return of_lines([*names, *map(str, videos.labels.tolist())])
+
     def videos(self, part: str) -> VideoList:
         """Files and right labels of a part: train, validation or test."""
         self.setup()
         if part not in self._lists:
-            raise ValueError(f"there is no part '{part}' of {self.root}, only {', '.join(self._lists)}")
+            raise UsageError(f"there is no part '{part}' of {self.root}, only {', '.join(self._lists)}")
         return self._lists[part]
 
     @property
@@ -175,12 +183,28 @@ class Videos(DataModule):
             self._skipped = Skipped(totals, self.folder, self.trainer.global_rank if self.trainer else 0)
         return self._skipped
 
+    @property
+    def training_pairs(self) -> int:
+        return len(self.videos("train").paths)
+
+    def pair_names(self) -> list[str]:
+        """The files of the training part, seen from ``root`` where they lie below it."""
+        paths = [Path(path) for path in self.videos("train").paths]
+        return [(p.relative_to(self.root) if p.is_relative_to(self.root) else p).as_posix() for p in paths]
+
+    def noisy_batches(self, ids: torch.Tensor) -> "ClipLoader":
+        return self.evaluation_loader("train", sound=self.form.sound, noisy=True, chosen=ids.tolist())
+
     def train_dataloader(self) -> "ClipLoader":
         videos, trainer = self.videos("train"), self.trainer
         shape = len(videos.paths), self.batch_size // self.clips, self.seed
-        batches = SeededBatches(*shape, lambda: 0) if trainer is None else SeededBatches.of_trainer(trainer, *shape)
-        reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy)
-        loader = self._loader(reader, self.form.sound, True, batch_sampler=WithStep(batches))
+        if trainer is None:
+            batches = SeededBatches(*shape, lambda: 0)
+        else:
+            batches = SeededBatches.of_trainer(trainer, *shape, self.among)
+        among = None if self.among is None else self.among.numpy()
+        reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy, among)
+        loader = self._loader(reader, self.form.sound, True, WithStep(batches), self.trust)
         self._training = ClipLoader(loader, "train", self.skipped, strict=True)
         return self._training
 
@@ -194,24 +218,34 @@ class Videos(DataModule):
         return self.evaluation_loader("test", self.test_clips, self.form.sound)
 
     def evaluation_loader(
-        self, part: str, clips: int = 1, sound: bool = False, noisy: bool = False, rank: int = 0, processes: int = 1
+        self,
+        part: str,
+        clips: int = 1,
+        sound: bool = False,
+        noisy: bool = False,
+        rank: int = 0,
+        processes: int = 1,
+        chosen: Sequence[int] | None = None,
     ) -> "ClipLoader":
-        """Clips of the videos of a part, in order; of every ``processes``-th one with several processes."""
+        """Clips of the videos of a part, in order; of every ``processes``-th one with several processes, or of the
+        ``chosen`` ones."""
         videos = self.videos(part)
         noise = self.noisy if noisy and part == "train" else None
         reader = EvaluationClips(videos, self.form._replace(sound=sound), clips, noise)
-        items = range(rank, len(videos.paths), processes)
+        items = range(rank, len(videos.paths), processes) if chosen is None else chosen
         share = max(1, self.batch_size // clips)
         batches = [list(items[i : i + share]) for i in range(0, len(items), share)]
-        loader = self._loader(reader, sound, False, batch_sampler=batches)
+        loader = self._loader(reader, sound, False, batches)
         return ClipLoader(loader, part, self.skipped)
 
-    def _loader(self, reader: Any, pairs: bool, cropped: bool, batch_sampler: Any) -> DataLoader:
+    def _loader(
+        self, reader: Any, pairs: bool, cropped: bool, batches: Any, trust: torch.Tensor | None = None
+    ) -> DataLoader:
         return DataLoader(
             reader,
-            batch_sampler=batch_sampler,
+            batch_sampler=batches,
             num_workers=self.workers,
-            collate_fn=partial(collate, pairs=pairs, cropped=cropped),
+            collate_fn=partial(collate, pairs=pairs, cropped=cropped, trust=trust),
             pin_memory=torch.cuda.is_available(),
             persistent_workers=cropped and self.workers > 0,  # a few labelled videos make short epochs
         )

@@ -55,7 +55,7 @@ def _sizes(tensor: Tensor) -> list[int]:
     own = torch.tensor([tensor.shape[0]], device=tensor.device)
     every = [torch.zeros_like(own) for _ in range(processes())]
     dist.all_gather(every, own)
-    return [int(size) for size in every]
+    return torch.cat(every).tolist()  # at once: a GPU is waited for once, not once per process
 
 
 def _padded(tensor: Tensor, rows: int) -> Tensor:

@@ -1,0 +1,66 @@
+"""Which exceptions are a sentence for the user, and which are a bug that needs its traceback."""
+
+import re
+import sys
+from types import TracebackType
+
+from rince._support.optional_imports import install_hint
+from rince.errors import UsageError
+
+# Rooms whose own `raise ValueError` is still meant for users.
+ROOMS = ("rince.audit", "rince.losses", "rince.report", "rince.commands.audit", "rince.integrations", "rince.theory")
+HINT = "This is a bug: of a class of yours if the traceback ends there, else of rince; then please report it."
+
+
+def sentence_of(error: BaseException) -> str | None:
+    """What to tell the user in one line, or None for a bug.
+
+    Sentences are rince's own errors, what the system says of a file, a disk or a connection, and too little memory.
+    """
+    if isinstance(error, ModuleNotFoundError) and (hint := install_hint(error.name or "")) is not None:
+        return hint
+    system = isinstance(error, OSError) and error.errno is not None
+    if not (isinstance(error, UsageError | MemoryError) or system or _raised_by_a_room(error)):
+        return None
+    text = str(error) or type(error).__name__
+    # A loader's worker sends its traceback along, the error itself being the last paragraph.
+    if "Original Traceback" in text:
+        text = re.split(r"\n[\w.]*(?:Error|MissingFile|ExistingFile|NotAFolder|MissingExtra): ", text)[-1]
+    if isinstance(error, MemoryError):
+        text = f"there is not enough memory ({text})"
+    return " ".join(text.split())
+
+
+def _raised_by_a_room(error: BaseException) -> bool:
+    """Whether a `raise` statement of one of the rooms raised it, rather than something that the room called."""
+    last = error.__traceback__
+    if last is None or not isinstance(error, ValueError | TypeError | ImportError | OSError):
+        return False
+    last = _innermost(last)
+    module = innermost_module(error)
+    if not any(module == room or module.startswith(f"{room}.") for room in ROOMS):
+        return False
+    import dis
+
+    return last.tb_frame.f_code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def innermost_module(error: BaseException) -> str:
+    """The module in which an error was raised; nothing for one that was not raised yet."""
+    if error.__traceback__ is None:
+        return ""
+    return str(_innermost(error.__traceback__).tb_frame.f_globals.get("__name__", ""))
+
+
+def _innermost(traceback: TracebackType) -> TracebackType:
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback
+
+
+def with_hint(error: BaseException) -> None:
+    """Say below the traceback what it means; above it on Python 3.10, which cannot."""
+    if sys.version_info >= (3, 11):
+        error.add_note(HINT)
+    else:
+        print(HINT, file=sys.stderr)

@@ -1,0 +1,46 @@
+"""A lock on a folder that the system takes back even from a killed process, on Unix and on Windows."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from rince.errors import ExistingFile
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a second command out of the folder, which is made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as file:
+        try:
+            _take(file)
+        except OSError as error:
+            raise ExistingFile(f"{folder} is being written by another rince command") from error
+        try:
+            yield
+        finally:
+            _give_back(file)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(file: IO[str]) -> None:
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+
+    def _give_back(file: IO[str]) -> None:
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _take(file: IO[str]) -> None:
+        os.register_at_fork(after_in_child=file.close)  # a loader's worker may outlive a killed run for seconds
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _give_back(file: IO[str]) -> None:
+        fcntl.flock(file, fcntl.LOCK_UN)

@@ -1,0 +1,58 @@
+"""Files that are named by data: regular ones only, of a bounded size, and below the folder they should lie in."""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+
+class Unreadable(ValueError):
+    """A file that is missing, no regular file, too large, or outside of its folder."""
+
+
+def read_regular(path: Path, most: int, root: Path | None = None) -> bytes:
+    """The content of a regular file of at most ``most`` bytes.
+
+    A pipe or a device is refused without being read: it could block for ever or never end.
+
+    Args:
+        path: The file.
+        most: The largest size in bytes.
+        root: If given, the file must lie below this folder once all symbolic links are followed.
+
+    Raises:
+        Unreadable: It is missing, too large, no regular file, or outside of ``root``.
+    """
+    if root is not None and not lies_below(path, root):
+        raise Unreadable(f"{path.name} lies outside of {root}")
+    try:
+        # Opening a pipe without O_NONBLOCK waits until somebody writes into it.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"{path.name} cannot be read") from error
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise Unreadable(f"{path.name} is no regular file")
+        if found.st_size > most:
+            raise Unreadable(f"{path.name} is larger than {most / 1e6:g} MB")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(most)
+    except OSError as error:
+        raise Unreadable(f"{path.name} cannot be read") from error
+    finally:
+        os.close(handle)
+
+
+def lies_below(path: Path, root: Path) -> bool:
+    """Whether a file lies below a folder, with all symbolic links followed."""
+    try:
+        return path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError, ValueError):  # a circle of links, or a text that is no path
+        return False
+
+
+def natural(file: Path) -> list[tuple[int, int, str]]:
+    """A key to sort by in which numbers count as numbers."""
+    parts = re.split(r"([0-9]+)", file.name)
+    return [(0, int(part), part) if i % 2 else (1, 0, part) for i, part in enumerate(parts)]

@@ -1,0 +1,76 @@
+"""YAML files of users: read without running anything, within bounds, and with one sentence on what is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+from rince._support.optional_imports import require
+from rince.errors import MissingFile, UsageError
+
+LARGEST = 1 << 20  # bytes of a file
+MOST = 100_000  # values, with every alias counted as what it stands for
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping that a file holds; an empty file is an empty mapping."""
+    yaml = require("yaml", "train")
+    values = yaml.safe_load(read_yaml_text(path))
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise UsageError(f"{path} is no configuration: it holds a {type(values).__name__}, not names with values")
+    return values
+
+
+def read_yaml_text(path: Path) -> str:
+    """The text of a YAML file that can be parsed and is small enough to be worked with."""
+    yaml = require("yaml", "train")
+    if not path.is_file():
+        raise MissingFile(f"there is no file {path}")
+    if path.stat().st_size > LARGEST:
+        raise UsageError(f"{path} has {path.stat().st_size} bytes, and a configuration has at most {LARGEST}")
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = count_values(yaml.compose(text, Loader=yaml.SafeLoader))
+        yaml.safe_load(text)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no text in UTF-8") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f" in line {mark.line + 1}" if mark is not None else ""
+        raise UsageError(f"{path} is no YAML: {error.problem or error.context}{place}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # a date such as 2024-13-45 is a ValueError
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise UsageError(f"{path} is no YAML: {why}") from error
+    if values > MOST:
+        raise UsageError(f"{path} stands for more than {MOST} values: its aliases multiply, or refer to themselves")
+    return text
+
+
+def _inner(node: Any) -> list[Any]:
+    """The keys and values of a mapping, the items of a sequence."""
+    if isinstance(node.value, str):
+        return []
+    return [each for item in node.value for each in (item if isinstance(item, tuple) else (item,))]
+
+
+def count_values(root: Any) -> int:
+    """How many values a composed file stands for once its aliases are spelt out; one too many for a circle."""
+    sizes: dict[int, int] = {}
+    under_way: set[int] = set()
+    stack = [root] if root is not None else []
+    while stack:
+        node = stack[-1]
+        inner = _inner(node)
+        new = [each for each in inner if id(each) not in sizes]
+        if id(node) in sizes:
+            stack.pop()
+        elif not new:
+            sizes[id(node)] = min(1 + sum(sizes[id(each)] for each in inner), MOST + 1)
+            under_way.discard(id(node))
+            stack.pop()
+        elif any(id(each) in under_way for each in new):
+            return MOST + 1
+        else:
+            under_way.add(id(node))
+            stack += new
+    return sizes[id(root)] if root is not None else 0

@@ -1,0 +1,110 @@
+"""``rince compare TASK``: which loss serves best, and what it costs where nothing is wrong."""
+
+import argparse
+import functools
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+from rince._support.command_options import parsed
+from rince.errors import UsageError
+
+EPILOG = """
+tasks:
+  digits                halves of scikit-learn's digits; nothing to download
+  multi30k              English captions and their German translations (--source FOLDER)
+  spoken-digits         images and recordings of digits, encoders trained from scratch (--source FILE.zip)
+  cifar10-label-noise   label pairs on a small CIFAR-10 (--source FOLDER)
+  A B                   two columns of yours, as rince audit takes them
+
+losses: infonce, gce[-Q], rince[-Q][-rR], dcl, sce, debiased[-TAU], hard[-BETA]; with +trust behind a name, pairs are
+weighted by an audit of the training pairs.
+
+  rince compare digits
+  rince compare digits --losses infonce gce-1 infonce+trust --rates 0 0.4 --seeds 5
+  rince compare images.npy:features captions.npy --rates 0 0.2
+
+The same command again goes on where it stopped. Noise is made on purpose on top of what the data have.
+"""
+
+
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "rince compare",
+        description="Compare losses on one data set, over noise rates, temperatures and seeds.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        exit_on_error=False,
+    )
+    parser.add_argument("task", nargs="+", metavar="TASK", help="a task, or two columns A B")
+    parser.add_argument("--losses", nargs="+", metavar="LOSS", help="which losses (the task's own list)")
+    parser.add_argument("--temperatures", nargs="+", type=float, metavar="T", help="tried for every loss (the task's)")
+    parser.add_argument("--rates", nargs="+", type=float, metavar="R", help="noise rates in [0, 1) (the task's)")
+    parser.add_argument("--seeds", type=int, default=3, help="how many: 0, 1, ... (3)")
+    parser.add_argument("--source", help="where the task's data are")
+    parser.add_argument("--out", type=Path, help="folder for the results (runs/compare/TASK)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="runs at a time (%(default)s)")
+    parser.add_argument("--so-far", action="store_true", help="do no runs, only report on those that are finished")
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    found = parsed(options(), arguments)
+    from rince.compare.losses import parse_loss
+    from rince.compare.report import write_report
+    from rince.compare.summary import summarise
+    from rince.compare.tasks import find_task
+    from rince.reproduce.grid import finished_runs, run_grid
+
+    task = find_task(found.task, found.source)
+    losses = found.losses or list(task.losses)
+    rates = found.rates if found.rates is not None else list(task.rates)
+    temperatures = found.temperatures or list(task.temperatures)
+    check(losses, rates, temperatures, found)
+    for loss in losses:
+        task.check_loss(parse_loss(loss))
+        parse_loss(loss).build(temperatures[0])  # says now what is wrong with it
+    if not found.so_far:
+        task.check()
+    runs = [
+        {"loss": loss, "temperature": t, "rate": rate, "seed": seed}
+        for seed in range(found.seeds)
+        for rate in rates
+        for loss in losses
+        for t in temperatures
+    ]
+    out = found.out or Path("runs/compare") / task.name
+    if found.so_far:
+        results = finished_runs(runs, out / "runs", name_of)
+    else:
+        work = functools.partial(one_run, task=found.task, source=found.source, out=out)
+        results = run_grid(runs, work, out / "runs", name_of, found.workers)
+    summary = summarise(task.name, task.metric, task.noise, results)
+    print(write_report(summary, results, out, shlex.join(["rince", "compare", *arguments])), end="")
+    print(f"written: {out / 'comparison.html'}, table.md, results.csv, summary.json, comparison.png and .svg")
+    return 0
+
+
+def check(losses: list[str], rates: list[float], temperatures: list[float], found: argparse.Namespace) -> None:
+    for name, values in (("losses", losses), ("rates", rates), ("temperatures", temperatures)):
+        if len(set(values)) != len(values):
+            raise UsageError(f"--{name} names one twice: {' '.join(map(str, values))}")
+    if wrong := [rate for rate in rates if not 0 <= rate < 1]:
+        raise UsageError(f"--rates must lie in [0, 1), got {wrong[0]:g}")
+    if wrong := [t for t in temperatures if not 0 < t < float("inf")]:
+        raise UsageError(f"--temperatures must be positive, got {wrong[0]:g}")
+    for name in ("seeds", "workers"):
+        if getattr(found, name) < 1:
+            raise UsageError(f"--{name} must be at least 1, got {getattr(found, name)}")
+
+
+def name_of(run: Any) -> str:
+    return f"{run['loss']} t {run['temperature']:g} rate {run['rate']:g} seed {run['seed']}"
+
+
+def one_run(run: Any, task: list[str], source: str | None, out: Path) -> dict[str, Any]:
+    from rince.compare.tasks import find_task
+
+    result = find_task(task, source).run(run, out)
+    return {**result, "headline": f"test {result['test']:.1f}"}

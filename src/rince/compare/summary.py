@@ -1,0 +1,97 @@
+"""From the results of all runs to a table, a figure and a word of advice."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rince.compare.losses import parse_loss
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A loss at a noise rate, at the temperature that did best on the validation part."""
+
+    loss: str
+    rate: float
+    temperature: float
+    mean: float
+    deviation: float
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All cells of a comparison, by loss and rate."""
+
+    task: str
+    metric: str
+    noise: str
+    cells: dict[tuple[str, float], Cell]
+
+    @property
+    def losses(self) -> list[str]:
+        return list(dict.fromkeys(loss for loss, _ in self.cells))
+
+    @property
+    def rates(self) -> list[float]:
+        return sorted({rate for _, rate in self.cells})
+
+    def best(self, rate: float) -> Cell:
+        """The cell with the highest mean at a noise rate."""
+        return max((cell for cell in self.cells.values() if cell.rate == rate), key=lambda cell: cell.mean)
+
+    def level(self, rate: float) -> list[str]:
+        """The losses that are not behind the best one by more than the two spread: nobody can tell them apart."""
+        best = self.best(rate)
+        cells = [self.cells[loss, rate] for loss in self.losses]
+        return [c.loss for c in cells if best.mean - c.mean <= max(0.5, (best.deviation**2 + c.deviation**2) ** 0.5)]
+
+    def advice(self) -> list[str]:
+        """Sentences that a reader can act on: the best at every rate, and the loss that does well at all of them."""
+        lines = []
+        for rate in self.rates:
+            best = self.best(rate)
+            level = [parse_loss(name).label for name in self.level(rate) if name != best.loss]
+            also = f"; not told apart from it: {', '.join(level)}" if level else ""
+            lines.append(
+                f"{rate:.0%} {self.noise}: {parse_loss(best.loss).label} at t {best.temperature:g}, "
+                f"{self.metric} {best.mean:.1f} ± {best.deviation:.1f}{also}."
+            )
+        if len(self.rates) > 1:
+            lines.append(self._whatever_the_rate())
+        return lines
+
+    def regret(self, loss: str) -> float:
+        """The most that a loss loses against the best one, over all rates."""
+        return max(self.best(rate).mean - self.cells[loss, rate].mean for rate in self.rates)
+
+    def _whatever_the_rate(self) -> str:
+        safest = min(self.losses, key=self.regret)
+        name, regret = parse_loss(safest).label, self.regret(safest)
+        text = f"If the rate is unknown: {name}, at most {regret:.1f} points behind the best"
+        if "infonce" in self.losses and safest != "infonce" and 0.0 in self.rates:
+            price = self.cells["infonce", 0.0].mean - self.cells[safest, 0.0].mean
+            text += f"; without noise it {'costs' if price > 0 else 'wins'} {abs(price):.1f} against InfoNCE"
+        return f"{text}."
+
+
+def summarise(task: str, metric: str, noise: str, results: Sequence[Result]) -> Summary:
+    """The summary of the runs that are there; of every loss and rate the temperature with the best validation mean.
+
+    Args:
+        results: One per run, with ``settings`` (loss, temperature, rate, seed), ``validation`` and ``test``.
+    """
+    found: dict[tuple[str, float], dict[float, list[Result]]] = {}
+    for result in results:
+        s = result["settings"]
+        found.setdefault((s["loss"], s["rate"]), {}).setdefault(s["temperature"], []).append(result)
+    cells = {}
+    for (loss, rate), by_temperature in found.items():
+        chosen = max(by_temperature, key=lambda t: statistics.fmean(r["validation"] for r in by_temperature[t]))
+        tests = [r["test"] for r in by_temperature[chosen]]
+        deviation = statistics.stdev(tests) if len(tests) > 1 else 0.0
+        cells[loss, rate] = Cell(loss, rate, chosen, statistics.fmean(tests), deviation, len(tests))
+    return Summary(task, metric, noise, cells)

@@ -1,0 +1,161 @@
+"""From a configuration to the objects it describes, and to the trainer that drives them."""
+
+import contextlib
+import contextvars
+import functools
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from lightning.pytorch import Trainer, seed_everything
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from rince._support.command_errors import innermost_module
+from rince.data.module import DataModule
+from rince.errors import UsageError
+from rince.methods.method import Method
+
+# Lightning's notes on what is meant to be so.
+NOTES = (
+    ".*dataloader is not resumable.*",
+    ".*does not have many workers.*",
+    ".*smaller than the logging interval.*",
+    ".*Checkpoint directory.*",
+    ".*GPU available but not used.*",
+    ".*treespec, LeafSpec.*",
+    ".*Found .* module.* in eval mode.*",
+    ".*but have no `validation_step`.*",
+)
+
+_failures: contextvars.ContextVar[list[Exception] | None] = contextvars.ContextVar("failures", default=None)
+
+
+class Parts(NamedTuple):
+    """A method with its encoder, loss, views and optimizer, the data, and the options of the trainer."""
+
+    method: Method
+    data: DataModule
+    trainer: dict[str, Any]
+
+
+def build(parser: Any, config: Any) -> Parts:
+    """The objects of a run, with weights as the seed draws them. Nothing is read and nothing written."""
+    if not 0 <= config.seed < 2**32:
+        raise UsageError(f"seed must lie between 0 and {2**32 - 1}, got {config.seed}")
+    seed_everything(config.seed, verbose=False)
+    parts = instantiate(parser, config)
+    method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
+    data = parts.data
+    method.seed = data.seed = config.seed
+    data.pairing = method.pairing
+    return Parts(method, data, dict(parts.trainer))
+
+
+def instantiate(parser: Any, config: Any) -> Any:
+    """The objects that the configuration describes.
+
+    Raises:
+        UsageError: For values that rince's own constructors, or torch's, refuse.
+        Exception: Whatever a constructor of the user's raises, as it was raised.
+    """
+    _register()
+    failures: list[Exception] = []
+    token = _failures.set(failures)
+    try:
+        return parser.instantiate(config)
+    except Exception:
+        # jsonargparse tries every kind that an argument may have, and tells of all of them; the constructor knows best.
+        if failures:
+            raise failures[0] from None
+        raise
+    finally:
+        _failures.reset(token)
+
+
+@functools.cache
+def _register() -> None:
+    """Have jsonargparse call constructors through ``_construct``, once."""
+    from jsonargparse import add_instantiator
+
+    add_instantiator(_construct, object)
+
+
+def _construct(kind: Any, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return kind(*args, **kwargs)
+    except Exception as error:
+        told: Exception = error
+        if not isinstance(error, UsageError) and innermost_module(error).split(".")[0] == "torch":
+            line = (str(error).strip() or type(error).__name__).splitlines()[0]
+            told = UsageError(f"{kind.__name__} cannot be built with these values: {line}")
+            told.__cause__ = error
+        if (failures := _failures.get()) is not None:
+            failures.append(told)
+        raise told from told.__cause__
+
+
+def make_trainer(options: dict[str, Any], callbacks: list[Any], loggers: list[Any], plugins: list[Any]) -> Trainer:
+    """Lightning's trainer with the user's options and what every run of rince adds to them."""
+    check_trainer(options)
+    given = [logger for logger in as_list(options.pop("logger", None)) if not isinstance(logger, bool)]
+    callbacks = [*as_list(options.pop("callbacks", None)), *callbacks]
+    plugins = [*as_list(options.pop("plugins", None)), *plugins]
+    try:
+        return Trainer(
+            **options,
+            callbacks=callbacks,
+            logger=[*loggers, *given],
+            plugins=plugins,
+            enable_checkpointing=False,
+            use_distributed_sampler=False,
+        )
+    except (MisconfigurationException, ValueError, TypeError, RuntimeError) as error:
+        raise UsageError(f"trainer: {' '.join(str(error).split())}") from error
+
+
+def check_trainer(options: dict[str, Any]) -> None:
+    """Refuse what Lightning would take, and then train for ever, never, or wait for ever."""
+    epochs, steps = options.get("max_epochs"), options.get("max_steps", -1)
+    if epochs == -1 and steps == -1:
+        raise UsageError("trainer.max_epochs = -1 trains without end: set trainer.max_steps, or a number of epochs")
+    for name, least in (("max_epochs", -1), ("max_steps", -1), ("accumulate_grad_batches", 1), ("num_nodes", 1)):
+        value = options.get(name)
+        if isinstance(value, int) and value < least:
+            raise UsageError(f"trainer.{name} must be at least {least}, got {value}")
+    devices = options.get("devices")
+    if isinstance(devices, str) and devices.lstrip("-").isdigit():
+        devices = int(devices)
+    if isinstance(devices, int) and devices != -1 and devices < 1:
+        raise UsageError(f"trainer.devices must be at least 1, got {devices}")
+    most = max(4, os.cpu_count() or 1)
+    if options.get("accelerator") in ("cpu", "auto") and isinstance(devices, int) and devices > most:
+        import torch
+
+        if options["accelerator"] == "cpu" or not torch.cuda.is_available():
+            raise UsageError(
+                f"trainer.devices asks for {devices} processes on the CPU, and this machine has {os.cpu_count()} "
+                f"cores: ask for at most {most}"
+            )
+
+
+def as_list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without Lightning's notes on what is meant to be so; afterwards it says what it said before."""
+    logger = logging.getLogger("lightning.pytorch")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            for note in NOTES:
+                warnings.filterwarnings("ignore", note)
+            yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,119 @@
+"""What ``rince train --help`` and ``rince finetune --help`` say. It costs neither torch nor Lightning."""
+
+import textwrap
+
+from rince.train.catalogue import PARTS, arguments, classes, summary
+from rince.train.shipped import first_comment, shipped
+
+OPTIONS = {
+    "config": "A YAML file with any of the options below.",
+    "name": "Name of the run; the configuration's by default.",
+    "out": "Folder of all runs.",
+    "seed": "Seed of everything random but the noise.",
+    "checkpoint_every": "Steps between two checkpoints.",
+    "probe": "Watch a linear probe during training.",
+    "trust": "How far to trust each pair: a table, such as that of an audit; or auto, to find out first.",
+    "trust.folds": "With auto: parts of the pairs, each scored by a model trained on the others (2).",
+    "trust.epochs": "With auto: epochs of these models; by default all of them take as many steps as the run.",
+}
+FINETUNE_OPTIONS = {
+    "tower": "Of a cross-modal run: the encoder a or b.",
+    "linear": "Leave the encoder as it is in all epochs.",
+    "from_scratch": "The same from initial weights, trained whole in all epochs.",
+    "splits": "Splits of the data, such as 1 2 3: each, and the mean.",
+}
+PART_HELP = {
+    "method": "How views, encoder and loss are put together.",
+    "encoder": "From a view to features.",
+    "loss": "What is minimised.",
+    "views": "From a batch to two views.",
+    "data": "What is learnt from.",
+    "optimiser": "The optimizer; --optimizer is the same.",
+    "noise": "What is made wrong on purpose: --data.noise CLASS, --views.noise CLASS.",
+}
+TRAINER = {
+    "max_epochs": "How long to train.",
+    "accelerator": "cpu, gpu, mps or auto.",
+    "devices": "How many, over which data.batch_size is divided.",
+    "num_nodes": "Machines.",
+    "precision": "32-true, bf16-mixed, 16-mixed or 64-true.",
+    "accumulate_grad_batches": "Batches whose gradients are added up for a step.",
+    "gradient_clip_val": "Largest norm of a gradient.",
+    "sync_batchnorm": "Batch norm over all devices (GPUs).",
+    "limit_train_batches": "Batches, or a share of them, that make an epoch.",
+    "log_every_n_steps": "Steps between two lines of metrics.csv.",
+    "enable_progress_bar": "true or false.",
+    "callbacks+": "A callback of Lightning's, of yours, or PairMonitor, which watches for wrong pairs.",
+}
+TEXTS = {
+    "train": """usage: rince train CONFIG [--OPTION VALUE ...]
+
+Train an encoder. The same command again resumes an unfinished run. CONFIG is a YAML file of yours, or one that comes
+with rince (rince train --list), such as digits/simclr. Options win over it.
+
+  rince train digits/simclr                               train
+  rince train digits/simclr --loss.q 0.5 --name q-0.5     with other options
+  rince train digits/simclr --print_config > mine.yaml    all options and their values, to start your own from
+  rince train --loss.help RINCE                           the options of a class, explained
+""",
+    "finetune": """usage: rince finetune RUN [CONFIG] [--OPTION VALUE ...]
+
+Fine-tune the encoder of RUN (its folder, or a file written by rince export) on labelled data and test it. Views and
+data are those of the run unless CONFIG, a YAML file of yours or one that comes with rince (rince finetune --list),
+says otherwise. First only the classifier learns (--method.head_epochs), then everything; scores of several clips of
+one video are averaged. The same command again resumes an unfinished run. Results go to RUN/NAME/.
+
+  rince finetune runs/digits-simclr                       on the labels of the run's own data
+  rince finetune runs/kinetics400-rince ucf101/finetune --data.root DIR --splits 1 2 3
+  rince finetune runs/digits-simclr --print_config        all options and their values
+  rince train --method.help FineTune                      the options of a class, explained
+""",
+}
+
+
+def help_text(command: str) -> str:
+    own = OPTIONS | (FINETUNE_OPTIONS if command == "finetune" else {})
+    lines = [TEXTS[command], "options:", *_rows({f"--{name}": text for name, text in own.items()})]
+    lines += ["", "parts of a run: a class of rince by its name or any class by its import path; then its options,"]
+    lines += ["as in --loss RINCE --loss.q 0.5"]
+    for part in (*PARTS, "noise"):
+        lines += ["", f"--{part} CLASS  {PART_HELP[part]}" if part in PARTS else f"noise  {PART_HELP[part]}"]
+        lines += _rows(
+            {path.rsplit(".", 1)[1]: summary(path, part) for path in classes()[part] if path.startswith("rince")}
+        )
+        if part == "loss":
+            rince_loss = next(path for path in classes()["loss"] if path.endswith(".RINCE"))
+            chosen = [name for name in arguments(rince_loss) if name not in ("contrast", "reduction")]
+            lines.append(f"  RINCE takes {', '.join(f'--loss.{name}' for name in chosen)}.")
+        if part == "optimiser":
+            lines.append("  and any of torch.optim, such as torch.optim.Adam")
+    lines += ["", "trainer: the arguments of Lightning's Trainer, of which these are used most"]
+    lines += _rows({f"--trainer.{name}": text for name, text in TRAINER.items()})
+    return "\n".join(lines) + "\n"
+
+
+def list_text(command: str) -> str:
+    """The configurations that come with rince for this command."""
+    known = {name: path for name, path in shipped().items() if ("/finetune" in name) == (command == "finetune")}
+    run = "RUN " if command == "finetune" else ""
+    return "\n".join(
+        [
+            f"configurations for rince {command} that come with rince:",
+            *_rows({name: first_comment(path) for name, path in known.items()}),
+            f"rince {command} {run}NAME --print_config shows one with all its options.",
+        ]
+    )
+
+
+def _rows(texts: dict[str, str]) -> list[str]:
+    width = max(map(len, texts))
+    return [
+        f"  {name:<{width}}  {textwrap.shorten(text, 116 - width, placeholder=' ...')}" for name, text in texts.items()
+    ]
+
+
+def help_or_list(command: str, arguments: list[str]) -> str | None:
+    """What to print instead of doing anything, if that is what was asked for."""
+    if any(word in ("-h", "--help") for word in arguments):
+        return help_text(command)
+    return list_text(command) if "--list" in arguments else None

@@ -1,0 +1,82 @@
+"""The trust in labels that make pairs: does an item look like the others of its label, or like those of another one?"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from rince.audit.null import Scored
+from rince.errors import UsageError
+from rince.trust.cross_fitted import _matrix, fold_codes
+
+if TYPE_CHECKING:
+    from rince.audit.verdict import Audit
+
+
+def judge_labels(
+    z: NDArray[Any] | Tensor,
+    labels: ArrayLike,
+    folds: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    scorer: str = "models that never saw the item",
+) -> "Audit":
+    """Which labels are wrong, from embeddings by models that did not train on the items.
+
+    An item's score is its mean cosine with the other items of its label and fold; the null are its mean cosines with
+    the items of every other label. A wrong label is taken to be one of the others at random: where labels are only
+    ever confused with similar ones, fewer of the wrong ones are found.
+
+    Args:
+        z: (items, width) embeddings. Rows of one fold are compared with one another only.
+        labels: One whole number per item, from 0; negative where nobody knows it.
+        folds: One number per item: which model embedded it. None if one model embedded all of them.
+        seed: Seed of the interval of the noise rate.
+
+    Returns:
+        An audit with one row per item. Items without a label are counted as right.
+
+    Raises:
+        UsageError: There are not two labels to tell apart, or something does not fit together.
+
+    Example:
+        >>> trust = rince.trust.trust_of(rince.trust.judge_labels(z, labels, folds))
+    """
+    from rince.audit.verdict import judge
+
+    vectors = nn.functional.normalize(_matrix(z, "z"), dim=1)
+    given = torch.as_tensor(np.asarray(labels))
+    if given.shape != (len(vectors),) or given.is_floating_point():
+        raise UsageError(f"labels must be one whole number per item: expected ({len(vectors)},), got {given.shape}")
+    number = torch.from_numpy(fold_codes(folds, len(vectors)))
+    classes = int(given.max()) + 1
+    if classes < 2:
+        raise UsageError(f"labels must be of 2 classes or more to be told apart, got {max(classes, 0)}")
+    scores = torch.full((len(vectors),), torch.nan)
+    null = []
+    for k in range(int(number.max()) + 1):
+        rows = ((number == k) & (given >= 0)).nonzero()[:, 0]
+        own, others = label_scores(vectors[rows], given[rows], classes)
+        scores[rows] = own
+        null.append(others)
+    strangers = torch.cat(null)
+    if not len(strangers):
+        raise UsageError("labels must be of 2 classes or more in every fold to be told apart: give fewer folds")
+    best = float(strangers.max()) + 1
+    alone = torch.isnan(scores)  # nobody to differ from
+    return judge(
+        Scored(torch.where(alone, best, scores).numpy(), strangers.numpy()), seed=seed, fitted=True, scorer=scorer
+    )
+
+
+def label_scores(z: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """The mean cosine of every item with the others of its label, NaN if there are none, and all those with others."""
+    sums = torch.zeros(classes, z.shape[1]).index_add(0, labels, z)
+    count = torch.bincount(labels, minlength=classes)
+    own = ((sums[labels] - z) * z).sum(1) / (count[labels] - 1)
+    own[count[labels] == 1] = torch.nan
+    means = z @ (sums / count.clamp_min(1)[:, None]).T
+    other = (torch.arange(classes) != labels[:, None]) & (count > 0)
+    return own, means[other]

@@ -1,0 +1,55 @@
+"""The files of re-pairing: a table of new partners, and a page that shows them beside the old ones."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rince._support.atomic_files import write_text, written_whole
+from rince.trust.repair import Partners
+
+if TYPE_CHECKING:
+    from rince.trust.clean import Audited
+
+
+def write_repair(
+    folder: Path, found: Partners, audited: "Audited", show_a: Any = None, show_b: Any = None
+) -> list[Path]:
+    """``repair.csv`` with one row per query and new partner, and ``repair.html``."""
+    from rince.report.repair_page import repair_page
+
+    name_of = names(audited, found)
+    with written_whole(folder / "repair.csv") as path, open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "row", "rank", "partner", "partner_row", "probability", "score"])
+        for i, row in enumerate(found.rows.tolist()):
+            for rank, partner in enumerate(found.partners[i].tolist()):
+                figures = f"{found.probability[i, rank]:.6g}", f"{found.scores[i, rank]:.6g}"
+                writer.writerow([name_of(row), row, rank + 1, name_of(partner), partner, *figures])
+    write_text(folder / "repair.html", repair_page(found, name_of, show_a, show_b))
+    return [folder / "repair.csv", folder / "repair.html"]
+
+
+def names(audited: "Audited", found: Partners) -> Callable[[int], str]:
+    """The ids of the rows that are mentioned; the others are not kept in memory."""
+    from rince.audit.input.tables import value_batches
+
+    wanted = np.unique(np.concatenate([found.rows, found.partners.ravel()]))
+    known: dict[int, str] = {}
+    start = 0
+    for ids in value_batches(audited.table._replace(column="id")):
+        inside = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + len(ids))]
+        known.update({int(row): str(ids[row - start]) for row in inside})
+        start += len(ids)
+    return lambda row: known.get(row, str(row))
+
+
+def sentence(found: Partners) -> str:
+    """How many new partners are likely to be right."""
+    first = found.probability[:, 0] if len(found.rows) else np.empty(0)
+    return (
+        f"new partners for {len(found.rows):,} pairs: {int((first > 0.5).sum()):,} are more likely right than wrong, "
+        f"about {float(first.sum()):,.0f} of all the best ones are right"
+    )

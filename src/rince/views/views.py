@@ -1,0 +1,25 @@
+"""The contract of views: what a run asks of them besides the views themselves."""
+
+from typing import Any
+
+from torch import nn
+
+
+class Views(nn.Module):
+    """Base class of views and of recipes for single views. Everything but ``forward`` has a default.
+
+    ``plain(items)`` is what evaluation sees; views for graphs have none, since graphs are evaluated as they are.
+    """
+
+    def about(self) -> dict[str, Any]:
+        """How inputs are normalised, in plain values, for somebody who gets the encoder alone."""
+        return {}
+
+    def noise_record(self) -> dict[str, Any]:
+        """What noise made on purpose within the views has hit, in plain values; empty where there is none."""
+        return {}
+
+
+def about_views(views: nn.Module) -> dict[str, Any]:
+    """What views say of themselves; nothing for a module that is no ``Views``."""
+    return views.about() if isinstance(views, Views) else {}

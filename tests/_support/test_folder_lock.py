@@ -1,0 +1,57 @@
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rince._support.folder_lock import locked
+
+
+def test_a_folder_is_locked_for_others_as_long_as_it_is_written(tmp_path):
+    with (
+        locked(tmp_path / "a"),
+        pytest.raises(FileExistsError, match="being written by another"),
+        locked(tmp_path / "a"),
+    ):
+        pass
+
+
+def test_a_worker_that_outlives_its_run_does_not_keep_the_folder_locked(tmp_path):
+    folder, fork = tmp_path / "a", multiprocessing.get_context("fork")
+    born = fork.Event()
+
+    def work():
+        born.set()
+        time.sleep(60)
+
+    def run():  # killed while its worker lives
+        with locked(folder):
+            worker = fork.Process(target=work)
+            worker.start()
+            numbers.put(worker.pid)
+            time.sleep(60)
+
+    numbers = fork.Queue()
+    killed = fork.Process(target=run)
+    killed.start()
+    worker = numbers.get(timeout=30)
+    assert born.wait(30)
+    killed.kill()
+    killed.join()
+    try:
+        with locked(folder):
+            os.kill(worker, 0)  # it is there
+    finally:
+        os.kill(worker, signal.SIGKILL)
+
+
+def test_training_does_not_need_fcntl_to_be_imported():
+    """Windows has none: the module that uses it may only import it where it is."""
+    code = (
+        "import sys; sys.modules['fcntl'] = None; import types; sys.modules['msvcrt'] = types.ModuleType('msvcrt');"
+        "sys.platform = 'win32'; import rince._support.folder_lock"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,50 @@
+import os
+import time
+
+import pytest
+
+from rince._support.yaml_files import LARGEST, read_yaml
+from rince.errors import MissingFile, UsageError
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOMB, "stands for more than 100000 values"),
+        ("a: &a [*a]", "refer to themselves"),
+        ("a: &a {b: &b [*a]}", "refer to themselves"),
+        ("[" * 50_000, "nested too deeply"),
+        ("a: [1", "no YAML: expected .* in line 1"),
+        ("- 1", "it holds a list"),
+        ("x" * (LARGEST + 1), "a configuration has at most"),
+        ("date: 2024-13-45", "no YAML"),
+        ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence_soon(tmp_path, text, message):
+    (tmp_path / "x.yaml").write_text(text)
+    start = time.process_time()
+    with pytest.raises(UsageError, match=message):
+        read_yaml(tmp_path / "x.yaml")
+    assert time.process_time() - start < 5
+
+
+def test_aliases_are_fine_as_long_as_they_are_few(tmp_path):
+    (tmp_path / "x.yaml").write_text("a: &a {b: 1}\nc: [*a, *a]\n")
+    assert read_yaml(tmp_path / "x.yaml") == {"a": {"b": 1}, "c": [{"b": 1}, {"b": 1}]}
+    (tmp_path / "empty.yaml").write_text("")
+    assert read_yaml(tmp_path / "empty.yaml") == {}
+
+
+def test_other_than_a_text_file(tmp_path):
+    (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=r"no text in UTF-8|no YAML"):
+        read_yaml(tmp_path / "x.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for name in ("pipe.yaml", "nothing.yaml", "."):
+        with pytest.raises(MissingFile):
+            read_yaml(tmp_path / name)

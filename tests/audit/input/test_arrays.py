@@ -1,0 +1,262 @@
+import csv
+
+import numpy as np
+import pytest
+import torch
+
+from rince.audit.columns import codes
+from rince.audit.input.arrays import check_different, matrix, values
+from rince.audit.input.source import source
+from rince.errors import UsageError
+
+DATA = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
+
+
+def write_csv(path, names, rows):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([names, *rows])
+
+
+def test_npy_is_mapped_not_read(tmp_path):
+    np.save(tmp_path / "x.npy", DATA)
+    found = matrix(source(str(tmp_path / "x.npy")), tmp_path)
+    assert isinstance(found, np.memmap) and (found == DATA).all()
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_by_name_or_the_only_array(tmp_path, save):
+    save(tmp_path / "two.npz", image=DATA, text=DATA[:, :2])
+    save(tmp_path / "one.npz", image=DATA)
+    (tmp_path / "s").mkdir()
+    assert (matrix(source(f"{tmp_path}/two.npz:text"), tmp_path / "s") == DATA[:, :2]).all()
+    assert (matrix(source(f"{tmp_path}/one.npz"), tmp_path / "s") == DATA).all()
+    with pytest.raises(ValueError, match=r"holds image, text: name one, as .*two\.npz:image"):
+        matrix(source(f"{tmp_path}/two.npz"), tmp_path / "s")
+
+
+def test_csv_columns_by_name_list_or_pattern(tmp_path, monkeypatch):
+    monkeypatch.setattr("rince.audit.input.text_tables.ROWS", 30)
+    write_csv(tmp_path / "t.csv", ["id", "x0", "x1", "y0", "y1"], [[f"n{i}", *row] for i, row in enumerate(DATA)])
+    (tmp_path / "s").mkdir()
+    assert np.allclose(matrix(source(f"{tmp_path}/t.csv:x*"), tmp_path / "s"), DATA[:, :2])
+    assert np.allclose(matrix(source(f"{tmp_path}/t.csv:y1,x0"), tmp_path / "s"), DATA[:, [3, 0]])
+    assert list(values(source(f"{tmp_path}/t.csv:id"))) == [f"n{i}" for i in range(100)]
+    with pytest.raises(ValueError, match=r"has 'n0' in column id, row 0, where a number should be"):
+        matrix(source(f"{tmp_path}/t.csv"), tmp_path / "s")
+    with pytest.raises(ValueError, match=r"no column z; it has id, x0"):
+        matrix(source(f"{tmp_path}/t.csv:z"), tmp_path / "s")
+    with pytest.raises(ValueError, match=r"has the columns id, x0.*: name one as FILE:COLUMN, such as .*t\.csv:id"):
+        values(source(f"{tmp_path}/t.csv"))
+
+
+def test_a_short_line_of_a_csv_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n3\n")
+    with pytest.raises(ValueError, match="1 cells instead of 2 in line 3"):
+        matrix(source(f"{tmp_path}/t.csv"), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["list", "fixed", "columns"])
+def test_parquet_lists_and_columns(tmp_path, kind):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    if kind == "columns":
+        table = arrow.table({f"e{k}": DATA[:, k] for k in range(4)} | {"id": np.arange(100)})
+        column = "e*"
+    else:
+        type_ = arrow.list_(arrow.float32(), 4 if kind == "fixed" else -1)
+        table = arrow.table({"e": arrow.array(list(DATA), type=type_), "id": np.arange(100)})
+        column = "e"
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=30)
+    (tmp_path / "s").mkdir()
+    assert (matrix(source(f"{tmp_path}/t.parquet:{column}"), tmp_path / "s") == DATA).all()
+    assert (values(source(f"{tmp_path}/t.parquet:id")) == np.arange(100)).all()
+
+
+def test_missing_ids_of_tables_equal_no_other(tmp_path, monkeypatch):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("rince.audit.input.arrow_tables.ROWS", 4)
+    monkeypatch.setattr("rince.audit.input.text_tables.ROWS", 4)
+    write_csv(tmp_path / "t.csv", ["id", "x"], [[name, 0] for name in ("p", "", "q", "", "p", "q")])
+    found = codes(values(source(f"{tmp_path}/t.csv:id")), "ids", 6)
+    assert len(set(found)) == 4 and found[0] == found[4] and found[2] == found[5]
+    large = 2**60 + 1
+    for ids in (["p", None, "q", None, "p", "q"], [large, None, 7, None, large, 7], [0.5, None, 1.5, None, 0.5, 1.5]):
+        parquet.write_table(arrow.table({"id": ids}), tmp_path / "t.parquet")
+        there = values(source(f"{tmp_path}/t.parquet"))
+        found = codes(there, "ids", 6)
+        assert len(set(found)) == 4 and found[0] == found[4] and found[2] == found[5]
+        assert there[0] == ids[0] and str(there[2]) == str(ids[2])
+
+
+def test_parquet_lists_of_other_lengths_are_refused_with_their_row(tmp_path, monkeypatch):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("rince.audit.input.arrow_tables.ROWS", 2)
+    parquet.write_table(arrow.table({"e": [[1.0, 2.0], [1.0, 2.0], None, [3.0]]}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"t\.parquet has lists that differ in length in column e: 1 numbers in row 3"):
+        matrix(source(f"{tmp_path}/t.parquet:e"), tmp_path)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_missing_lists_and_numbers_of_parquet_are_nan(tmp_path, monkeypatch, fixed):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("rince.audit.input.arrow_tables.ROWS", 2)
+    rows = [None, None, [1.0, None], [3.0, 4.0], None]
+    type_ = arrow.list_(arrow.float32(), 2 if fixed else -1)
+    table = arrow.table({"e": arrow.array(rows, type=type_), "x": [1, None, 3, 4, 5]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    (tmp_path / "s").mkdir()
+    nan = np.nan
+    wanted = [[nan, nan], [nan, nan], [1, nan], [3, 4], [nan, nan]]
+    assert np.array_equal(matrix(source(f"{tmp_path}/t.parquet:e"), tmp_path / "s"), wanted, equal_nan=True)
+    found = matrix(source(f"{tmp_path}/t.parquet:x"), tmp_path / "s")
+    assert np.array_equal(found, [[1], [nan], [3], [4], [5]], equal_nan=True)
+    parquet.write_table(arrow.table({"e": arrow.array([None] * 3, type=type_)}), tmp_path / "none.parquet")
+    with pytest.raises(ValueError, match="all of them are missing"):
+        matrix(source(f"{tmp_path}/none.parquet:e"), tmp_path / "s")
+
+
+def test_whole_numbers_of_parquet_stay_whole_beside_missing_ones(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    large = 2**53 + 1
+    parquet.write_table(arrow.table({"id": [0, None, large], "s": ["a", None, "b"]}), tmp_path / "t.parquet")
+    assert list(values(source(f"{tmp_path}/t.parquet:id"))) == [0, None, large]
+    assert list(values(source(f"{tmp_path}/t.parquet:s"))) == ["a", None, "b"]
+
+
+def test_a_table_of_several_things_lists_its_columns(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"id": [1, 2], "e": [[1.0], [2.0]]}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"has the columns id, e: name .* as FILE:COLUMN, such as .*t\.parquet:e"):
+        matrix(source(f"{tmp_path}/t.parquet"), tmp_path)
+    parquet.write_table(arrow.table({"e": [["a"], ["b"]]}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"lists of (large_)?string in column e"):
+        matrix(source(f"{tmp_path}/t.parquet:e"), tmp_path)
+
+
+def test_empty_cells_of_a_csv_are_nan_and_lists_as_text_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n,4\n")
+    assert np.array_equal(matrix(source(f"{tmp_path}/t.csv"), tmp_path), [[1, 2], [np.nan, 4]], equal_nan=True)
+    write_csv(tmp_path / "l.csv", ["id", "e"], [[1, "[0.1, 0.2]"], [2, "[0.3, 0.4]"]])
+    with pytest.raises(ValueError, match=r"lists written as text in column e: store them in a Parquet or \.npy file"):
+        matrix(source(f"{tmp_path}/l.csv:e"), tmp_path)
+
+
+def test_tabs_separate_the_cells_of_a_tsv(tmp_path):
+    (tmp_path / "t.tsv").write_text("name\tx\ty\none, two\t1\t2\n")
+    assert matrix(source(f"{tmp_path}/t.tsv:x,y"), tmp_path).tolist() == [[1, 2]]
+    assert list(values(source(f"{tmp_path}/t.tsv:name"))) == ["one, two"]
+
+
+@pytest.mark.parametrize("first", ["0.5,1.5", "3,4", "7", "nan,1e-3", "image1,0.2,-0.3", "0"])
+def test_a_first_line_of_numbers_is_no_header(tmp_path, first):
+    (tmp_path / "t.csv").write_text(f"{first}\n{first}\n")
+    with pytest.raises(ValueError, match=r"t\.csv seems to have no header.*--no-header"):
+        values(source(f"{tmp_path}/t.csv"))
+
+
+@pytest.mark.parametrize("first", ["0,1,2", "id,0,1", "x,y,0.5", "left_0.1,left_0.2"])
+def test_numbered_columns_are_a_header(tmp_path, first):
+    (tmp_path / "t.csv").write_text(f"{first}\n" + ",".join("7" for _ in first.split(",")) + "\n")
+    assert len(matrix(source(f"{tmp_path}/t.csv"), tmp_path)) == 1
+
+
+def test_without_a_header_no_line_is_lost_and_columns_have_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in DATA.tolist()))
+    (tmp_path / "s").mkdir()
+    assert (matrix(source(f"{tmp_path}/t.csv", header=False), tmp_path / "s") == DATA).all()
+    assert (matrix(source(f"{tmp_path}/t.csv:2,0", header=False), tmp_path / "s") == DATA[:, [2, 0]]).all()
+    assert len(values(source(f"{tmp_path}/t.csv:3", header=False))) == 100
+
+
+def test_tensors_of_torch_and_safetensors(tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    data = torch.from_numpy(DATA)
+    torch.save(data, tmp_path / "one.pt")
+    torch.save(data, tmp_path / "old.pth", _use_new_zipfile_serialization=False)
+    torch.save({"a": data.half(), "b": data[:, :2], "epoch": 3}, tmp_path / "two.pt")
+    safetensors.save_file({"a": data.bfloat16(), "b": data[:, :2].contiguous()}, tmp_path / "x.safetensors")
+    for name in ("one.pt", "old.pth"):
+        assert (matrix(source(f"{tmp_path}/{name}"), tmp_path) == DATA).all()
+    for name in ("two.pt", "x.safetensors"):
+        assert (matrix(source(f"{tmp_path}/{name}:b"), tmp_path) == DATA[:, :2]).all()
+        assert np.allclose(matrix(source(f"{tmp_path}/{name}:a"), tmp_path), DATA, rtol=0.01)
+        with pytest.raises(ValueError, match="holds a, b: name one, as"):
+            matrix(source(f"{tmp_path}/{name}"), tmp_path)
+
+
+class Runs:
+    def __reduce__(self):
+        return (print, ("this code ran",))
+
+
+def test_a_torch_file_that_would_run_code_is_not_opened(tmp_path, capsys):
+    torch.save({"a": Runs()}, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match=r"x\.pt is not opened, since it holds more than tensors"):
+        matrix(source(f"{tmp_path}/x.pt"), tmp_path)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_column_is_not_its_own_partner(tmp_path):
+    write_csv(tmp_path / "t.csv", ["x", "y"], [[1, 2]])
+    np.save(tmp_path / "x.npy", DATA)
+    same, other = source(f"{tmp_path}/t.csv"), source(f"{tmp_path}/t.csv:y")
+    with pytest.raises(
+        ValueError, match=r"both .*t\.csv: name two different columns, each as .*t\.csv:COLUMN; it has x, y"
+    ):
+        check_different(same, same)
+    with pytest.raises(ValueError, match="name two different files"):
+        check_different(source(f"{tmp_path}/x.npy"), source(f"{tmp_path}/x.npy"))
+    check_different(same, other)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.parquet", "x.csv", "x.tsv", "x.pt", "x.safetensors"])
+def test_an_unreadable_file_is_named(tmp_path, name):
+    if name in ("x.parquet", "x.safetensors"):
+        pytest.importorskip("pyarrow" if name == "x.parquet" else "safetensors")
+    (tmp_path / name).write_bytes(b"\x93 this is not what its name says \xff\xfe\n\x00")
+    with pytest.raises(ValueError, match=name.replace(".", r"\.")):
+        matrix(source(str(tmp_path / name)), tmp_path)
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"x\.npy cannot be read"):
+        matrix(source(str(tmp_path / "x.npy")), tmp_path)
+
+
+def test_missing_files_and_other_kinds_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        source(str(tmp_path / "x.npy"))
+    (tmp_path / "x.jsonl").write_text("hello")
+    with pytest.raises(UsageError, match=r"x\.jsonl cannot be read: files must end in \.npy, \.npz"):
+        source(str(tmp_path / "x.jsonl"))
+
+
+def test_temporary_columns_have_no_name_so_that_nothing_can_stay_behind(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", a=DATA)
+    write_csv(tmp_path / "t.csv", ["x", "y"], DATA[:, :2].tolist())
+    (tmp_path / "s").mkdir()
+    found = [matrix(source(f"{tmp_path}/{name}"), tmp_path / "s") for name in ("x.npz", "t.csv")]
+    assert list((tmp_path / "s").iterdir()) == []
+    assert (found[0] == DATA).all() and np.allclose(found[1], DATA[:, :2])
+
+
+def test_what_was_packed_out_of_nothing_is_not_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "x.npz", a=np.zeros((1000, 1000)))
+    monkeypatch.setattr("rince._support.zip_files.HARMLESS", 1_000_000)
+    for read in (lambda where: matrix(where, tmp_path), values):
+        with pytest.raises(UsageError, match=r"x\.npz has 0\.0 MB and would grow to"):
+            read(source(f"{tmp_path}/x.npz"))
+    monkeypatch.undo()
+    assert matrix(source(f"{tmp_path}/x.npz"), tmp_path).shape == (1000, 1000)
+
+
+def test_an_array_that_promises_more_than_it_holds_is_refused(tmp_path):
+    import io
+    import zipfile
+
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (10**13,)})
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("a.npy", head.getvalue() + bytes(80))
+    with pytest.raises(UsageError, match=r"x\.npz cannot be read"):
+        values(source(f"{tmp_path}/x.npz"))

@@ -1,0 +1,119 @@
+"""`rince clean` from the outside: after an audit, the pairs that it found right, and partners for the others."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from rince import cli
+from rince.audit import audit
+from rince.noise.pairs import wrong_pairs
+
+N = 400
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audited")
+    random = np.random.default_rng(0)
+    z = random.normal(size=(N, 16)).astype(np.float32)
+    a, b = (z + 0.2 * random.normal(size=z.shape).astype(np.float32) for _ in range(2))
+    partner, wrong = wrong_pairs(N, 0.3, 0)
+    np.save(folder / "a.npy", a)
+    np.save(folder / "b.npy", b[partner])
+    np.savez(folder / "both.npz", a=a, b=b[partner], ids=np.array([f"pair {i}" for i in range(N)]))
+    found = audit(a, b[partner])
+    found.save(folder / "audit", ids=[f"pair {i}" for i in range(N)])
+    return folder, found, wrong, np.argsort(partner)
+
+
+def clean(folder, *options, a="a.npy", b="b.npy", out="clean"):
+    given = [str(folder / a), str(folder / b), "--audit", str(folder / "audit"), "--out", str(folder / out)]
+    return cli.main(["clean", *given, *options])
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_flagged_pairs_are_left_out_and_nothing_is_overwritten(audited, capsys):
+    folder, found, _, _ = audited
+    assert clean(folder) == 0
+    kept = np.setdiff1d(np.arange(N), found.flag(0.1))
+    for name in ("a", "b"):
+        assert np.array_equal(np.load(folder / "clean" / f"{name}.npy"), np.load(folder / f"{name}.npy")[kept])
+    pairs = rows_of(folder / "clean" / "pairs.csv")
+    assert [int(row["row"]) for row in pairs if row["kept"] == "1"] == kept.tolist() and pairs[7]["id"] == "pair 7"
+    assert f"{len(kept)} of {N} pairs kept, {N - len(kept)} dropped" in capsys.readouterr().out
+    before = {path.name: path.read_bytes() for path in (folder / "clean").iterdir()}
+    assert clean(folder) == 2
+    assert "is already there: overwrite it with --force" in capsys.readouterr().err
+    assert before == {path.name: path.read_bytes() for path in (folder / "clean").iterdir()}
+    assert clean(folder, "--force") == 0
+
+
+def test_a_threshold_of_trust_and_another_share_of_false_alarms(audited):
+    folder, found, _, _ = audited
+    assert clean(folder, "--keep-above", "0.7", out="above") == 0
+    assert len(np.load(folder / "above" / "a.npy")) == ((1 - found.p_wrong) > 0.7).sum()
+    assert clean(folder, "--fdr", "0.4", out="more") == 0
+    assert len(np.load(folder / "more" / "a.npy")) < len(np.load(folder / "above" / "a.npy"))
+
+
+def test_weights_are_added_instead(audited, capsys):
+    folder, found, _, _ = audited
+    assert clean(folder, "--weights", a="both.npz:a", b="both.npz:b", out="weighted") == 0
+    new = np.load(folder / "weighted" / "both.npz")
+    assert np.allclose(new["trust"], 1 - found.p_wrong, atol=1e-5) and len(new["a"]) == N
+    assert "pairs with a mean trust of" in capsys.readouterr().out
+    assert clean(folder, "--weights", out="weighted-arrays") == 0
+    assert np.allclose(np.load(folder / "weighted-arrays" / "trust.npy"), 1 - found.p_wrong, atol=1e-5)
+
+
+def test_new_partners_are_listed_and_shown(audited, capsys, tmp_path):
+    folder, _, wrong, where = audited
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(f"text {i} <script>\n" for i in range(N)))
+    assert clean(folder, "--repair", "2", "--texts-b", str(texts), out="repaired") == 0
+    rows = [row for row in rows_of(folder / "repaired" / "repair.csv") if row["rank"] == "1" and wrong[int(row["row"])]]
+    assert len(rows) > 100
+    assert np.mean([int(row["partner_row"]) == where[int(row["row"])] for row in rows]) > 0.95
+    assert rows[0]["partner"] == f"pair {rows[0]['partner_row']}"
+    page = (folder / "repaired" / "repair.html").read_text()
+    assert f"text {rows[0]['partner_row']} &lt;script&gt;" in page and "text 1 <script>" not in page
+    assert "new partners for" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--fdr", "0.1", "--keep-above", "0.5"], "give either --fdr or --keep-above"),
+        (["--fdr", "1.5"], "--fdr must lie between 0 and 1, got 1.5"),
+        (["--keep-above", "1"], "--keep-above must lie in [0, 1), got 1.0"),
+        (["--repair", "0"], "--repair must be at least 1 partner, got 0"),
+        (["--audit", "nowhere"], "there is no file nowhere"),
+        (["--out", "."], "would be replaced by its clean copy"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(audited, options, sentence, capsys, monkeypatch):
+    folder = audited[0]
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    assert clean(folder, *options, out="bad") == 2
+    error = capsys.readouterr().err
+    assert sentence in error and error.count("\n") == 1
+    assert sorted(folder.iterdir()) == before
+
+
+def test_an_audit_of_other_pairs_or_without_use_is_refused(audited, capsys, tmp_path):
+    folder = audited[0]
+    np.save(tmp_path / "a.npy", np.load(folder / "a.npy")[:-1])
+    assert clean(folder, a=tmp_path / "a.npy", out="other") == 2
+    assert f"has {N - 1} rows, the audit {N}: it is the audit of other pairs" in capsys.readouterr().err
+    (tmp_path / "audit.csv").write_bytes((folder / "audit" / "audit.csv").read_bytes())
+    (tmp_path / "audit.json").write_text(json.dumps({"useless": True}))
+    assert clean(folder, "--audit", str(tmp_path), out="other") == 2
+    assert "its scores tell nothing about pairs" in capsys.readouterr().err
+    assert not (folder / "other").exists()

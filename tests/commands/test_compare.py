@@ -1,0 +1,65 @@
+import json
+
+import numpy as np
+import pytest
+
+from rince import cli
+from rince.commands import compare
+from rince.compare.tasks import TwoFiles
+from rince.compare.towers import Training
+
+
+@pytest.fixture
+def columns(tmp_path, monkeypatch):
+    random = np.random.default_rng(0)
+    a = random.normal(size=(1200, 8))
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", a @ random.normal(size=(8, 5)))
+    monkeypatch.setattr(TwoFiles, "training", Training(epochs=2, batch=100, width=16, dim=8))
+    monkeypatch.chdir(tmp_path)
+    return ["a.npy", "b.npy"]
+
+
+SMALL = ["--losses", "infonce", "rince-0.5", "--temperatures", "0.1", "0.5", "--rates", "0", "0.4", "--seeds", "2"]
+
+
+def test_two_columns_are_compared_and_everything_is_written(columns, tmp_path, capsys):
+    assert cli.main(["compare", *columns, *SMALL, "--workers", "1", "--out", "out"]) == 0
+    shown = capsys.readouterr()
+    assert "If the rate is unknown" in shown.out and "[16/16]" in shown.err
+    record = json.loads((tmp_path / "out/summary.json").read_text())
+    assert len(record["cells"]) == 4 and record["command"].startswith("rince compare a.npy")
+    assert len((tmp_path / "out/results.csv").read_text().splitlines()) == 17
+    page = (tmp_path / "out/comparison.html").read_text()
+    assert "Which loss" in page and "<svg" in page and "Content-Security-Policy" in page
+    assert (tmp_path / "out/comparison.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_finished_runs_are_not_done_again(columns, monkeypatch, capsys):
+    arguments = ["compare", *columns, *SMALL, "--workers", "1", "--out", "out"]
+    assert cli.main(arguments) == 0
+    monkeypatch.setattr(compare, "one_run", lambda run, **others: pytest.fail("a finished run was done again"))
+    assert cli.main(arguments) == 0 and cli.main([*arguments, "--so-far"]) == 0
+    assert "16 of 16 runs are finished already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["digit"], "there is no task 'digit'"),
+        (["digits", "--losses", "infonce", "infonce"], "--losses names one twice"),
+        (["digits", "--losses", "nonsense"], "there is no loss 'nonsense'"),
+        (["digits", "--rates", "1.5"], "--rates must lie in [0, 1), got 1.5"),
+        (["digits", "--temperatures", "0"], "--temperatures must be positive, got 0"),
+        (["digits", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+        (["digits", "--source", "x"], "leave out --source"),
+        (["multi30k", "--source", "nowhere"], "there is no train.en.gz in nowhere"),
+        (["spoken-digits", "--source", "nowhere"], "there are no spoken digits at nowhere"),
+        (["a.npy", "b.npy"], "there is no file"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["compare", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1

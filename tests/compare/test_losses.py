@@ -1,0 +1,47 @@
+import pytest
+import torch
+
+import rince
+from rince.compare.losses import KINDS, parse_loss
+from rince.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("infonce", "InfoNCE"),
+        ("rince", "RINCE q 0.5"),
+        ("rince-0.1-r2.5", "RINCE q 0.1, r 2.5"),
+        ("rince-r5", "RINCE q 0.5, r 5"),
+        ("gce-0.7+trust", "GCE q 0.7, trust"),
+    ],
+)
+def test_names_and_labels(name, label):
+    assert parse_loss(name).label == label
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_loss_is_built_with_its_temperature_and_contrast(kind):
+    z1, z2 = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
+    loss = parse_loss(kind).build(0.2, rince.CrossView())
+    assert float(loss.temperature) == pytest.approx(0.2) and torch.isfinite(loss(z1, z2))
+
+
+def test_a_loss_by_name_is_the_loss():
+    z1, z2 = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
+    expected = rince.RINCE(0.1, rince.DensityRatio(2.5), 0.2, scale="unit")(z1, z2)
+    assert torch.equal(parse_loss("rince-0.1-r2.5").build(0.2)(z1, z2), expected)
+
+
+def test_a_configuration_gets_the_same_loss():
+    part = parse_loss("rince-0.3").part(0.5)
+    assert part == {
+        "class_path": "rince.RINCE",
+        "init_args": {"q": 0.3, "lam": "balanced", "scale": "unit", "temperature": 0.5},
+    }
+
+
+@pytest.mark.parametrize("name", ["rinse", "rince-x", "infonce-3", "gce-1-2", "+trust", "rince-0.5-rx"])
+def test_what_no_loss_is_called_is_refused(name):
+    with pytest.raises(UsageError, match=r"loss|left over"):
+        parse_loss(name)

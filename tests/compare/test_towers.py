@@ -1,0 +1,57 @@
+import numpy as np
+import torch
+
+import rince
+from rince.compare.towers import Columns, Training, recall_at_1, split, train
+from rince.compare.words import word_numbers
+
+QUICK = Training(epochs=15, batch=50, lr=5e-3, width=32, dim=16)
+
+
+def columns(n=400):
+    random = torch.Generator().manual_seed(0)
+    a = torch.randn(n, 8, generator=random)
+    return Columns(a, a @ torch.randn(8, 6, generator=random))
+
+
+def test_parts_share_no_pair_and_only_training_pairs_are_mismatched():
+    data = columns()
+    parts = split(data, 0.4, 1, validation=50, test=100)
+    assert len(parts.a) == 250 and len(parts.validation[0]) == 50 and len(parts.test[0]) == 100
+    rows = torch.cat([parts.a, parts.validation[0], parts.test[0]])
+    assert len(rows.unique(dim=0)) == 400
+    place = {tuple(row.tolist()): i for i, row in enumerate(data.a)}
+    partner = torch.stack([data.b[place[tuple(row.tolist())]] for row in parts.a])
+    assert np.array_equal((partner != parts.b).any(1).numpy(), parts.wrong) and parts.wrong.sum() == 100
+    for a, b in (parts.validation, parts.test):
+        assert torch.equal(torch.stack([data.b[place[tuple(row.tolist())]] for row in a]), b)
+
+
+def test_towers_learn_to_match_and_the_same_seed_gives_the_same_towers():
+    parts = split(columns(), 0.0, 0, validation=50, test=100)
+    loss = rince.InfoNCE(0.2, rince.CrossView())
+    first, second = (train(parts.a, parts.b, loss, 3, QUICK) for _ in range(2))
+    assert recall_at_1(*first, parts.test) == recall_at_1(*second, parts.test) > 40
+
+
+def test_pairs_of_no_weight_teach_nothing():
+    """Weights that leave out the mismatched pairs serve better than all pairs alike."""
+    parts = split(columns(), 0.6, 0, validation=50, test=100)
+    loss = rince.InfoNCE(0.2, rince.CrossView())
+    plain = recall_at_1(*train(parts.a, parts.b, loss, 0, QUICK), parts.test)
+    weights = torch.from_numpy(~parts.wrong).float()
+    assert recall_at_1(*train(parts.a, parts.b, loss, 0, QUICK, weights), parts.test) > plain + 10
+
+
+def test_recall_is_the_mean_of_both_directions():
+    a, b = torch.tensor([[1.0, 0], [0, 1]]), torch.tensor([[1.0, 0.1], [1, 0]])
+    identity = torch.nn.Identity()
+    assert recall_at_1(identity, identity, (a, a)) == 100
+    # a0: b1 is nearer than b0 (wrong); a1: b0 is nearer (wrong). b0: a0 (right); b1: a0 (wrong).
+    assert recall_at_1(identity, identity, (a, b)) == 25
+
+
+def test_texts_become_numbers_of_words():
+    rows = word_numbers(["A dog runs.", "a dog", "", "zebra a"])
+    assert rows.shape == (4, 3) and rows[1].tolist()[2] == 0
+    assert rows[0, 0] == rows[1, 0] == rows[3, 1] and rows[3, 0] == 1 and rows[2].tolist() == [1, 0, 0]

@@ -1,0 +1,149 @@
+"""Files of every format that the project reads, with bytes changed, cut, repeated or exchanged."""
+
+import io
+import json
+import pickle
+import random
+import wave
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+Read = Callable[[Path], object]
+
+
+def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
+    """Good content of every format, and what reads a file of it."""
+    from PIL import Image
+    from safetensors.torch import save_file
+
+    from rince._support.yaml_files import read_yaml
+    from rince.data.graphs.tudataset import tudataset
+    from rince.data.images.arrays import read_npz
+    from rince.data.images.cifar10 import load_harmless
+    from rince.data.images.folder import _decode
+    from rince.data.pairs.recordings import read_recordings
+    from rince.data.video.video_list import list_table
+    from rince.encoders.convnet import ConvNet
+    from rince.encoders.files import load_encoder
+    from rince.train.checkpoints import read_checkpoint
+    from rince.train.shipped import SHIPPED
+
+    random_numbers = np.random.default_rng(0)
+    pixels = random_numbers.integers(0, 256, (40, 8, 8), dtype=np.uint8)
+    found: dict[str, tuple[bytes, Read]] = {}
+    for name, save in (("npz", np.savez), ("compressed npz", np.savez_compressed)):
+        buffer = io.BytesIO()
+        save(buffer, images=pixels, labels=np.arange(40))
+        found[name] = buffer.getvalue(), lambda path: read_npz(path)
+    recipe = {"class_path": "rince.encoders.convnet.ConvNet", "init_args": {"channels": 1, "width": 2}}
+    about = {"rince_encoder": json.dumps({"encoder": recipe, "about": {}})}
+    save_file(ConvNet(1, 2).state_dict(), folder / "e", metadata=about)
+    found["safetensors"] = (folder / "e").read_bytes(), lambda path: load_encoder(path)
+    torch.save({"state_dict": {"x": torch.ones(9)}, "global_step": 1, "batches_seen": 1}, folder / "c")
+    found["checkpoint"] = (folder / "c").read_bytes(), lambda path: read_checkpoint(path)
+    found["yaml"] = (SHIPPED / "digits/simclr.yaml").read_bytes(), lambda path: read_yaml(path)
+    for kind in ("png", "jpeg", "gif", "bmp", "tiff", "webp"):
+        buffer = io.BytesIO()
+        Image.fromarray(np.stack([pixels[0]] * 3, 2)).save(buffer, kind)
+        found[kind] = buffer.getvalue(), lambda path: _decode([path], 0, False)
+    batch = {b"data": random_numbers.integers(0, 256, (5, 3072), dtype=np.uint8), b"labels": [1, 2, 3, 4, 5]}
+    found["pickle"] = pickle.dumps(batch, 2), lambda path: load_harmless(path.read_bytes(), path.name)
+    found["TU zip"] = _graphs(), lambda path: tudataset("X", path)
+    found["zip of wav"] = _sounds(), lambda path: read_recordings(path)
+    found["list of videos"] = (
+        b"path,label,start\na.mp4,cat,1.5\nb.mp4,dog,\n",
+        lambda path: list_table(path, path.parent),
+    )
+    return found | _tables(random_numbers) | _videos(folder)
+
+
+def _tables(random_numbers: np.random.Generator) -> dict[str, tuple[bytes, Read]]:
+    """Columns of the audit, through its command."""
+    from rince import cli
+
+    a = random_numbers.normal(size=(60, 3))
+
+    def audit(ending: str) -> Read:
+        def read(path: Path) -> object:
+            column = path.rename(path.with_suffix(ending))
+            np.save("b.npy", a)
+            return cli.main(["audit", str(column), "b.npy", "--out", "audit"])
+
+        return read
+
+    buffer = io.BytesIO()
+    np.save(buffer, a)
+    text = "\n".join(",".join(f"{value:.4f}" for value in row) for row in a).encode()
+    found = {"npy": (buffer.getvalue(), audit(".npy")), "csv": (b"x,y,z\n" + text + b"\n", audit(".csv"))}
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        return found
+    table = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"x": a[:, 0], "y": a[:, 1]}), table)
+    return found | {"parquet": (table.getvalue(), audit(".parquet"))}
+
+
+def _videos(folder: Path) -> dict[str, tuple[bytes, Read]]:
+    try:
+        import films
+    except ImportError:
+        return {}
+    from rince.data.video.decode import probe, read_clip
+
+    found = {}
+    for ending in (".mp4", ".avi"):
+        path = folder / f"film{ending}"
+        films.film(path)
+
+        def read(path: Path, ending: str = ending) -> object:
+            video = path.rename(path.with_suffix(ending))
+            return probe(video), read_clip(video, 0.2)
+
+        found[ending[1:]] = path.read_bytes(), read
+    return found
+
+
+def _graphs() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("X/X_A.txt", "1, 2\n2, 1\n3, 4\n4, 3\n")
+        archive.writestr("X/X_graph_indicator.txt", "1\n1\n2\n2\n")
+        archive.writestr("X/X_graph_labels.txt", "1\n-1\n")
+        archive.writestr("X/X_node_labels.txt", "0\n1\n2\n0\n")
+    return buffer.getvalue()
+
+
+def _sounds() -> bytes:
+    buffer, sound = io.BytesIO(), io.BytesIO()
+    with wave.open(sound, "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", "not compressed"))
+        file.writeframes(bytes(range(200)) * 4)
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("7_jackson_1.wav", sound.getvalue())
+    return buffer.getvalue()
+
+
+def mutated(content: bytes, chance: random.Random) -> bytes:
+    data = bytearray(content)
+    for _ in range(chance.choice((1, 1, 2, 8, 40))):
+        place, kind = chance.randrange(len(data) or 1), chance.randrange(6)
+        length = chance.choice((1, 2, 4, 16, 200))
+        if kind == 0 and data:
+            data[place] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            data[place : place + length] = b""
+        elif kind == 2:
+            data[place:place] = data[place : place + length]
+        elif kind == 3:
+            data[place : place + length] = chance.randbytes(length)
+        elif kind == 4:
+            data[place : place + 4] = chance.choice((b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\xff\xff\xff\x7f"))
+        else:
+            del data[max(1, place) :]
+    return bytes(data)

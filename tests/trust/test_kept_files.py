@@ -1,0 +1,117 @@
+"""Files without some of their rows: what comes back is what was kept, in every format, however small the chunks."""
+
+import csv
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from rince.audit.input.source import Source
+from rince.errors import UsageError
+from rince.trust import kept_files
+from rince.trust.kept_files import write_kept
+
+N = 50
+KEPT = np.random.default_rng(0).random(N) < 0.6
+TRUST = np.linspace(0, 1, N, dtype=np.float32)
+A = np.random.default_rng(1).normal(size=(N, 3, 2)).astype(np.float16)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(kept_files, "CHUNK", 40)
+    monkeypatch.setattr(kept_files, "ROWS", 7)
+
+
+def written(path, weights=None, kept=KEPT, header=True):
+    target = path.with_name(f"new-{path.name}")
+    write_kept(Source(path, None, header), target, kept, weights)
+    return target
+
+
+@pytest.mark.parametrize("array", [A, np.asfortranarray(A), A[:, 0, 0] > 0, np.arange(N)], ids=str)
+def test_npy(tmp_path, array):
+    np.save(tmp_path / "x.npy", array)
+    new = np.load(written(tmp_path / "x.npy"))
+    assert new.dtype == array.dtype and np.array_equal(new, array[KEPT])
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_filters_what_has_a_row_per_pair_and_copies_the_rest(tmp_path, save):
+    save(tmp_path / "x.npz", a=A, ids=np.arange(N).astype("U4"), other=np.asfortranarray(np.eye(4)))
+    new = np.load(written(tmp_path / "x.npz", TRUST))
+    assert sorted(new.files) == ["a", "ids", "other", "trust"]
+    assert np.array_equal(new["a"], A[KEPT]) and np.array_equal(new["ids"], np.arange(N).astype("U4")[KEPT])
+    assert np.array_equal(new["other"], np.eye(4)) and np.array_equal(new["trust"], TRUST[KEPT])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_text_keeps_other_columns_quotes_and_line_ends(tmp_path, end):
+    rows = [[str(i), f'say "{i}", twice\nor more', ""] for i in range(N)]
+    path = tmp_path / "x.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator=end).writerows([["id", "text", "empty"], *rows])
+    new = written(path)
+    with open(new, newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [["id", "text", "empty"], *(r for r, k in zip(rows, KEPT, strict=True) if k)]
+    assert (end == "\r\n") == (b"\r\n" in new.read_bytes())
+    with open(written(path, TRUST), newline="", encoding="utf-8") as file:
+        found = [float(row["trust"]) for row in csv.DictReader(file)]
+    assert np.allclose(found, TRUST[KEPT], atol=1e-6)
+
+
+def test_text_without_a_header(tmp_path):
+    (tmp_path / "x.tsv").write_text("".join(f"{i}\t{i}.5\n" for i in range(N)))
+    lines = written(tmp_path / "x.tsv", header=False).read_text().splitlines()
+    assert lines == [f"{i}\t{i}.5" for i in np.flatnonzero(KEPT)]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_parquet_keeps_types_and_other_columns(tmp_path, codec):
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    table = arrow.table({"id": np.arange(N), "v": [[float(i), 2.0] for i in range(N)], "t": [None, *"x" * (N - 1)]})
+    parquet.write_table(table, tmp_path / "x.parquet", compression=codec, row_group_size=11)
+    new = written(tmp_path / "x.parquet")
+    assert parquet.read_table(new).equals(table.filter(arrow.array(KEPT)))
+    assert parquet.ParquetFile(new).metadata.row_group(0).column(0).compression.lower() in (codec, "uncompressed")
+    weighted = parquet.read_table(written(tmp_path / "x.parquet", TRUST))
+    assert weighted.column_names == ["id", "v", "t", "trust"]
+    assert np.array_equal(weighted["trust"].to_numpy(), TRUST[KEPT])
+
+
+def test_safetensors_keeps_dtypes_and_notes(tmp_path):
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    tensors = {"a": torch.from_numpy(A).bfloat16(), "scale": torch.tensor([2.0, 3.0]), "y": torch.arange(N)}
+    save_file(tensors, tmp_path / "x.safetensors", metadata={"by": "me"})
+    path = written(tmp_path / "x.safetensors", TRUST)
+    new = load_file(path)
+    assert torch.equal(new["a"], tensors["a"][KEPT]) and torch.equal(new["y"], tensors["y"][KEPT])
+    assert torch.equal(new["scale"], tensors["scale"]) and torch.equal(new["trust"], torch.from_numpy(TRUST[KEPT]))
+    with safe_open(path, framework="pt") as file:
+        assert file.metadata() == {"by": "me"}
+
+
+def test_what_cannot_be_is_one_sentence(tmp_path):
+    np.save(tmp_path / "x.npy", A)
+    with pytest.raises(UsageError, match="has 50 rows, the audit 49: it is the audit of other pairs"):
+        written(tmp_path / "x.npy", kept=KEPT[:-1])
+    np.savez(tmp_path / "x.npz", a=A, trust=TRUST)
+    with pytest.raises(UsageError, match="has a 'trust' already"):
+        written(tmp_path / "x.npz", TRUST)
+    with pytest.raises(UsageError, match="has no array with 49 rows"):
+        written(tmp_path / "x.npz", kept=KEPT[:-1])
+    (tmp_path / "x.csv").write_text("a\n1\n2\n")
+    with pytest.raises(UsageError, match="has 2 rows, the audit 50"):
+        written(tmp_path / "x.csv")
+    (tmp_path / "x.pt").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"files must end in .npy"):
+        written(tmp_path / "x.pt")
+    for content in (b"", struct.pack("<Q", 10**12), struct.pack("<Q", 2) + b"[]"):
+        (tmp_path / "x.safetensors").write_bytes(content)
+        with pytest.raises(UsageError, match=r"no whole .safetensors file"):
+            written(tmp_path / "x.safetensors")
