@@ -57,7 +57,7 @@ def cached(
         raise UsageError(f"inputs must hold one entry per side of the pairs, got one {type(inputs).__name__}")
     inputs = list(inputs)
     several = isinstance(encoders, (Sequence, nn.ModuleList))
-    every = list(encoders) if several else [encoders] * len(inputs)  # type: ignore[arg-type]
+    every: list[Any] = list(encoders) if several else [encoders] * len(inputs)  # type: ignore[arg-type]
     if len(every) != len(inputs):
         raise UsageError(f"there must be one encoder per input, or one for all: got {len(every)} for {len(inputs)}")
     return loss(*(encode(encoder, items, chunk) for encoder, items in zip(every, inputs, strict=True)), **given)
@@ -100,7 +100,7 @@ class _Through(nn.Module):
         self.chunk = chunk
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        module: nn.Module = self.encoder
+        module: Any = self.encoder
         return _encode(module, module, _joined(args, kwargs), self.chunk)
 
 
