@@ -3,8 +3,8 @@
     python benchmarks/peers.py
 
 Needs what `make test-peers` installs. A step is forward and backward on embeddings of width 128. Times are the
-median of interleaved repetitions; memory is what a fresh process needs for one step beyond what it held before. A peer that would
-need more than 8 GB is left out.
+median of interleaved repetitions; memory is what a fresh process needs for one step beyond what it held before.
+A peer that would need more than 8 GB is left out.
 """
 
 import argparse
