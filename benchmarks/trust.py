@@ -30,7 +30,7 @@ from rince.audit.towers import Recipe, tower
 from rince.losses import GCE, RINCE, ContrastiveLoss, DensityRatio, InfoNCE
 from rince.losses.contrast import CrossView
 from rince.reproduce.demo import Split, auc, recalls, split
-from rince.train.trust import fold_of
+from rince.train.trust.phase import fold_of
 from rince.trust import judge_embeddings, trust_of
 
 BATCH = 256

@@ -12,9 +12,7 @@ OPTIONS = {
     "seed": "Seed of everything random but the noise.",
     "checkpoint_every": "Steps between two checkpoints.",
     "probe": "Watch a linear probe during training.",
-    "trust": "How far to trust each pair: a table, such as that of an audit; or auto, to find out first.",
-    "trust.folds": "With auto: parts of the pairs, each scored by a model trained on the others (2).",
-    "trust.epochs": "With auto: epochs of these models; by default all of them take as many steps as the run.",
+    "trust": "Weights of pairs: a table, such as an audit's, or auto (--trust.folds, --trust.epochs) to find them.",
 }
 FINETUNE_OPTIONS = {
     "tower": "Of a cross-modal run: the encoder a or b.",

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rince.train.catalogue import PARTS, whole_path, with_whole_paths
 from rince.train.config_errors import arguments_of, check_part, no_option, wrong_kind, wrong_value
 from rince.train.help import OPTIONS, PART_HELP
 from rince.train.shipped import find_config
+from rince.train.trust.settings import TrustSettings
 
 NO_DATA = (
     "say what to learn from: give a configuration, such as digits/simclr (rince train --list shows them), or --data "
@@ -37,8 +39,6 @@ def train_parser(command: str = "train") -> Any:
     """Options named after the parts of a run; each takes any class of its kind. Its help is in rince.train.help."""
     jsonargparse = require("jsonargparse", "train")
     lightning = require("lightning.pytorch", "train")
-    from rince.train.trust import TrustSettings
-
     kinds = kinds_of_parts()
 
     parser = jsonargparse.ArgumentParser(prog=f"rince {command}", exit_on_error=False)
@@ -106,16 +106,13 @@ def parse_settings(parser: Any, settings: dict[str, Any]) -> Any:
 def spelled_out(arguments: list[str]) -> list[str]:
     """The arguments with the configuration as an option, files and classes by their whole names, and underscores."""
     words = list(arguments)
-    if words and not words[0].startswith("-"):
-        words = ["--config", *words]
+    words = ["--config", *words] if words and not words[0].startswith("-") else words
     told: list[str] = []
     for word in words:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
-            option = name[2:].replace("-", "_")
+            option = re.sub(r"^optimizer(?=\.|$)", "optimiser", name[2:].replace("-", "_"))
             option = "trust.source" if option == "trust" else option
-            if option == "optimizer" or option.startswith("optimizer."):
-                option = option.replace("optimizer", "optimiser", 1)
             told.append(f"--{option}")
             if equals:
                 told[-1:] = ["--config", value] if option == "config" else [f"--{option}={_value(option, value)}"]

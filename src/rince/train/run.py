@@ -23,7 +23,7 @@ from rince.train.folder import RunFolder
 from rince.train.metrics import MetricsTable
 from rince.train.shape_check import FirstBatch
 from rince.train.shipped import short_name
-from rince.train.trust import Phase, trust_phase
+from rince.train.trust.phase import Phase, trust_phase
 from rince.views.views import Views
 
 Begin = Callable[[Any], None]

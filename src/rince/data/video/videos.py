@@ -1,7 +1,7 @@
 """Videos of your own, in a folder or listed in a CSV file: clips with or without their sounds, batch by batch."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -193,14 +193,15 @@ class Videos(DataModule):
         return [(p.relative_to(self.root) if p.is_relative_to(self.root) else p).as_posix() for p in paths]
 
     def noisy_batches(self, ids: torch.Tensor) -> "ClipLoader":
-        return self.evaluation_loader("train", sound=self.form.sound, noisy=True, chosen=ids.tolist())
+        reader = EvaluationClips(self.videos("train"), self.form, 1, self.noisy)
+        batches = [part.tolist() for part in ids.split(self.batch_size)]
+        return ClipLoader(self._loader(reader, self.form.sound, False, batches), "train", self.skipped)
 
     def train_dataloader(self) -> "ClipLoader":
         videos, trainer = self.videos("train"), self.trainer
         shape = len(videos.paths), self.batch_size // self.clips, self.seed
-        if trainer is None:
-            batches = SeededBatches(*shape, lambda: 0)
-        else:
+        batches = SeededBatches(*shape, lambda: 0)
+        if trainer is not None:
             batches = SeededBatches.of_trainer(trainer, *shape, self.among)
         among = None if self.among is None else self.among.numpy()
         reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy, among)
@@ -218,21 +219,13 @@ class Videos(DataModule):
         return self.evaluation_loader("test", self.test_clips, self.form.sound)
 
     def evaluation_loader(
-        self,
-        part: str,
-        clips: int = 1,
-        sound: bool = False,
-        noisy: bool = False,
-        rank: int = 0,
-        processes: int = 1,
-        chosen: Sequence[int] | None = None,
+        self, part: str, clips: int = 1, sound: bool = False, noisy: bool = False, rank: int = 0, processes: int = 1
     ) -> "ClipLoader":
-        """Clips of the videos of a part, in order; of every ``processes``-th one with several processes, or of the
-        ``chosen`` ones."""
+        """Clips of the videos of a part, in order; of every ``processes``-th one with several processes."""
         videos = self.videos(part)
         noise = self.noisy if noisy and part == "train" else None
         reader = EvaluationClips(videos, self.form._replace(sound=sound), clips, noise)
-        items = range(rank, len(videos.paths), processes) if chosen is None else chosen
+        items = range(rank, len(videos.paths), processes)
         share = max(1, self.batch_size // clips)
         batches = [list(items[i : i + share]) for i in range(0, len(items), share)]
         loader = self._loader(reader, sound, False, batches)

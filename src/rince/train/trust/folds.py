@@ -18,7 +18,7 @@ from rince.audit.null import Scored
 from rince.errors import UsageError
 from rince.losses.temperature import in_use
 from rince.train.folder import RunFolder
-from rince.train.trust import AUTO, TABLE, Phase, Trusted, check_use, fold_of, read_weights, say
+from rince.train.trust.phase import AUTO, TABLE, Phase, Trusted, check_use, fold_of, read_weights, say
 
 if TYPE_CHECKING:
     from rince.audit.verdict import Audit

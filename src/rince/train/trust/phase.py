@@ -9,7 +9,6 @@ command goes on in whatever phase it was.
 import csv
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +26,6 @@ from rince.trust.table import read_trust
 
 AUTO = "auto"
 TABLE = "trust.csv"
-
-
-@dataclass
-class TrustSettings:
-    """How far each training pair is to be trusted.
-
-    Args:
-        source: A table with one row per pair, such as audit/audit.csv or table.parquet:column, or "auto" to find out.
-        folds: With "auto": parts of the pairs, each scored by a model that trains on the others (2).
-        epochs: With "auto": epochs of these models. By default they take as many steps together as the run itself.
-    """
-
-    source: str | None = None
-    folds: int | None = None
-    epochs: int | None = None
 
 
 class Phase:
@@ -124,7 +108,7 @@ def trust_phase(parser: Any, config: Any, folder: RunFolder, text: str) -> Phase
         return Phase()
     if source != AUTO:
         return Trusted(folder, source)
-    from rince.train.trust_folds import FoundTrust
+    from rince.train.trust.folds import FoundTrust
 
     return FoundTrust(parser, config, folder, text)
 

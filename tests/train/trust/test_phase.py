@@ -13,8 +13,8 @@ import torch
 from crashes import CrashAfter
 from rince import cli
 from rince.noise.pairs import wrong_pairs
-from rince.train.trust import read_weights, write_weights
-from rince.train.trust_folds import fold_config
+from rince.train.trust.folds import fold_config
+from rince.train.trust.phase import read_weights, write_weights
 
 N = 400
 COMMON = [
@@ -208,7 +208,7 @@ def test_folds_take_no_more_steps_than_the_run(epochs, steps, folds, own, expect
 def test_two_processes_find_and_use_the_same_trust(tmp_path, data, found):
     options = ["--data.path", str(data[0]), "--out", str(tmp_path), "--name", "two", "--trust", "auto"]
     options += ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
-    path = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
+    path = [str(Path(__file__).parents[2]), str(Path(__file__).parents[3] / "src")]
     code = f"import sys; sys.path[:0] = {path!r}; from rince.cli import main; sys.exit(main(sys.argv[1:]))"
     script = tmp_path / "train.py"
     script.write_text(code)
