@@ -121,3 +121,33 @@ def test_what_cannot_be_is_named():
         SoundRecipe().plain(torch.zeros(1, 100))
     with pytest.raises(ValueError, match=r"floats \(n, samples\)"):
         SoundRecipe().plain(torch.zeros(1, 2, 4800))
+
+
+def test_bins_are_averaged_in_pairs_as_power_and_the_first_stays():
+    recipe = SoundRecipe(window=1024, pair_bins=True, floor=100.0)
+    for sound in sounds()[:3]:
+        plain = 10 ** (by_scipy(sound, window=1024, floor=1000.0) / 10)
+        paired = np.concatenate([plain[:, :1], (plain[:, 1::2] + plain[:, 2::2]) / 2], 1)
+        expected = 10 * np.log10(paired)
+        found = recipe.decibels(sound[None])[0]
+        assert found.shape == (200, 257)
+        np.testing.assert_allclose(found, np.maximum(expected, expected.max() - 100), atol=1e-4, rtol=0)
+    with pytest.raises(ValueError, match="multiple of 4"):
+        SoundRecipe(window=1022, pair_bins=True)
+
+
+def test_the_first_batch_of_training_measures_the_bins_and_checkpoints_keep_it():
+    recipe, first, later = SoundRecipe(normalise="data", volume=0.0), sounds()[:3], sounds()[3:4] * 5
+    before = recipe.plain(later)
+    torch.testing.assert_close(before, SoundRecipe().plain(later))  # nothing is known yet
+    recipe.train()
+    views = recipe(first, Draws(generator(0), 3))
+    mean, std = bin_statistics(SoundRecipe(), first)
+    known = SoundRecipe(mean=mean, std=std)
+    torch.testing.assert_close(views, known.plain(first))
+    recipe(later, Draws(generator(0), 1))
+    torch.testing.assert_close(recipe.plain(later), known.plain(later))  # and no batch after it
+    again = SoundRecipe(normalise="data")
+    again.load_state_dict(recipe.state_dict())
+    torch.testing.assert_close(again.plain(later), known.plain(later))
+    assert not SoundRecipe().state_dict() and not SoundRecipe(mean=mean, std=std).state_dict()
