@@ -47,7 +47,8 @@ def command(encoder, images, out, name, *options):
     return [
         "finetune", str(encoder), "imagenet/linear", "--data.root", str(images), "--data.size", "16",
         "--views.size", "16", "--data.batch_size", "14", "--data.workers", "0", "--trainer.max_epochs", "3",
-        "--trainer.precision", "32-true", "--optimiser.lr", "0.1", "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false",
+        "--optimiser.lr", "0.1",
+        "--trainer.precision", "32-true", "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false",
         "--trainer.enable_model_summary", "false", "--trainer.log_every_n_steps", "1", "--out", str(out),
         "--name", name, *options,
     ]  # fmt: skip

@@ -7,7 +7,6 @@ from typing import Any
 from rince.compare.losses import LossName, parse_loss
 from rince.compare.tasks import Run, Task
 from rince.errors import UsageError
-from rince.reproduce.training import part
 
 
 class Trained(Task):
@@ -95,7 +94,8 @@ class CIFAR10LabelNoise(Trained):
         CIFAR10(self.source).split("test")
 
     def changes(self, run: Run, out: Path) -> dict[str, Any]:
-        flips = part("rince.noise.labels.LabelFlips", rate=run["rate"], seed=run["seed"])
+        rate = {"rate": run["rate"], "seed": run["seed"]}
+        flips = {"class_path": "rince.noise.labels.LabelFlips", "init_args": rate}
         return {"data.source.root": self.source, "data.cache": str(out / "stem-10000.npz"), "data.noise": flips}
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:

@@ -94,7 +94,7 @@ class SoundRecipe(Views):
 
     def about(self) -> dict[str, Any]:
         bins = {} if self.mean is None or self.std is None else {"mean": self.mean.tolist(), "std": self.std.tolist()}
-        names = ("sample_rate", "window", "hop", "floor", "normalise")
+        names = ("sample_rate", "window", "hop", "floor", "normalise", "pair_bins")
         return {**bins, **{name: getattr(self, name) for name in names}}
 
     @torch.no_grad()

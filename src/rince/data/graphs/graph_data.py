@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from rince._support.optional_imports import require
 from rince.data.batches import SeededBatches
 from rince.data.graphs.graphs import Graphs
 from rince.data.module import DataModule
@@ -39,6 +40,7 @@ class GraphData(DataModule):
             wrong_pairs_seed: Which graphs that are, and whose view they get.
         """
         super().__init__()
+        require("torch_geometric", "graph")  # now, not when the first batch is made
         self.batch_size, self.wrong_pairs, self.wrong_pairs_seed = batch_size, wrong_pairs, wrong_pairs_seed
         self._graphs = graphs
 
