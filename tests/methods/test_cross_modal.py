@@ -202,4 +202,4 @@ def test_both_readings_of_simclr_style_have_the_negatives_they_promise():
             expected[name] += float(s[i, candidates].logsumexp(0) - s[i, partner]) / 12
     for name, value in expected.items():
         method = make(InfoNCE(0.2), negatives=name)
-        assert float(method.loss(a.double(), b.double())) == pytest.approx(value, abs=1e-9)
+        assert float(method.contrastive(a.double(), b.double())) == pytest.approx(value, abs=1e-9)

@@ -56,7 +56,7 @@ def test_targets_get_no_gradient():
     predictions, targets = torch.randn(5, 3, requires_grad=True), torch.randn(5, 3, requires_grad=True)
     value = NegativeCosine()(predictions, targets)
     value.backward()
-    rows = [float(p @ t / p.norm() / t.norm()) for p, t in zip(predictions, targets, strict=True)]
+    rows = [float(p @ t / p.norm() / t.norm()) for p, t in zip(predictions.detach(), targets.detach(), strict=True)]
     assert float(value) == pytest.approx(-np.mean(rows), abs=1e-6)
     assert targets.grad is None and predictions.grad is not None
 

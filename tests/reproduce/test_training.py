@@ -2,8 +2,9 @@ import pytest
 
 from rince.errors import UsageError
 from rince.reproduce.training import loss_changes, loss_title, part, settings_of, split_loss
+from rince.train.build import instantiate
 from rince.train.folder import flat
-from rince.train.parser import instantiate, parse_settings, train_parser
+from rince.train.parser import parse_settings, train_parser
 
 
 def test_values_are_changed_by_the_names_of_the_command_line_and_nothing_else_is():

@@ -123,7 +123,7 @@ class FineTune(Method):
 
     def elsewhere(self, batch_idx: int) -> bool:
         """Whether another process tests this batch: they take turns where all of them are given everything."""
-        data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        data: Any = self.trainer.datamodule
         return not getattr(data, "sharded_tests", False) and batch_idx % self.trainer.world_size != self.global_rank
 
     def test_result(self) -> dict[str, Any]:

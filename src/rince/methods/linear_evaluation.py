@@ -38,8 +38,9 @@ class LinearEvaluation(FineTune):
         self.lr_schedule = lr_schedule
         self.register_buffer("hits", torch.zeros(3, dtype=torch.long), persistent=False)  # top 1, top 5, tested
         if classes:
-            nn.init.normal_(self.head.weight, std=0.01)  # type: ignore[union-attr, arg-type]
-            nn.init.zeros_(self.head.bias)  # type: ignore[union-attr, arg-type]
+            assert isinstance(self.head, nn.Linear)
+            nn.init.normal_(self.head.weight, std=0.01)
+            nn.init.zeros_(self.head.bias)
 
     hits: Tensor
 

@@ -67,10 +67,10 @@ def legend(figure: Any, axis: Any, columns: int = 4, marker_size: float | None =
     """The lines of one panel, explained once below all of them."""
     handles, names = axis.get_legend_handles_labels()
     style = {"loc": "outside lower center", "ncols": min(columns, len(names)), "frameon": False, "fontsize": 8}
-    for handle in figure.legend(handles, names, **style).legend_handles if marker_size else ():
-        handle.set_sizes([marker_size**2])
-    if not marker_size:
-        figure.legend(handles, names, **style)
+    made = figure.legend(handles, names, **style)
+    if marker_size is not None:
+        for handle in made.legend_handles:
+            handle.set_sizes([marker_size**2])
 
 
 def save(figure: Any, path: Path) -> None:

@@ -55,7 +55,8 @@ def test_runs_differ_from_the_shipped_configuration_only_where_they_say(experime
 
 
 def test_noise_is_the_papers_eta_and_labels_are_flipped_with_half_of_it():
-    from rince.train.parser import instantiate, parse_settings, train_parser
+    from rince.train.build import instantiate
+    from rince.train.parser import parse_settings, train_parser
 
     experiment, parser = LabelNoise(), train_parser()
     options = experiment.parser().parse_args(["--etas", "0.8", "--losses", "rince-1"])

@@ -82,7 +82,7 @@ class EvaluateAt(Callback):
         if epoch not in self.epochs or not trainer.is_global_zero:
             return
         found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        data: Any = trainer.datamodule  # type: ignore[attr-defined]
+        data: Any = trainer.datamodule
         found[str(epoch)] = svm_result(pl_module.encoder, data.graphs, data.seed)
         write_text(path, json.dumps(found, indent=1) + "\n")
 

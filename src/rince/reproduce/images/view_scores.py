@@ -40,7 +40,7 @@ class ViewScores(AugmentationNoise):
         views, hit = views_of(method, images, run["seed"])
         with torch.no_grad():
             z = [torch.cat([method.project(method.encoder(part)) for part in view.split(500)]) for view in views]
-        scores = cosine_similarity(*z).numpy()
+        scores = cosine_similarity(z[0], z[1]).numpy()
         order = np.argsort(-scores)
         chosen = np.concatenate([order[:SHOWN], order[-SHOWN:]])
         recipe = method.views.first

@@ -18,7 +18,7 @@ VIDEOS_SEED = 1  # settings were chosen on the videos of seed 0
 class GeneratedVideoExperiment(Experiment):
     """Learns from clips and sounds without labels, then from a few labelled clips."""
 
-    epochs = 24
+    epochs: int | None = 24
     tuning_epochs = 128
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
