@@ -191,8 +191,8 @@ def test_a_step_of_the_full_networks_at_8_x_112_x_112_changes_every_weight():
 
 def test_both_readings_of_simclr_style_have_the_negatives_they_promise():
     a, b = torch.randn(6, 8, generator=generator(1)), torch.randn(6, 8, generator=generator(2))
-    s = nn.functional.normalize(torch.cat([a, b]), dim=1)
-    s = (s @ s.T).double() / 0.2
+    s = nn.functional.normalize(torch.cat([a, b]).double(), dim=1)
+    s = s @ s.T / 0.2
     expected = {"other_side": 0.0, "both_sides": 0.0}
     for i in range(12):
         partner = (i + 6) % 12
