@@ -78,8 +78,7 @@ def loss_changes(config: str, name: str) -> dict[str, Any]:
     if kind == "infonce":
         return {"loss": part("rince.InfoNCE", temperature=degree), **fixed}
     if kind == "graphcl":
-        objective = "rince.losses.objectives.dcl"
-        return {"loss": part("rince.ContrastiveLoss", objective=objective, temperature=degree), **fixed}
+        return {"loss": part("rince.DCL", temperature=degree), **fixed}
     if kind == "warm-up":
         return {"loss.temperature": degree, "method.q_schedule": "linear", "method.q_start": 0.01}
     return {"loss.q": own["q"] if q is None else q, "loss.temperature": degree, **fixed}
