@@ -41,3 +41,11 @@ def test_the_learning_rate_rises_in_a_line_and_falls_in_a_cosine():
     assert shares[:10] == pytest.approx([(i + 1) / 10 for i in range(10)])
     assert shares[10] == 1 and shares[100] == pytest.approx(0)
     assert shares[55] == pytest.approx(0.5 * (1 + math.cos(math.pi * 0.5)))
+
+
+def test_lars_can_scale_biases_and_norms_too():
+    bias = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+    bias.grad = torch.tensor([1.0, 0.0])
+    LARS([bias], lr=1.0, momentum=0.0, weight_decay=0.5, trust=0.1, scale_all=True).step()
+    direction = torch.tensor([1.0, 0.0]) + 0.5 * torch.tensor([3.0, 4.0])
+    torch.testing.assert_close(bias.detach(), torch.tensor([3.0, 4.0]) - 0.1 * 5 * direction / direction.norm())

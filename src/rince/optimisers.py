@@ -13,7 +13,7 @@ from rince.errors import UsageError
 class LARS(torch.optim.Optimizer):
     """SGD with momentum whose steps are scaled to the size of each weight matrix.
 
-    Biases and norms (parameters of one dimension) get neither the scaling nor weight decay.
+    Biases and norms (parameters of one dimension) get neither the scaling nor weight decay, unless ``scale_all``.
     """
 
     def __init__(
@@ -23,13 +23,26 @@ class LARS(torch.optim.Optimizer):
         momentum: float = 0.9,
         weight_decay: float = 1e-6,
         trust: float = 0.001,
+        scale_all: bool = False,
     ):
+        """
+        Args:
+            params: What is trained.
+            lr: Learning rate.
+            momentum: Of the steps.
+            weight_decay: Of what is scaled.
+            trust: Size of a step as a share of the size of the weights.
+            scale_all: Scale and decay biases and norms too, as the SimCLR code that the paper builds on does.
+        """
         for name, value in (("lr", lr), ("weight_decay", weight_decay), ("trust", trust)):
             if value < 0:
                 raise UsageError(f"{name} of LARS must not be negative, got {value}")
         if not 0 <= momentum < 1:
             raise UsageError(f"momentum of LARS must lie in [0, 1), got {momentum}")
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
+        defaults = {
+            "lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust, "scale_all": scale_all,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -46,7 +59,7 @@ class LARS(torch.optim.Optimizer):
     def _step(self, parameter: Tensor, group: dict[str, Any]) -> None:
         direction = parameter.grad
         assert direction is not None
-        if parameter.ndim > 1:
+        if parameter.ndim > 1 or group["scale_all"]:
             direction = direction + group["weight_decay"] * parameter
             size, slope = parameter.norm(), direction.norm()
             usable = (size > 0) & (slope > 0)

@@ -1,13 +1,31 @@
 import pytest
 
 from rince.cli import main
-from rince.commands.reproduce import EXPERIMENTS
+from rince.commands.reproduce import ROOM, experiments
+
+EXPERIMENTS = experiments()
 
 
 def test_alone_it_lists_the_experiments(capsys):
     assert main(["reproduce"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in EXPERIMENTS)
+    assert all(f"  {name} " in shown and found.summary in shown for name, found in EXPERIMENTS.items())
+
+
+def test_every_file_with_a_main_is_an_experiment_that_says_what_it_is():
+    import re
+
+    files = [path for path in ROOM.rglob("*.py") if re.search(r"^(def main\(|main =)", path.read_text(), re.MULTILINE)]
+    assert {path.stem.replace("_", "-") for path in files} == set(EXPERIMENTS) >= {"demo", "tudataset", "spoken-digits"}
+    assert all(20 < len(found.summary) < 140 for found in EXPERIMENTS.values())
+
+
+def test_the_list_costs_no_torch():
+    import subprocess
+    import sys
+
+    code = "import sys; from rince.cli import main; main(['reproduce']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
 def test_an_unknown_experiment_suggests_the_nearest(capsys):

@@ -42,3 +42,15 @@ def test_a_limited_epoch_is_as_long_as_the_trainers(limit, count):
     assert [len(limited(epoch * count)) for epoch in range(4)] == [count] * 4
     assert limited(0) == list(batches(0))[:count] and limited(count) == list(batches(5))[:count]
     assert limited(2 * count - 1) == limited(count)[-1:]
+
+
+@pytest.mark.parametrize(("processes", "last"), [(1, 3), (2, 0)])
+def test_the_last_smaller_batch_is_kept_where_every_process_finds_two_items_in_it(processes, last):
+    def kept(seen=0, rank=0):
+        return SeededBatches(23, 4, 0, lambda: seen, rank, processes, keep_last=True)
+
+    assert len(kept()) == 5 + (last > 0)
+    everything = [item for rank in range(processes) for batch in kept(rank=rank) for item in batch]
+    assert len(set(everything)) == len(everything) == 20 + last
+    assert [len(batch) for batch in kept()][-1] == (last or 2)
+    assert list(kept(seen=len(kept()) + 3)) == list(kept(seen=len(kept())))[3:]

@@ -187,3 +187,19 @@ def test_a_step_of_the_full_networks_at_8_x_112_x_112_changes_every_weight():
     assert not unmoved
     batch = PairBatch(torch.zeros(1, 8, 128, 171, 3, dtype=torch.uint8), torch.zeros(1, 48000), *[torch.zeros(1)] * 2)
     assert [x.shape for x in method.eval().project(method.embed(batch))] == [(1, 128), (1, 128)]
+
+
+def test_both_readings_of_simclr_style_have_the_negatives_they_promise():
+    a, b = torch.randn(6, 8, generator=generator(1)), torch.randn(6, 8, generator=generator(2))
+    s = nn.functional.normalize(torch.cat([a, b]).double(), dim=1)
+    s = s @ s.T / 0.2
+    expected = {"other_side": 0.0, "both_sides": 0.0}
+    for i in range(12):
+        partner = (i + 6) % 12
+        other = [j for j in range(12) if (j < 6) != (i < 6)]
+        both = [j for j in range(12) if j != i]
+        for name, candidates in (("other_side", other), ("both_sides", both)):
+            expected[name] += float(s[i, candidates].logsumexp(0) - s[i, partner]) / 12
+    for name, value in expected.items():
+        method = make(InfoNCE(0.2), negatives=name)
+        assert float(method.contrastive(a.double(), b.double())) == pytest.approx(value, abs=1e-9)

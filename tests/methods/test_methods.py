@@ -329,3 +329,16 @@ def test_a_loss_that_is_not_finite_stops_with_a_way_out():
 def test_an_encoder_that_does_not_say_its_width_is_refused():
     with pytest.raises(ValueError, match="attribute 'features'"):
         SimCLR(torch.nn.Linear(2, 2), RINCE(), SimCLRViews(), torch.optim.Adam)
+
+
+def test_moco_v3s_predictor_ends_without_batch_norm_and_its_projector_with_one():
+    method = make(MoCoV3)
+    assert isinstance(method.projector[-1], torch.nn.BatchNorm1d)
+    assert isinstance(method.predictor[-1], torch.nn.Linear) and method.predictor[-1].bias is None
+    assert isinstance(make(MoCoV3, predictor_norm=True).predictor[-1], torch.nn.BatchNorm1d)
+
+
+def test_a_learning_rate_in_steps_falls_to_a_tenth_twice():
+    record = Record()
+    fit(make(SimCLR, lr_schedule="steps"), epochs=5, callbacks=[record])
+    assert record.rates == pytest.approx([0.01] * 12 + [0.001] * 4 + [0.0001] * 4)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rince.noise.labels import CIFAR10_PAIRS, LabelFlips
+from rince.noise.labels import CIFAR10_PAIRS, LabelFlips, PaperFlips
 
 LABELS = torch.arange(10).repeat(2000)
 
@@ -53,3 +53,12 @@ def test_items_without_a_label_keep_none_and_are_not_hit(pairs):
 def test_a_flip_from_or_to_no_class_is_refused():
     with pytest.raises(ValueError, match=r"must be 0 or above, got \{-1: 2\}"):
         LabelFlips(0.5, pairs={-1: 2})
+
+
+def test_the_papers_eta_is_twice_the_flip_rate():
+    paper, plain = PaperFlips(0.8, seed=3)(LABELS), LabelFlips(0.4, seed=3)(LABELS)
+    assert torch.equal(paper.labels, plain.labels)
+    cats = PaperFlips(1.0)(LABELS).labels[LABELS == 3]
+    assert abs((cats == 5).double().mean() - 0.5) < 0.05  # all that eta can do is to make two classes the same
+    with pytest.raises(ValueError, match=r"eta must lie in \[0, 1\], got 1.2"):
+        PaperFlips(1.2)

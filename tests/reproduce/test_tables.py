@@ -1,4 +1,4 @@
-from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, plus_minus
+from rince.reproduce.tables import aligned, as_csv, mean_and_deviation, pivot, plus_minus, seeds_note, unique_runs
 
 
 def test_mean_and_deviation_of_a_sample():
@@ -19,3 +19,17 @@ def test_columns_line_up():
 
 def test_csv_quotes_what_needs_it():
     assert as_csv(["a", "b"], [("x,y", 1)]) == 'a,b\n"x,y",1\n'
+
+
+def test_cells_become_means_in_the_order_of_their_rows_and_columns():
+    cells = [("b", "x", 1.0), ("b", "x", 3.0), ("a", "y", 5.0)]
+    lines = pivot("corner", cells).splitlines()
+    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])] == [
+        ["corner", "x", "y"], ["b", "2.0 ± 1.4", "-"], ["a", "-", "5.0"],
+    ]  # fmt: skip
+    assert seeds_note(cells) == "1 to 2 seeds (the experiment is unfinished)"
+    assert seeds_note(cells[:2]) == "2 seeds"
+
+
+def test_equal_runs_are_done_once_in_the_place_of_the_first():
+    assert unique_runs([{"eta": 0.0}, {"eta": 0.4}, {"eta": 0.0}]) == [{"eta": 0.0}, {"eta": 0.4}]

@@ -18,7 +18,7 @@ KINDS = {
     "method": Method, "encoder": nn.Module, "loss": nn.Module, "views": nn.Module, "data": LightningDataModule,
     "optimiser": torch.optim.Optimizer, "noise": object, "callback": Callback,
 }  # fmt: skip
-SHARED = {"DataModule", "Method", "Images", "Pairs", "SplitVideos"}  # what others are made of
+SHARED = {"GraphData", "DataModule", "Method", "Images", "Pairs", "SplitVideos"}  # what others are made of
 
 
 def found(path):

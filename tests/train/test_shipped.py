@@ -7,7 +7,8 @@ def test_every_configuration_has_a_short_name_and_says_what_it_is():
     assert len(shipped()) == len(list(SHIPPED.rglob("*.yaml"))) > 20
     for name, path in shipped().items():
         assert path == SHIPPED / f"{name}.yaml" and len(first_comment(path)) > 20
-        assert f"rince {'finetune' if 'finetune' in name else 'train'}" in path.read_text() and name in path.read_text()
+        command = "finetune" if name.split("/")[1].startswith(("finetune", "linear")) else "train"
+        assert f"rince {command}" in path.read_text() and name in path.read_text()
 
 
 @pytest.mark.parametrize("name", ["digits/simclr", "digits/simclr.yaml", "configs/digits/simclr.yaml"])

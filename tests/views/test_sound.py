@@ -14,13 +14,17 @@ def sounds():
     return torch.stack([0.3 * noise[0], 0.5 * tone, 0.9 * tone + 1e-4 * noise[0], 1e-4 * noise[1], 0 * time])
 
 
-def by_scipy(sound, rate=24000, window=512, hop=240, floor=80.0):
+def power_by_scipy(sound, rate=24000, window=512, hop=240):
     pad = window - hop
     padded = np.pad(sound.double().numpy(), (pad // 2, pad - pad // 2), mode="reflect")
     spectrum = scipy.signal.stft(
         padded, rate, "hann", window, window - hop, boundary=None, padded=False, scaling="spectrum"
     )[2]
-    decibels = 10 * np.log10(np.maximum(np.abs(spectrum.T) ** 2, 1e-10))
+    return np.abs(spectrum.T) ** 2
+
+
+def by_scipy(sound, rate=24000, window=512, hop=240, floor=80.0):
+    decibels = 10 * np.log10(np.maximum(power_by_scipy(sound, rate, window, hop), 1e-10))
     return np.maximum(decibels, decibels.max() - floor)
 
 
@@ -111,7 +115,7 @@ def test_what_cannot_be_is_named():
         ({"volume": 1.5}, r"\[0, 1\), got 1.5"),
         ({"hop": 0.1}, "2400 samples"),
         ({"mean": 1.0}, "go together"),
-        ({"mean": [1.0, 2.0], "std": [1.0, 2.0]}, "one a bin, 257, got 2"),
+        ({"mean": [1.0, 2.0], "std": [1.0, 2.0]}, "one per bin, 257, got 2"),
         ({"mean": 0.0, "std": 0.0}, "std must be positive"),
         ({"floor": 0.0}, "floor positive"),
     ):
@@ -121,3 +125,33 @@ def test_what_cannot_be_is_named():
         SoundRecipe().plain(torch.zeros(1, 100))
     with pytest.raises(ValueError, match=r"floats \(n, samples\)"):
         SoundRecipe().plain(torch.zeros(1, 2, 4800))
+
+
+def test_bins_are_averaged_in_pairs_as_power_and_the_first_stays():
+    recipe = SoundRecipe(window=1024, pair_bins=True, floor=100.0)
+    for sound in sounds()[:3]:
+        plain = power_by_scipy(sound, window=1024)
+        paired = np.concatenate([plain[:, :1], (plain[:, 1::2] + plain[:, 2::2]) / 2], 1)
+        expected = 10 * np.log10(np.maximum(paired, 1e-10))
+        found = recipe.decibels(sound[None])[0]
+        assert found.shape == (200, 257)
+        np.testing.assert_allclose(found, np.maximum(expected, expected.max() - 100), atol=1e-4, rtol=0)
+    with pytest.raises(ValueError, match="multiple of 4"):
+        SoundRecipe(window=1022, pair_bins=True)
+
+
+def test_the_first_batch_of_training_measures_the_bins_and_checkpoints_keep_it():
+    recipe, first, later = SoundRecipe(normalise="data", volume=0.0), sounds()[:3], sounds()[3:4] * 5
+    before = recipe.plain(later)
+    torch.testing.assert_close(before, SoundRecipe().plain(later))  # nothing is known yet
+    recipe.train()
+    views = recipe(first, Draws(generator(0), 3))
+    mean, std = bin_statistics(SoundRecipe(), first)
+    known = SoundRecipe(mean=mean, std=std)
+    torch.testing.assert_close(views, known.plain(first))
+    recipe(later, Draws(generator(0), 1))
+    torch.testing.assert_close(recipe.plain(later), known.plain(later))  # and no batch after it
+    again = SoundRecipe(normalise="data")
+    again.load_state_dict(recipe.state_dict())
+    torch.testing.assert_close(again.plain(later), known.plain(later))
+    assert not SoundRecipe().state_dict() and not SoundRecipe(mean=mean, std=std).state_dict()

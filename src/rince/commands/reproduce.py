@@ -1,53 +1,45 @@
 """``rince reproduce``: lists the experiments, or runs one."""
 
+import ast
 import difflib
 import importlib
+from pathlib import Path
+from typing import NamedTuple
 
 from rince.errors import UsageError
 
-EXPERIMENTS = {  # name: (module, one line for the list)
-    "loss-curves": (
-        "rince.reproduce.loss_curves",
-        "loss and gradient against the score of the positive, for several q: the paper's figure; no training",
-    ),
-    "noise-theory": (
-        "rince.reproduce.noise_theory",
-        "what noise does to RINCE's bound, exactly, simulated and as printed in the paper; no training",
-    ),
-    "cifar10-label-noise": (
-        "rince.reproduce.cifar10_label_noise",
-        "CIFAR-10 with wrong labels on a small machine, one and several positives",
-    ),
-    "cifar10-augmentation-noise": (
-        "rince.reproduce.cifar10_augmentation_noise",
-        "CIFAR-10 with views that go too far on a small machine",
-    ),
-    "generated-video": (
-        "rince.reproduce.generated_video",
-        "clips and sounds of generated videos, then few labels: fine-tuned against from scratch and frozen features",
-    ),
-    "tudataset": (
-        "rince.reproduce.tudataset",
-        "graph classification after GraphCL with InfoNCE and RINCE: the paper's table on four data sets",
-    ),
-    "graph-perturbation": (
-        "rince.reproduce.graph_perturbation",
-        "accuracy on graphs as the views get rougher, 10 to 60 %: the paper's figure",
-    ),
-    "graph-wrong-pairs": (
-        "rince.reproduce.graph_wrong_pairs",
-        "graphs paired with a view of a stranger: what is still learnt, and whether the wrong pairs are found",
-    ),
-    "spoken-digits": (
-        "rince.reproduce.spoken_digits",
-        "images of digits and people saying them, some pairs wrong: who finds whom, and are the wrong pairs found",
-    ),
-}
+ROOM = Path(__file__).parents[1] / "reproduce"
+
+
+class Found(NamedTuple):
+    """An experiment: the module that has its ``main``, and one line on it."""
+
+    module: str
+    summary: str
+
+
+def experiments() -> dict[str, Found]:
+    """All experiments by name: every file below ``rince.reproduce`` with a ``main``, read without importing it."""
+    found = {}
+    for path in sorted(ROOM.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(map(_is_main, tree.body)):
+            module = ".".join(("rince.reproduce", *path.relative_to(ROOM).with_suffix("").parts))
+            summary = (ast.get_docstring(tree) or "").split("\n")[0].replace("``", "")
+            found[path.stem.replace("_", "-")] = Found(module, summary)
+    return dict(sorted(found.items()))
+
+
+def _is_main(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Assign):
+        return any(isinstance(target, ast.Name) and target.id == "main" for target in node.targets)
+    return isinstance(node, ast.FunctionDef) and node.name == "main"
 
 
 def usage() -> str:
-    width = max(map(len, EXPERIMENTS))
-    rows = "\n".join(f"  {name:<{width}}  {help}" for name, (_, help) in EXPERIMENTS.items())
+    known = experiments()
+    width = max(map(len, known))
+    rows = "\n".join(f"  {name:<{width}}  {found.summary}" for name, found in known.items())
     return (
         "usage: rince reproduce EXPERIMENT [options]\n\n"
         f"experiments:\n{rows}\n\n"
@@ -60,9 +52,9 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage())
         return 0
-    name = arguments[0]
-    if name not in EXPERIMENTS:
-        near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+    name, known = arguments[0], experiments()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise UsageError(f"there is no experiment '{name}'{hint} (rince reproduce lists them)")
-    return importlib.import_module(EXPERIMENTS[name][0]).main(arguments[1:])
+    return importlib.import_module(known[name].module).main(arguments[1:])

@@ -94,8 +94,9 @@ class CIFAR10LabelNoise(Trained):
         CIFAR10(self.source).split("test")
 
     def changes(self, run: Run, out: Path) -> dict[str, Any]:
-        noise = {"data.noise.rate": run["rate"], "data.noise.seed": run["seed"]}
-        return {"data.source.root": self.source, "data.cache": str(out / "stem-10000.npz"), **noise}
+        rate = {"rate": run["rate"], "seed": run["seed"]}
+        flips = {"class_path": "rince.noise.labels.LabelFlips", "init_args": rate}
+        return {"data.source.root": self.source, "data.cache": str(out / "stem-10000.npz"), "data.noise": flips}
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:
         from rince.evaluate.features import features_of

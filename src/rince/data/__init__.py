@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from rince._support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from rince.data.graphs.graph_data import GraphData
     from rince.data.graphs.graphs import Graphs
     from rince.data.graphs.tu_graphs import TUGraphs
     from rince.data.graphs.tudataset import tudataset
@@ -37,6 +38,7 @@ HOMES = {  # public name: the module that defines it
     "Images": "images.in_memory",
     "StemFeatures": "images.stem_features",
     "TUGraphs": "graphs.tu_graphs",
+    "GraphData": "graphs.graph_data",
     "Graphs": "graphs.graphs",
     "tudataset": "graphs.tudataset",
     "Pairs": "pairs.in_memory",
@@ -62,6 +64,7 @@ __all__ = [
     "DataModule",
     "DigitImages",
     "GeneratedVideo",
+    "GraphData",
     "Graphs",
     "HuggingFacePairs",
     "ImageFolder",

@@ -15,7 +15,8 @@ class SeededBatches(Sampler[list[int]]):
     """Batches of ``batch_size`` items over all processes, of which this process gets its consecutive part.
 
     ``seen`` tells how many batches training has behind it; iteration goes on from there to the end of that epoch. So a
-    resumed run continues in the middle of an epoch with the very next batch. The last, smaller batch is left out.
+    resumed run continues in the middle of an epoch with the very next batch. The last, smaller batch is left out, or
+    kept (``keep_last``) if it holds at least two items for every process.
     ``limit`` is the trainer's ``limit_train_batches``: the number of batches that make an epoch, or a share of all.
     ``among`` are the numbers of the items to draw from, where these are not all.
     """
@@ -30,6 +31,7 @@ class SeededBatches(Sampler[list[int]]):
         processes: int = 1,
         limit: int | float = 1.0,
         among: Tensor | None = None,
+        keep_last: bool = False,
     ):
         items = items if among is None else len(among)
         if batch_size < 2:
@@ -44,19 +46,26 @@ class SeededBatches(Sampler[list[int]]):
             )
         self.items, self.batch_size, self.seed, self.seen = items, batch_size, seed, seen
         self.rank, self.processes, self.limit, self.among = rank, processes, limit, among
+        self.keep_last = keep_last and items % batch_size >= 2 * processes
 
     @classmethod
     def of_trainer(
-        cls, trainer: Any, items: int, batch_size: int, seed: int, among: Tensor | None = None
+        cls,
+        trainer: Any,
+        items: int,
+        batch_size: int,
+        seed: int,
+        among: Tensor | None = None,
+        keep_last: bool = False,
     ) -> "SeededBatches":
         """For the training that is under way."""
         seen = trainer.lightning_module.batches_seen
         limit = getattr(trainer, "limit_train_batches", 1.0)
-        return cls(items, batch_size, seed, seen, trainer.global_rank, trainer.world_size, limit, among)
+        return cls(items, batch_size, seed, seen, trainer.global_rank, trainer.world_size, limit, among, keep_last)
 
     def __len__(self) -> int:
         """All batches there are; the trainer takes its limit of them by itself."""
-        return self.items // self.batch_size
+        return self.items // self.batch_size + self.keep_last
 
     @property
     def in_epoch(self) -> int:
@@ -68,7 +77,7 @@ class SeededBatches(Sampler[list[int]]):
         epoch, first = divmod(self.seen(), self.in_epoch)
         order = torch.randperm(self.items, generator=generator(self.seed, epoch, 1))
         order = order if self.among is None else self.among[order]
-        share = self.batch_size // self.processes
         for batch in range(first, self.in_epoch):
+            share = min(self.batch_size, self.items - batch * self.batch_size) // self.processes
             start = batch * self.batch_size + self.rank * share
             yield order[start : start + share].tolist()

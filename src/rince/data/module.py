@@ -35,6 +35,7 @@ class DataModule(LightningDataModule):
     Attributes:
         seed: Set by the run; the order of the items depends on it.
         pairing: Set by the method: a positive is another view of the item itself, or another item of its label.
+        sharded_tests: Whether ``test_dataloader`` gives every process its own share, or all of them everything.
         folder: Set by the run: its folder, for notes that belong to it.
         class_names: Names of the classes, where they have any.
         trust: Set by the run: how far each training pair is to be trusted, from 0 to 1; None for all alike.
@@ -43,6 +44,7 @@ class DataModule(LightningDataModule):
 
     seed: int = 0
     pairing: Pairing = "self"
+    sharded_tests: bool = False
     folder: Path | None = None
     class_names: tuple[str, ...] = ()
     trust: Tensor | None = None

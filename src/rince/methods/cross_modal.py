@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from rince.encoders.heads import mlp
 from rince.encoders.towers import Towers
 from rince.errors import UsageError
-from rince.losses.contrast import CrossView
+from rince.losses.contrast import CrossView, TwoView
 from rince.methods.method import Method, OptimiserFactory, width_of
 from rince.views.batch import PairBatch
 from rince.views.pair import PairViews
@@ -18,8 +18,9 @@ Side = Literal["a", "b"]
 class CrossModal(Method):
     """Each side through its own encoder and head; an item against its partner and the partners of the others.
 
-    N pairs are 2N anchors, those of each side with N - 1 negatives on the other one. The features that an online probe
-    watches are those of the first side, which the labels belong to.
+    N pairs are 2N anchors. "SimCLR style" can be read in two ways: negatives of an anchor are the N - 1 other items of
+    the other side (``negatives="other_side"``, as in AVID), or all 2N - 2 other items of both sides (``"both_sides"``).
+    The features that an online probe watches are those of the first side, which the labels belong to.
     """
 
     encoder: Towers
@@ -35,6 +36,7 @@ class CrossModal(Method):
         width: int = 128,
         layers: int = 3,
         head_norm: bool = False,
+        negatives: Literal["other_side", "both_sides"] = "other_side",
         **schedules: Any,
     ):
         """
@@ -43,6 +45,7 @@ class CrossModal(Method):
             width: Width of the embeddings; 0 for no heads, and then both encoders must give equally many features.
             layers: Linear layers in a head.
             head_norm: Batch norm in the heads.
+            negatives: Of the other side only, or of both.
         """
         for what, part, kind in (("encoder", encoder, Towers), ("views", views, PairViews)):
             if not all(isinstance(getattr(part, side, None), nn.Module) for side in "ab"):
@@ -51,7 +54,7 @@ class CrossModal(Method):
                     f"got {type(part).__name__}"
                 )
         super().__init__(encoder, loss, views, optimiser, **schedules)
-        self.compare_by(CrossView())
+        self.compare_by(CrossView() if negatives == "other_side" else TwoView())
         if layers < 1:
             raise UsageError(f"a head needs at least 1 layer, got {layers}")
         features = [width_of(self.encoder.a), width_of(self.encoder.b)]

@@ -118,10 +118,26 @@ class FineTune(Method):
         self._tested = []
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
-        if batch_idx % self.trainer.world_size != self.global_rank:  # the processes take turns
+        if self.elsewhere(batch_idx):
             return
         scores = self.project(self.embed(batch)).float().softmax(1)
         self._tested.append((batch.ids.cpu(), scores.cpu(), batch.labels.cpu()))
+
+    def elsewhere(self, batch_idx: int) -> bool:
+        """Whether another process tests this batch: they take turns where all of them are given everything."""
+        data: Any = self.trainer.datamodule
+        return not getattr(data, "sharded_tests", False) and batch_idx % self.trainer.world_size != self.global_rank
+
+    def test_result(self) -> dict[str, Any]:
+        """What the last test found, in percent: of whole items and of single looks at them."""
+        assert self.votes is not None
+        without = {"test_items_without_label": self.unlabelled} if self.unlabelled else {}
+        return {
+            "accuracy": 100 * self.votes.accuracy,
+            "accuracy_of_single_looks": 100 * self.look_accuracy,
+            "test_items": len(self.votes.ids),
+            **without,
+        }
 
     def on_test_epoch_end(self) -> None:
         parts = self._tested

@@ -36,13 +36,17 @@ class GraphCL(Method):
 
     def batch_loss(self, batch: "Batch") -> Tensor:
         draws = generator(self.seed, self.batches_seen(), 10, self.global_rank)
-        first, second = self.views(batch, draws)
-        if (partners := getattr(batch, "partners", None)) is not None:
-            second = self.views(partners, draws)[1]
-        features, z1, z2 = self.embeddings(first, second)
+        features, z1, z2 = self.embeddings(*self.two_views(batch, draws))
         self.note(features, batch.y)
         self.note_similarity(z1, z2)
         return self.compare_pairs(z1, z2, batch)
+
+    def two_views(self, batch: "Batch", draws: Any) -> "tuple[Batch, Batch]":
+        """Two views of every graph, the second one of its partner where the data give it another graph's."""
+        partners = batch.get("partners")
+        if partners is None:
+            return self.views(batch, draws)
+        return self.views(batch, draws)[0], self.views(partners, draws)[1]
 
     def embeddings(self, first: "Batch", second: "Batch") -> tuple[Tensor, Tensor, Tensor]:
         """Features of the first view, and both views in the space of the loss."""

@@ -28,6 +28,7 @@ class MoCoV3(Method):
         width: int = 256,
         momentum: float = 0.996,
         head_norm: bool = True,
+        predictor_norm: bool = False,
         **schedules: Any,
     ):
         """
@@ -36,13 +37,17 @@ class MoCoV3(Method):
             width: Width of the embeddings.
             momentum: Of the slow encoder at the start; it rises to 1 by a cosine.
             head_norm: Batch norm in projector and predictor.
+            predictor_norm: The predictor ends with batch norm too. MoCo v3 has it so for vision transformers, not for
+                ResNets.
         """
         super().__init__(encoder, loss, views, optimiser, **schedules)
         if not 0 <= momentum <= 1:
             raise UsageError(f"momentum of the slow encoder must lie in [0, 1], got {momentum}")
         self.compare_by(CrossView(symmetric=False))
         self.projector = mlp([width_of(encoder), hidden, width], norm=head_norm, last_norm=head_norm)
-        self.predictor = mlp([width, hidden, width], norm=head_norm, last_norm=head_norm)
+        self.predictor = mlp(
+            [width, hidden, width], norm=head_norm, last_norm=head_norm and predictor_norm, last_bias=not head_norm
+        )
         self.slow_encoder, self.slow_projector = frozen_copy(encoder), frozen_copy(self.projector)
         self.momentum_of = over_training.cosine(momentum, 1.0)
 
@@ -57,10 +62,14 @@ class MoCoV3(Method):
             key1, key2 = (self.slow_projector(self.slow_encoder(view)) for view in (first, second))
         self.note(features[0], batch.labels)
         self.note_similarity(query1, key2)
+        return self.both_ways((query1, key2), (query2, key1), batch)
+
+    def both_ways(self, forth: tuple[Tensor, Tensor], back: tuple[Tensor, Tensor], batch: ImageBatch) -> Tensor:
+        """The losses of both directions, added and scaled."""
         temperature = in_use(getattr(self.loss, "temperature", 0.5))
         if isinstance(temperature, Tensor):  # as a factor it would be learned to be 0, and the loss with it
             temperature = temperature.detach()
-        return 2 * temperature * (self.compare_pairs(query1, key2, batch) + self.compare_pairs(query2, key1, batch))
+        return 2 * temperature * (self.compare_pairs(*forth, batch) + self.compare_pairs(*back, batch))
 
     def project(self, features: Tensor) -> Tensor:
         return self.projector(features)

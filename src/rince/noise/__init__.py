@@ -6,12 +6,13 @@ from rince._support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rince.noise.crops import ExtraCrop
-    from rince.noise.labels import LabelFlips
+    from rince.noise.labels import LabelFlips, PaperFlips
     from rince.noise.pairs import WrongPairs, wrong_pairs
     from rince.noise.sounds import Overdub, Shift, Silence
 
 HOMES = {  # public name: the module that defines it
     "LabelFlips": "labels",
+    "PaperFlips": "labels",
     "ExtraCrop": "crops",
     "Overdub": "sounds",
     "Shift": "sounds",
@@ -24,6 +25,7 @@ __all__ = [
     "ExtraCrop",
     "LabelFlips",
     "Overdub",
+    "PaperFlips",
     "Shift",
     "Silence",
     "WrongPairs",

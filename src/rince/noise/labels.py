@@ -32,7 +32,12 @@ class NoisyLabels(NamedTuple):
 class LabelFlips:
     """Every item of a class in ``pairs`` gets the label paired with it, with probability ``rate``.
 
+    ``rate`` is a flip rate. The paper's eta is twice that: it flips with probability eta / 2 (:class:`PaperFlips`).
     Labels below 0 are nobody's class and stay.
+
+    Example:
+        >>> LabelFlips(1.0, pairs={0: 1})(torch.tensor([0, 1, 2])).labels
+        tensor([1, 1, 2])
     """
 
     def __init__(self, rate: float, seed: int = 0, pairs: dict[int, int] | None = None):
@@ -62,3 +67,26 @@ class LabelFlips:
         flip = torch.rand(len(labels), generator=generator(self.seed, 3), dtype=torch.float64) < self.rate
         noisy = torch.where(flip & (labels >= 0), target[labels.clamp_min(0)], labels)
         return NoisyLabels(noisy, noisy != labels)
+
+
+class PaperFlips(LabelFlips):
+    """The paper's label noise, by its own eta: a label is flipped with probability ``eta / 2``.
+
+    So eta 1 gives both classes of an exchanged pair equal shares of right and wrong labels, and no more than that.
+
+    Example:
+        >>> PaperFlips(0.8).rate
+        0.4
+    """
+
+    def __init__(self, eta: float, seed: int = 0, pairs: dict[int, int] | None = None):
+        """
+        Args:
+            eta: The paper's noise rate, twice the probability of a flip.
+            seed: The same seed flips the same labels.
+            pairs: From class to class; CIFAR-10's usual flips where nothing is given.
+        """
+        if not 0 <= eta <= 1:
+            raise UsageError(f"eta must lie in [0, 1], got {eta}")
+        super().__init__(eta / 2, seed, pairs)
+        self.eta = eta

@@ -1,1 +1,1 @@
-"""The paper's experiments as commands, one file an experiment."""
+"""The paper's tables and figures and some more: one file for each experiment, found by ``rince reproduce``."""

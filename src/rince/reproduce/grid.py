@@ -1,6 +1,5 @@
 """Many runs, one after the other or some at a time, each leaving a file: what is finished is not done again."""
 
-import functools
 import json
 import os
 import re
@@ -56,16 +55,6 @@ def finished_runs(runs: Sequence[Run], folder: Path, name: Callable[[Run], str])
     if not results:
         raise MissingFile(f"none of the {len(runs)} runs is finished in {folder}")
     return results
-
-
-def results_of(
-    runs: Sequence[Run], work: Callable[..., Result], name: Callable[[Run], str], options: Any
-) -> list[Result]:
-    """What an experiment on graphs reports on: all runs or, with ``--so-far``, those that are finished."""
-    folder = Path(options.out) / "runs"
-    if options.so_far:
-        return finished_runs(runs, folder, name)
-    return run_grid(runs, functools.partial(work, root=options.root), folder, name, options.workers)
 
 
 def _paths(runs: Sequence[Run], folder: Path, name: Callable[[Run], str]) -> list[Path]:

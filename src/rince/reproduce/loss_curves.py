@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rince._support.atomic_files import write_text
 from rince.errors import UsageError
-from rince.reproduce.options import checked
+from rince.reproduce.experiment import checked
 from rince.reproduce.tables import aligned, as_csv
 
 POINTS = 121

@@ -7,7 +7,7 @@ from typing import Any
 
 from rince._support.atomic_files import write_text
 from rince.errors import UsageError
-from rince.reproduce.options import checked
+from rince.reproduce.experiment import checked
 from rince.reproduce.tables import aligned, as_csv
 
 RATES = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]

@@ -1,23 +1,99 @@
-"""One run of `rince train` within an experiment."""
+"""One run of ``rince train`` within an experiment: a configuration that ships, with some values changed."""
 
+import copy
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rince.errors import UsageError
+
+NAMES = {"infonce": "InfoNCE", "graphcl": "GraphCL's form", "rince": "RINCE", "warm-up": "RINCE, growing q"}
+LOSS_HELP = "losses: infonce, rince (q as configured), rince-0.5 (q 0.5), each also with its temperature, infonce@0.2"
+
 
 def part(class_path: str, **init_args: Any) -> dict[str, Any]:
+    """A class and its arguments, as a configuration names them."""
     return {"class_path": class_path, "init_args": init_args}
 
 
-def trained(settings: dict[str, Any], out: str, name: str) -> tuple[Any, Any]:
-    """Method and data of the run in ``out/NAME``, which is done, or gone on with, if it is not finished."""
+def settings_of(config: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a shipped configuration says, with values changed by the names the command line has for them.
+
+    Args:
+        config: Its short name, such as ``digits/simclr``.
+        changes: Name and value, such as ``{"loss.q": 0.5, "data.noise.rate": 0.2}``. A whole part is replaced by
+            ``part(...)``, and left out by ``None``.
+
+    Returns:
+        Nested values as ``parse_settings`` takes them.
+    """
+    import yaml
+
+    from rince.train.shipped import find_config
+
+    settings = yaml.safe_load(find_config(config).read_text(encoding="utf-8"))
+    for name, value in changes.items():
+        place = settings
+        *path, last = name.split(".")
+        for key in path:
+            place = _inside(place).setdefault(key, {})
+        _inside(place)[last] = copy.deepcopy(value)
+    return settings
+
+
+def _inside(place: dict[str, Any]) -> dict[str, Any]:
+    return place.setdefault("init_args", {}) if "class_path" in place else place
+
+
+def split_loss(name: str) -> tuple[str, float | None, float | None]:
+    """``rince-0.5@0.1`` is ("rince", 0.5, 0.1): kind, q and temperature, the last two where they are given."""
+    whole, _, temperature = name.partition("@")
+    kind, dash, q = whole.rpartition("-")
+    try:
+        found = (kind, float(q)) if dash else (whole, None)
+    except ValueError:
+        found = (whole, None)
+    try:
+        degree = float(temperature) if temperature else None
+    except ValueError:
+        raise UsageError(f"the temperature of a loss is a number, as in {whole}@0.2, got '{name}'") from None
+    if found[0] not in NAMES or (found[1] is not None and found[0] != "rince"):
+        raise UsageError(f"there is no loss '{name}' here; {LOSS_HELP}")
+    return found[0], found[1], degree
+
+
+def loss_title(name: str) -> str:
+    """How a loss is written in tables and figures: ``RINCE q 0.5, t 0.1``."""
+    kind, q, temperature = split_loss(name)
+    return NAMES[kind] + ("" if q is None else f" q {q:g}") + ("" if temperature is None else f", t {temperature:g}")
+
+
+def loss_changes(config: str, name: str) -> dict[str, Any]:
+    """What to change in a configuration to train with a loss; what its name does not say stays as configured."""
+    settings = settings_of(config, {})
+    own = settings["loss"]["init_args"]
+    kind, q, temperature = split_loss(name)
+    degree = own["temperature"] if temperature is None else temperature
+    fixed = {"method.q_schedule": "constant"}
+    if kind == "infonce":
+        return {"loss": part("rince.InfoNCE", temperature=degree), **fixed}
+    if kind == "graphcl":
+        return {"loss": part("rince.DCL", temperature=degree), **fixed}
+    if kind == "warm-up":
+        return {"loss.temperature": degree, "method.q_schedule": "linear", "method.q_start": 0.01}
+    return {"loss.q": own["q"] if q is None else q, "loss.temperature": degree, **fixed}
+
+
+def trained(settings: dict[str, Any], folder: Path) -> tuple[Any, Any]:
+    """Method and data of the run in ``folder``, which is done, or gone on with, if it is not finished."""
     from rince.train.load import load_run
     from rince.train.parser import parse_settings, train_parser
     from rince.train.run import run
 
-    folder = Path(out) / name
     if not (folder / "result.json").exists():
-        trainer = settings["trainer"] | {"enable_progress_bar": False, "enable_model_summary": False}
+        quiet = {"enable_progress_bar": False, "enable_model_summary": False}
+        settings = {**settings, "trainer": settings["trainer"] | quiet, "out": str(folder.parent), "name": folder.name}
         parser = train_parser()
-        run(parser, parse_settings(parser, {**settings, "trainer": trainer, "out": out, "name": name}))
+        run(parser, parse_settings(parser, settings))
     method, data, _ = load_run(folder)
     return method, data

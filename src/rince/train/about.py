@@ -17,6 +17,8 @@ def plain_values(value: Any) -> Any:
         value = value.as_dict()
     if isinstance(value, dict):
         return {key: plain_values(inner) for key, inner in value.items()}
+    if callable(value):  # an objective, by where it is found
+        return f"{value.__module__}.{value.__qualname__}"
     return [plain_values(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 

@@ -24,7 +24,16 @@ ROOMS = {
     "data": rince.data,
     "noise": rince.noise,
 }
-SHARED = ("Method", "DataModule", "Images", "Pairs", "Graphs", "Views", "PatchStem")  # what others are made of
+SHARED = (
+    "Method",
+    "DataModule",
+    "Images",
+    "Pairs",
+    "Graphs",
+    "GraphData",
+    "Views",
+    "PatchStem",
+)  # what others are made of
 TOLD_BY_FILE = ("method", "data")  # one class a file, and the file's first line says more than the class's
 OTHERS = {
     "optimiser": ["rince.optimisers.LARS", "torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD"],

@@ -169,16 +169,9 @@ def _weights(source: Source) -> Path:
 
 
 def test(trainer: Any, method: Any, data: Any) -> dict[str, Any]:
-    """Accuracy on the test part in percent, of whole items and of single looks at them."""
+    """What the method finds on the test part, among it its accuracy in percent."""
     trainer.test(method, datamodule=data, verbose=False)
-    votes = method.votes
-    without = {"test_items_without_label": method.unlabelled} if method.unlabelled else {}
-    return {
-        "accuracy": 100 * votes.accuracy,
-        "accuracy_of_single_looks": 100 * method.look_accuracy,
-        "test_items": len(votes.ids),
-        **without,
-    }
+    return method.test_result()
 
 
 def of_split(config: Any, split: int) -> Any:

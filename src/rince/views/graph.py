@@ -5,8 +5,9 @@ graph of n nodes loses is ``rate * n`` rounded up or down at random. Views descr
 :class:`Edit`, so that several views, each meant for other graphs of the batch, are carried out in one go.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -21,15 +22,19 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 
-class View(Protocol):
-    """A view says what to change in the graphs that ``chosen`` marks."""
+class View(ABC):
+    """A view says what to change in the graphs that ``chosen`` marks; called by itself it changes all of them."""
 
-    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit: ...
+    @abstractmethod
+    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
+        """What to change in the ``chosen`` [graphs] of a batch."""
 
-    def __call__(self, batch: "Batch", generator: torch.Generator | None = None) -> "Batch": ...
+    def __call__(self, batch: "Batch", generator: torch.Generator | None = None) -> "Batch":
+        chosen = torch.ones(len(batch.ptr) - 1, dtype=torch.bool, device=batch.ptr.device)
+        return apply(batch, self.edit(batch, chosen, generator))
 
 
-class _Rated:
+class _Rated(View):
     """A view with a rate, which touches every graph when it is called by itself."""
 
     def __init__(self, rate: float) -> None:
@@ -39,13 +44,6 @@ class _Rated:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rate={self.rate:g})"
-
-    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
-        raise NotImplementedError
-
-    def __call__(self, batch: "Batch", generator: torch.Generator | None = None) -> "Batch":
-        chosen = torch.ones(len(batch.ptr) - 1, dtype=torch.bool, device=batch.ptr.device)
-        return apply(batch, self.edit(batch, chosen, generator))
 
 
 class DropNodes(_Rated):
@@ -188,7 +186,7 @@ class Subgraph(_Rated):
         return Edit(keep_node=walk(batch.edge_index, batch.batch, batch.ptr, target * chosen, generator))
 
 
-class Choice:
+class Choice(View):
     """One of several views, drawn anew for every graph of the batch."""
 
     def __init__(self, views: Sequence[View]) -> None:
@@ -205,10 +203,6 @@ class Choice:
         for number, view in enumerate(self.views):
             edit = edit | view.edit(batch, chosen & (drawn == number), generator)
         return edit
-
-    def __call__(self, batch: "Batch", generator: torch.Generator | None = None) -> "Batch":
-        chosen = torch.ones(len(batch.ptr) - 1, dtype=torch.bool, device=batch.ptr.device)
-        return apply(batch, self.edit(batch, chosen, generator))
 
 
 class GraphViews(Views):

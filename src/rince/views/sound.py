@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from rince._support.step_seeds import Draws
@@ -14,20 +15,23 @@ QUIETEST = 1e-10  # in power, -100 dB: below it there is nothing to hear, and th
 
 
 class SoundRecipe(Views):
-    """Sounds (n, samples) to normalised log power spectrograms (n, 1, frames, window / 2 + 1).
+    """Sounds (n, samples) to normalised log power spectrograms (n, 1, frames, bins).
 
     2 s at 24 kHz give 200 x 257 numbers: there is one frame for every whole hop, centred on it. For that the sound is
-    mirrored at both ends by half of what a window is longer than a hop.
+    mirrored at both ends by half of what a window is longer than a hop. There are window / 2 + 1 bins; with
+    ``pair_bins`` all but the first are averaged in pairs, so that a window of 1024 gives 257 of them too.
 
     The power is in decibels; a sine of amplitude 1 has -6 dB. What is more than ``floor`` below the loudest point of a
     sound is raised to that. Then every bin is normalised by ``mean`` and ``std`` (a number for all bins or one for
-    each; see :func:`bin_statistics`). Without them a sound is normalised by itself, bin by bin over its own time or as
-    a whole, and then the volume no longer matters.
+    each; see :func:`bin_statistics`), or by what the first batch of training measures of them (``normalise="data"``).
+    Otherwise a sound is normalised by itself, bin by bin over its own time or as a whole, and then the volume no longer
+    matters.
     """
 
     mean: Tensor | None
     std: Tensor | None
     taper: Tensor
+    measured: Tensor
 
     def __init__(
         self,
@@ -38,8 +42,9 @@ class SoundRecipe(Views):
         floor: float = 80.0,
         mean: float | Sequence[float] | None = None,
         std: float | Sequence[float] | None = None,
-        normalise: Literal["bin", "sound"] = "bin",
+        normalise: Literal["bin", "sound", "data"] = "bin",
         shift: float = 0.0,
+        pair_bins: bool = False,
     ):
         """
         Args:
@@ -50,8 +55,11 @@ class SoundRecipe(Views):
             floor: Decibels below the loudest point of a sound that are kept.
             mean: Mean of every bin in decibels.
             std: Standard deviation of every bin in decibels.
-            normalise: Without mean and std: each bin by its own mean and deviation over time, or the sound as a whole.
+            normalise: Without mean and std: each bin by its own mean and deviation over time, the sound as a whole, or
+                each bin by mean and deviation over the first batch of training (of all processes), which checkpoints
+                keep.
             shift: Largest shift in time in seconds, either way; silence fills the gap.
+            pair_bins: Average the power of neighbouring bins, as AVID does with a window of 1024.
         """
         super().__init__()
         if not 0 <= volume < 1:
@@ -70,15 +78,23 @@ class SoundRecipe(Views):
             )
         if (mean is None) != (std is None):
             raise UsageError("mean and std of the bins go together: give both or none")
+        if pair_bins and window % 4:
+            raise UsageError(f"pairs of bins need a window that is a multiple of 4 samples, got {window}")
+        if mean is not None and normalise == "data":
+            raise UsageError("normalise: data measures mean and std of the bins: leave these out")
         self.volume, self.sample_rate, self.window, self.floor = volume, sample_rate, window, floor
-        self.normalise, self.shift = normalise, shift
-        self.register_buffer("mean", _bins(mean, window, "mean"), persistent=False)
-        self.register_buffer("std", _bins(std, window, "std"), persistent=False)
+        self.normalise, self.shift, self.pair_bins = normalise, shift, pair_bins
+        self.bins = window // (4 if pair_bins else 2) + 1
+        from_data = normalise == "data"  # then they are learnt, in a way, and belong to a checkpoint
+        own = (torch.zeros(self.bins), torch.ones(self.bins)) if from_data else (mean, std)
+        for name, values in zip(("mean", "std"), own, strict=True):
+            self.register_buffer(name, _bins(values, self.bins, name), persistent=from_data)
+        self.register_buffer("measured", torch.tensor(not from_data), persistent=from_data)
         self.register_buffer("taper", torch.hann_window(window, dtype=torch.float64), persistent=False)
 
     def about(self) -> dict[str, Any]:
         bins = {} if self.mean is None or self.std is None else {"mean": self.mean.tolist(), "std": self.std.tolist()}
-        names = ("sample_rate", "window", "hop", "floor", "normalise")
+        names = ("sample_rate", "window", "hop", "floor", "normalise", "pair_bins")
         return {**bins, **{name: getattr(self, name) for name in names}}
 
     @torch.no_grad()
@@ -86,16 +102,29 @@ class SoundRecipe(Views):
         factor, shift = draw.uniform(1 - self.volume, 1 + self.volume), draw.uniform(-self.shift, self.shift)
         if self.shift:
             sounds = shifted(sounds, (shift * self.sample_rate).round().long().to(sounds.device))
+        if self.normalise == "data" and self.training and not self.measured:
+            self._measure(sounds)
         return self.plain(sounds * factor[:, None].to(sounds))
+
+    def _measure(self, sounds: Tensor) -> None:
+        """Mean and deviation of every bin over this batch, of all processes."""
+        x = self.decibels(sounds).double().flatten(0, 1)
+        sums = torch.stack([x.sum(0), x.square().sum(0), torch.full_like(x[0], len(x))])
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(sums)
+        mean, std = _moments(*sums)
+        assert self.mean is not None and self.std is not None
+        self.mean.copy_(mean), self.std.copy_(std), self.measured.fill_(True)
 
     @torch.no_grad()
     def plain(self, sounds: Tensor) -> Tensor:
         """The sounds as evaluation hears them: as loud as they are."""
         x = self.decibels(sounds)
-        if self.mean is not None and self.std is not None:
+        known = self.normalise != "data" or bool(self.measured)  # asked only where needed: a GPU would have to wait
+        if known and self.mean is not None and self.std is not None:
             x = (x - self.mean) / self.std
         else:
-            over = 1 if self.normalise == "bin" else (1, 2)
+            over = (1, 2) if self.normalise == "sound" else 1
             x = (x - x.mean(over, keepdim=True)) / (x.std(over, keepdim=True, correction=0) + 1e-5)
         return x[:, None]
 
@@ -114,6 +143,8 @@ class SoundRecipe(Views):
         padded = nn.functional.pad(exact, (before, self.window - self.hop - before), mode="reflect")
         spectrum = torch.stft(padded, self.window, self.hop, window=taper, center=False, return_complex=True)
         power = (spectrum.real.square() + spectrum.imag.square()) / taper.sum().square()
+        if self.pair_bins:
+            power = torch.cat([power[:, :1], power[:, 1:].unflatten(1, (-1, 2)).mean(2)], 1)
         x = power.clamp_min_(QUIETEST).log10_().mul_(10).transpose(1, 2).to(sounds.dtype).contiguous()
         return torch.maximum(x, x.amax((1, 2), keepdim=True) - self.floor)
 
@@ -137,17 +168,21 @@ def bin_statistics(
     for part in sounds.split(batch_size) if isinstance(sounds, Tensor) else sounds:
         x = recipe.decibels(part).double().flatten(0, 1)
         total, square, frames = total + x.sum(0), square + x.square().sum(0), frames + len(x)
-    mean = total / max(1, frames)
-    std = (square / max(1, frames) - mean.square()).clamp_min(1e-6).sqrt()
+    mean, std = _moments(total, square, torch.tensor(max(1, frames)))
     return mean.tolist(), std.tolist()
 
 
-def _bins(values: float | Sequence[float] | None, window: int, name: str) -> Tensor | None:
+def _moments(total: Tensor, square: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    mean = total / count
+    return mean, (square / count - mean.square()).clamp_min(1e-6).sqrt()
+
+
+def _bins(values: float | Sequence[float] | Tensor | None, bins: int, name: str) -> Tensor | None:
     if values is None:
         return None
-    given = torch.atleast_1d(torch.tensor(values, dtype=torch.float32))
-    if given.dim() != 1 or len(given) not in (1, window // 2 + 1):
-        raise UsageError(f"{name} must be one number or one a bin, {window // 2 + 1}, got {len(given)}")
+    given = torch.atleast_1d(torch.as_tensor(values, dtype=torch.float32))
+    if given.dim() != 1 or len(given) not in (1, bins):
+        raise UsageError(f"{name} must be one number or one per bin, {bins}, got {len(given)}")
     if name == "std" and not (given > 0).all():
         raise UsageError(f"std must be positive, got {float(given.min())}")
     return given

@@ -17,7 +17,7 @@ from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
-from rince.data.images.in_memory import PairTrust, SameLabel, Weights, batches_of, check_pairing
+from rince.data.images.in_memory import PairTrust, SameLabel, Weights, check_pairing
 from rince.data.module import DataModule, Split
 from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips, NoisyLabels
@@ -32,6 +32,8 @@ class ImageFolder(DataModule):
     Workers decode an image, take two random crops and shrink them to ``size``; colours, blur and the rest are done for
     whole batches on the model's device. An image that does not decode is replaced by another one, and counted.
     """
+
+    sharded_tests = True
 
     def __init__(
         self,
@@ -103,7 +105,22 @@ class ImageFolder(DataModule):
         return torch.cat(images), labels[torch.cat(shown)]
 
     def labelled_batches(self, split: Split) -> Iterator[ImageBatch]:
-        return batches_of(*self.split(split))
+        """A part in order, decoded as it is read: it need not fit into memory."""
+        return iter(self.centre_crops(split))
+
+    def test_dataloader(self) -> "CentreCrops":
+        """The test part; with several processes every one gets its own share of it."""
+        trainer = self.trainer
+        return self.centre_crops("test", *((trainer.global_rank, trainer.world_size) if trainer else (0, 1)))
+
+    def centre_crops(self, split: Split, rank: int = 0, processes: int = 1) -> "CentreCrops":
+        """Every ``processes``-th image of a part, cropped at the centre, with its right label."""
+        self.setup()
+        if split not in self._lists:
+            raise UsageError(f"there is no part '{split}' in {self.root}, only {', '.join(self._lists)}")
+        paths, labels = self._lists[split]
+        mine = list(range(rank, len(paths), processes))
+        return CentreCrops([paths[i] for i in mine], labels[mine], mine, self.size, self.workers, self.strict)
 
     @property
     def training_pairs(self) -> int:
@@ -261,6 +278,24 @@ class _Centres(Dataset):
         left, top = (image.width - side) / 2, (image.height - side) / 2
         box = (left, top, left + side, top + side)
         return _pixels(image.resize((self.size, self.size), resample=2, box=box)), shown
+
+
+class CentreCrops:
+    """Batches of images cropped at the centre, decoded by workers while they are read."""
+
+    def __init__(
+        self, paths: list[Path], labels: Tensor, ids: list[int], size: int, workers: int, strict: bool, batch: int = 64
+    ):
+        self.labels, self.ids, self.batch = labels, torch.tensor(ids), batch
+        self.images = _Centres(paths, size, strict)
+        self.loader = DataLoader(self.images, batch_size=batch, num_workers=workers)
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[ImageBatch]:
+        for images, shown in self.loader:
+            yield ImageBatch(images, self.labels[shown], self.ids[shown])
 
 
 def _decode(paths: list[Path], item: int, strict: bool, among: Sequence[int] | None = None) -> tuple[Any, int]:

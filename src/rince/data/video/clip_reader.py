@@ -159,7 +159,10 @@ class ClipReader(Dataset):
 
 
 class TrainingClips(ClipReader):
-    """Random clips, each through a random crop; the key is an item and the number of its batch."""
+    """Random clips, each through a random crop; the key is a place in the epoch and the number of its batch.
+
+    With several visits an epoch has more places than items: item i is at the places i, i + items, i + 2 items, ...
+    """
 
     def __init__(
         self,
@@ -176,9 +179,10 @@ class TrainingClips(ClipReader):
         self.crop, self.ratio, self.count, self.seed = crop, ratio, count, seed
 
     def __getitem__(self, key: tuple[int, int]) -> Visit:
-        item, step = key
-        others = self.others((self.seed, step, item, 1))
-        return self.visit(item, lambda candidate, bad: self._read(candidate, step, item, bad), others)
+        place, step = key
+        others = self.others((self.seed, step, place, 1))
+        item = place % len(self)
+        return self.visit(item, lambda candidate, bad: self._read(candidate, step, place, bad), others)
 
     def _read(self, item: int, step: int, place: int, bad: Bad) -> list[Clip]:
         key = (self.seed, step, place, item)

@@ -46,6 +46,7 @@ class Videos(DataModule):
         crop: tuple[float, float] = (0.08, 1.0),
         ratio: tuple[float, float] = (3 / 4, 4 / 3),
         clips: int = 1,
+        visits: int = 1,
         sound: bool = True,
         short: Literal["skip", "hold", "loop"] = "skip",
         batch_size: int = 64,
@@ -68,6 +69,7 @@ class Videos(DataModule):
             crop: Least and largest share of the area that a crop keeps.
             ratio: Least and largest ratio of width to height of a crop.
             clips: Clips of a video at each visit, read in one go.
+            visits: How often a video is visited in an epoch, at other moments each time.
             sound: Pairs of clip and sound; without, clips alone.
             short: What happens to a video shorter than a clip: skipped, its last frame held, or played again.
             batch_size: Clips in a batch, counted over all processes.
@@ -77,7 +79,8 @@ class Videos(DataModule):
             workers: Processes that decode, for each training process.
         """
         super().__init__()
-        for name, value in (("num_frames", num_frames), ("size", size), ("clips", clips), ("test_clips", test_clips)):
+        for name, value in (("num_frames", num_frames), ("size", size), ("clips", clips), ("visits", visits),
+                            ("test_clips", test_clips)):  # fmt: skip
             if value < 1:
                 raise UsageError(f"{name} must be at least 1, got {value}")
         for name, number in (("fps", fps), ("audio_duration", audio_duration), ("sample_rate", sample_rate)):
@@ -101,6 +104,7 @@ class Videos(DataModule):
             num_frames, fps, audio_duration, sample_rate, size, sound, "refuse" if short == "skip" else short
         )
         self.crop, self.ratio, self.clips, self.batch_size = crop, ratio, clips, batch_size
+        self.visits = visits
         self.test_clips, self.validation, self.noise, self.workers = test_clips, validation, noise, workers
         self.noisy: NoisySounds | None = None
         self._lists: dict[str, VideoList] = {}
@@ -199,10 +203,13 @@ class Videos(DataModule):
 
     def train_dataloader(self) -> "ClipLoader":
         videos, trainer = self.videos("train"), self.trainer
-        shape = len(videos.paths), self.batch_size // self.clips, self.seed
+        count = len(videos.paths)
+        shape = count * self.visits, self.batch_size // self.clips, self.seed
         batches = SeededBatches(*shape, lambda: 0)
         if trainer is not None:
-            batches = SeededBatches.of_trainer(trainer, *shape, self.among)
+            # A visit of video i is the item i plus a multiple of the number of videos.
+            visits = None if self.among is None else torch.cat([self.among + k * count for k in range(self.visits)])
+            batches = SeededBatches.of_trainer(trainer, *shape, visits)
         among = None if self.among is None else self.among.numpy()
         reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy, among)
         loader = self._loader(reader, self.form.sound, True, WithStep(batches), self.trust)

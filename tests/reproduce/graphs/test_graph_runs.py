@@ -4,11 +4,9 @@ import csv
 import json
 
 import pytest
-import torch
 
 from rince.cli import main
-from rince.reproduce.graph_wrong_pairs import wrong_partners
-from rince.reproduce.tudataset import PAPER, verdicts
+from rince.reproduce.graphs.tudataset import PAPER, verdicts
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +44,35 @@ def test_an_experiment_writes_all_its_files_and_resumes(experiment, root, tmp_pa
     assert f"[{number}/{number}]" in shown.err
     assert (tmp_path / "table.md").read_text() == shown.out
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert len(results["runs"]) == number
     with open(tmp_path / "results.csv", newline="") as file:
-        assert len(list(csv.DictReader(file))) >= number
-    runs = sorted((tmp_path / "runs").iterdir())
-    before = runs[0].read_bytes()
-    runs[-1].unlink()
+        assert len(list(csv.DictReader(file))) == number
+    results = sorted((tmp_path / "results").iterdir())
+    before = results[0].read_bytes()
+    results[-1].unlink()
     assert main(command) == 0
     again = capsys.readouterr()
     assert f"{number - 1} of {number} runs are finished already" in again.err
     assert again.out == shown.out  # the run that was done again gave the same
-    assert runs[0].read_bytes() == before
+    assert results[0].read_bytes() == before
+
+
+def test_graphs_are_trained_like_everything_else_by_a_run_with_a_folder(root, tmp_path):
+    """The settings are those of the shipped configuration, and the encoder is the one that is evaluated."""
+    import yaml
+
+    from rince.evaluate.graphs import features_of
+    from rince.evaluate.svm import svm_accuracy
+    from rince.train.load import load_run
+
+    command = ["reproduce", "tudataset", *COMMON, "--losses", "rince", "--root", str(root), "--out", str(tmp_path)]
+    assert main(command) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    assert config["loss"]["init_args"] | {"q": 0.1, "lam": 0.025, "temperature": 0.2} == config["loss"]["init_args"]
+    assert config["optimiser"]["init_args"]["lr"] == 0.01 and config["encoder"]["init_args"]["in_features"] == 1
+    method, data, _ = load_run(folder)
+    accuracy = 100 * svm_accuracy(features_of(method.encoder, data.graphs), data.graphs.y, seed=0).accuracy
+    assert json.loads((folder / "evaluation.json").read_text())["2"]["accuracy"] == pytest.approx(accuracy)
 
 
 def test_both_epochs_are_kept_and_the_reported_one_is_named(root, tmp_path, capsys):
@@ -68,35 +83,20 @@ def test_both_epochs_are_kept_and_the_reported_one_is_named(root, tmp_path, caps
     assert "Epoch 2 is the one reported" in shown
 
 
-def result(loss: str, seed: int, accuracy: float) -> dict:
-    return {
-        "settings": {"dataset": "NCI1", "loss": loss, "seed": seed},
-        "epochs": {"20": {"accuracy": accuracy}},
-    }
+def results(infonce: list[float], rince: list[float]) -> list[dict]:
+    return [
+        {"settings": {"dataset": "NCI1", "loss": loss, "seed": seed}, "accuracy": accuracy}
+        for loss, values in (("infonce", infonce), ("rince", rince))
+        for seed, accuracy in enumerate(values)
+    ]
 
 
 def test_a_lead_within_the_spread_is_not_called_a_lead():
-    near = [result("infonce", 0, 70), result("infonce", 1, 72), result("rince", 0, 71), result("rince", 1, 72)]
-    assert "no difference beyond the spread" in verdicts(near, ["NCI1"], ["infonce", "rince"], 20)[0]
-    far = [result("infonce", 0, 70), result("infonce", 1, 70.5), result("rince", 0, 75), result("rince", 1, 75.5)]
-    assert "RINCE is ahead" in verdicts(far, ["NCI1"], ["infonce", "rince"], 20)[0]
-    assert "RINCE is behind" in verdicts(
-        [result("infonce", 0, 75), result("infonce", 1, 75.1), result("rince", 0, 70), result("rince", 1, 70)],
-        ["NCI1"], ["infonce", "rince"], 20,
-    )[0]  # fmt: skip
+    assert "no difference beyond the spread" in verdicts(results([70, 72], [71, 72]), ["NCI1"])[0]
+    assert "RINCE is ahead" in verdicts(results([70, 70.5], [75, 75.5]), ["NCI1"])[0]
+    assert "RINCE is behind" in verdicts(results([75, 75.1], [70, 70]), ["NCI1"])[0]
+    assert verdicts(results([75], [70]), ["NCI1"]) == []
 
 
 def test_the_papers_numbers_are_there_for_all_four_data_sets():
     assert PAPER["infonce"].keys() == PAPER["rince"].keys() == {"REDDIT-BINARY", "NCI1", "PROTEINS", "DD"}
-
-
-def test_wrong_partners_are_strangers_used_once_and_as_many_as_asked_for():
-    partners, wrong = wrong_partners(50, 0.3, torch.Generator().manual_seed(0))
-    assert wrong.sum() == 15
-    assert torch.equal(partners != torch.arange(50), wrong)
-    assert partners.sort().values.tolist() == list(range(50))
-    again, _ = wrong_partners(50, 0.3, torch.Generator().manual_seed(0))
-    assert torch.equal(partners, again)
-    assert not wrong_partners(50, 0, torch.Generator())[1].any()
-    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
-        wrong_partners(50, 1.2, torch.Generator())

@@ -1,0 +1,57 @@
+"""SwAV: each view predicts to which prototypes the other view is assigned, when all are used equally."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rince.encoders.heads import mlp
+from rince.losses.contrast.gather import total
+from rince.methods.method import Method, OptimiserFactory, width_of
+from rince.views.batch import ImageBatch
+
+
+class SwappedPrediction(nn.Module):
+    """Cross-entropy of each view's softmax against the other's assignment by Sinkhorn and Knopp, over all processes."""
+
+    def __init__(self, temperature: float = 0.1, epsilon: float = 0.05, iterations: int = 3):
+        super().__init__()
+        self.temperature, self.epsilon, self.iterations = temperature, epsilon, iterations
+
+    def forward(self, scores1: Tensor, scores2: Tensor) -> Tensor:
+        logs = [(scores / self.temperature).log_softmax(1) for scores in (scores1, scores2)]
+        codes = [self.assign(scores) for scores in (scores2, scores1)]
+        return -sum((code * log).sum(1).mean() for code, log in zip(codes, logs, strict=True)) / 2  # type: ignore[return-value]
+
+    @torch.no_grad()
+    def assign(self, scores: Tensor) -> Tensor:
+        """Rows of probabilities, such that all prototypes have the same share of all rows."""
+        q = ((scores.double() - scores.max()) / self.epsilon).exp()
+        for _ in range(self.iterations):
+            q = q / total(q.sum(0)).clamp_min(1e-30)
+            q = q / q.sum(1, keepdim=True).clamp_min(1e-30)
+        return q.to(scores.dtype)
+
+
+class SwAV(Method):
+    """Two views, no further crops. Meant for the loss ``rince.methods.swav.SwappedPrediction``."""
+
+    def __init__(self, encoder: nn.Module, loss: nn.Module, views: nn.Module, optimiser: OptimiserFactory,
+                 hidden: int = 2048, width: int = 128, prototypes: int = 3000, **schedules: Any):  # fmt: skip
+        """
+        Args:
+            hidden: Width of the head's hidden layer.
+            width: Width of the embeddings.
+            prototypes: How many there are.
+        """
+        super().__init__(encoder, loss, views, optimiser, **schedules)
+        self.head = mlp([width_of(encoder), hidden, width])
+        self.prototypes = nn.Parameter(nn.functional.normalize(torch.randn(prototypes, width), dim=1))
+
+    def batch_loss(self, batch: ImageBatch) -> Tensor:
+        views = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
+        features = self.encoder(torch.cat(views))
+        z = nn.functional.normalize(self.head(features), dim=1)
+        self.note(features, batch.labels)
+        self.note_similarity(*z.chunk(2))
+        return self.loss(*(z @ nn.functional.normalize(self.prototypes, dim=1).T).chunk(2))

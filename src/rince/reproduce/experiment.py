@@ -1,0 +1,164 @@
+"""What every experiment is: options, a list of runs that can be resumed, a table, a CSV file and a figure."""
+
+import argparse
+import functools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rince._support.atomic_files import write_text
+from rince._support.command_options import parsed
+from rince.errors import UsageError
+from rince.reproduce.grid import Result, Run, finished_runs, run_grid
+from rince.reproduce.tables import Cell, as_csv, pivot, seeds_note, unique_runs
+
+UNNAMED = ("epochs",)
+"""Settings that are not part of a run's name: a run with another value is refused, not mixed in."""
+
+
+class Experiment:
+    """Base class of the experiments. A subclass says what its runs are (``runs``), what one does (``work``), and what
+    is shown of them: ``cells`` of the table and, where a picture helps, ``figure``.
+
+    The file of a subclass ends with ``main = ItsClass().main``; ``rince reproduce`` then lists it under the name of the
+    file, with the first line of the file's docstring.
+
+    Attributes:
+        name: The experiment's name on the command line.
+        summary: What its ``--help`` says.
+        seeds: How many seeds it has by default.
+        epochs: How many epochs of training it has by default; ``None`` where it has no such option.
+        note: A sentence below the table.
+
+    Example:
+        >>> class Squares(Experiment):
+        ...     name, summary = "squares", "Squares of the seeds."
+        ...
+        ...     def runs(self, options):
+        ...         return [{"seed": seed} for seed in range(options.seeds)]
+        ...
+        ...     def work(self, run, options):
+        ...         return {"value": run["seed"] ** 2, "headline": "squared"}
+        ...
+        ...     def cells(self, results, options):
+        ...         return [("square", "of the seed", result["value"]) for result in results]
+    """
+
+    name = ""
+    summary = ""
+    seeds = 3
+    epochs: int | None = None
+    corner = ""
+    note = ""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Options of this experiment beside those that all have."""
+
+    def check(self, options: argparse.Namespace) -> None:
+        """Refuse options that make no sense, with a ``UsageError``, before any work begins."""
+
+    def runs(self, options: argparse.Namespace) -> list[Run]:
+        """The settings of all runs, in the order in which they are to be done."""
+        raise NotImplementedError
+
+    def work(self, run: Run, options: argparse.Namespace) -> Result:
+        """Do one run; what it returns is kept as JSON. ``headline`` is what is said of it when it is done."""
+        raise NotImplementedError
+
+    def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
+        """(row, column, value) of every number in the table; those of one cell become mean and deviation."""
+        raise NotImplementedError
+
+    def figure(self, results: Sequence[Result], options: argparse.Namespace) -> Any:
+        """A figure of ``rince.reproduce.figures``, or ``None``."""
+        return None
+
+    def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
+        """Lines below the table."""
+        return []
+
+    def run_name(self, run: Run) -> str:
+        """A name for the files of a run: words as they are, numbers with what they are of."""
+        words = [value if isinstance(value, str) else f"{key} {value:g}" for key, value in run.items() if _named(key)]
+        return " ".join(words)
+
+    def folder_of(self, run: Run, options: argparse.Namespace) -> Path:
+        """Where a training run within the experiment lives."""
+        return Path(options.out) / "runs" / self.run_name(run).replace(" ", "-")
+
+    def parser(self) -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser(
+            prog=f"rince reproduce {self.name}", description=self.summary, exit_on_error=False
+        )
+        self.add_options(parser)
+        parser.add_argument("--seeds", type=int, default=self.seeds, help="how many: 0, 1, ... (%(default)s)")
+        if self.epochs is not None:
+            parser.add_argument("--epochs", type=int, default=self.epochs, help="of training (%(default)s)")
+        parser.add_argument("--out", default=f"runs/reproduce/{self.name}", help="folder for all files (%(default)s)")
+        parser.add_argument("--workers", type=int, default=1, help="runs at a time (%(default)s)")
+        parser.add_argument("--so-far", action="store_true", help="do no runs, only report on those that are finished")
+        return parser
+
+    def main(self, arguments: list[str]) -> int:
+        """Do the experiment, or go on with it, and print its table."""
+        options = checked(self.parser(), arguments)
+        self.check(options)
+        runs, folder = unique_runs(self.runs(options)), Path(options.out) / "results"
+        if options.so_far:
+            results = finished_runs(runs, folder, self.run_name)
+        else:
+            work = functools.partial(self.work, options=options)
+            results = run_grid(runs, work, folder, self.run_name, options.workers)
+        print(self.report(results, options), end="")
+        return 0
+
+    def report(self, results: Sequence[Result], options: argparse.Namespace) -> str:
+        """Write results.csv, table.md, figure.png and figure.svg, and return the table."""
+        from rince.reproduce.figures import save
+
+        out, cells = Path(options.out), list(self.cells(results, options))
+        table = pivot(self.corner, cells) + "\n" + self.note_on(results, cells)
+        table += "".join(f"{line}\n" for line in self.remarks(results, options))
+        write_text(out / "table.md", table)
+        write_text(out / "results.csv", as_csv(*_flat(results)))
+        if (figure := self.figure(results, options)) is not None:
+            save(figure, out / "figure")
+        return table
+
+    def note_on(self, results: Sequence[Result], cells: Sequence[Cell]) -> str:
+        return f"{self.note} Mean and standard deviation over {seeds_note(cells)}.\n".lstrip()
+
+
+def checked(parser: argparse.ArgumentParser, arguments: list[str], *counts: str) -> argparse.Namespace:
+    """The options of any experiment: counts are at least 1, and rates lie in [0, 1]."""
+    options = parsed(parser, arguments)
+    for name in ("seeds", "epochs", "workers", *counts):
+        if getattr(options, name, 1) < 1:
+            raise UsageError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(options, name)}")
+    for name in ("rates", "etas"):
+        if wrong := [rate for rate in getattr(options, name, ()) if not 0 <= rate <= 1]:
+            raise UsageError(f"--{name} must lie in [0, 1], got {wrong[0]}")
+    return options
+
+
+def several(parser: argparse.ArgumentParser, option: str, default: Sequence[Any], what: str, **more: Any) -> None:
+    """An option that takes several values, of the kind of the default ones."""
+    shown = " ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in default)
+    parser.add_argument(
+        option, nargs="+", type=type(default[0]), default=list(default), metavar=option[2].upper(),
+        help=f"{what} ({shown})", **more,
+    )  # fmt: skip
+
+
+def _named(key: str) -> bool:
+    return key not in UNNAMED
+
+
+def _flat(results: Sequence[Result]) -> tuple[list[str], list[list[Any]]]:
+    """A header and rows for a CSV file: all settings, and all results that are numbers."""
+    settings = list(dict.fromkeys(key for result in results for key in result["settings"]))
+    numbers = list(
+        dict.fromkeys(key for r in results for key, value in r.items() if isinstance(value, int | float | None))
+    )
+    rows = [[r["settings"].get(key, "") for key in settings] + [r.get(key, "") for key in numbers] for r in results]
+    return [*settings, *numbers], rows

@@ -1,0 +1,134 @@
+"""What the CIFAR-10 experiments share: data, training by a configuration, evaluation in both spaces."""
+
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+from rince.reproduce.experiment import Experiment, several
+from rince.reproduce.figures import lines
+from rince.reproduce.grid import Result, Run
+from rince.reproduce.tables import Cell
+from rince.reproduce.training import LOSS_HELP, loss_changes, loss_title, settings_of, split_loss, trained
+
+DECAY = 0.1  # of the linear probe on standardised features: near the best for the stem alone, the same for all
+SPACES: tuple[Literal["encoder", "projection"], ...] = ("encoder", "projection")
+ETAS = (0.2, 0.4, 0.6, 0.8)
+LOSSES = ("infonce", "rince-0.01", "rince-0.1", "rince-0.5", "rince-1", "infonce@0.2", "infonce@0.1")
+
+
+class CIFAR10Experiment(Experiment):
+    """Losses x noise on CIFAR-10, small enough for a CPU. A subclass names its configuration and where noise goes."""
+
+    config = ""
+    corner = "accuracy, % at a noise of"
+    losses: Sequence[str] = LOSSES
+    etas: Sequence[float] = ETAS
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--root", default=default_root(), help="folder with CIFAR-10, packed or not (%(default)s)")
+        parser.add_argument(
+            "--download", action="store_true", help="fetch CIFAR-10 (170 MB) to --root if it is not there"
+        )
+        several(parser, "--losses", self.losses, LOSS_HELP)
+        several(parser, "--etas", self.etas, "the paper's noise rates")
+
+    def check(self, options: argparse.Namespace) -> None:
+        for name in options.losses:
+            split_loss(name)
+        if options.download:
+            from rince.data.images.cifar10 import CIFAR10
+
+            CIFAR10(options.root, download=True).prepare_data()
+
+    def runs(self, options: argparse.Namespace) -> list[Run]:
+        """Every rate and loss of a seed before the next seed; without noise the first loss alone, to compare with."""
+        return [
+            {"loss": loss, "eta": eta, "seed": seed, "epochs": options.epochs}
+            for seed in range(options.seeds)
+            for eta, losses in ((0.0, options.losses[:1]), *((eta, options.losses) for eta in options.etas))
+            for loss in losses
+        ]
+
+    def changes(self, run: Run, options: argparse.Namespace) -> dict[str, Any]:
+        """What the run changes in the configuration, beside loss, seed and epochs."""
+        raise NotImplementedError
+
+    def settings(self, run: Run, options: argparse.Namespace) -> dict[str, Any]:
+        """The whole configuration of a run."""
+        common = {"seed": run["seed"], "trainer.max_epochs": run["epochs"], "probe": False}
+        return settings_of(self.config, loss_changes(self.config, run["loss"]) | common | self.changes(run, options))
+
+    def work(self, run: Run, options: argparse.Namespace) -> Result:
+        return evaluate(*trained(self.settings(run, options), self.folder_of(run, options)))
+
+    def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
+        for space in SPACES:
+            for kind in ("linear", "knn"):
+                for r in sorted(results, key=lambda r: r["settings"]["eta"]):
+                    row = f"{space}, {'linear probe' if kind == 'linear' else 'kNN'}: {self.title(r['settings'])}"
+                    yield row, f"eta {r['settings']['eta']:g}", r[f"{space}_{kind}_test"]
+
+    def title(self, run: Run) -> str:
+        """How a run's loss is written, and what else tells it from others at the same noise."""
+        return loss_title(run["loss"])
+
+    def figure(self, results: Sequence[Result], options: argparse.Namespace) -> Any:
+        points = [
+            (f"{space}, linear probe", self.title(r["settings"]), r["settings"]["eta"], r[f"{space}_linear_test"])
+            for space in SPACES
+            for r in results
+            if r["settings"]["eta"] or len(options.etas) < 2
+        ]
+        return lines(points, "noise rate eta", "accuracy, %")
+
+    def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
+        return chosen_temperatures([r for r in results if r["settings"]["eta"]])
+
+
+def default_root() -> str:
+    """$RINCE_CIFAR10 if that variable is set."""
+    return os.environ.get("RINCE_CIFAR10", "data")
+
+
+def evaluate(method: Any, data: Any) -> Result:
+    """Linear probe and nearest neighbours, with right labels, on the validation and test parts, in both spaces."""
+    from rince.evaluate.features import features_of
+    from rince.evaluate.knn import knn_accuracy
+    from rince.evaluate.linear import fit_linear
+
+    train, labels = data.split("train")
+    held_out = {part: data.split(part) for part in ("validation", "test")}
+    result: Result = {}
+    for space in SPACES:
+        known = features_of(method, train, space)
+        probe = fit_linear(known, labels, DECAY)
+        for part, (images, truth) in held_out.items():
+            found = features_of(method, images, space)
+            result[f"{space}_linear_{part}"] = 100 * probe.accuracy(found, truth)
+            result[f"{space}_knn_{part}"] = 100 * knn_accuracy(known, labels, found, truth, k=50)
+    result["headline"] = f"linear {result['encoder_linear_test']:.1f}, kNN {result['encoder_knn_test']:.1f}"
+    return result
+
+
+def chosen_temperatures(results: Sequence[Result]) -> list[str]:
+    """Which of InfoNCE's temperatures the linear probe of the validation part prefers, in each space."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for result in results:
+        loss = result["settings"]["loss"]
+        for space in SPACES if split_loss(loss)[0] == "infonce" else ():
+            found.setdefault((space, loss_title(loss)), []).append(result[f"{space}_linear_validation"])
+    notes = []
+    for space in SPACES:
+        means = {title: fmean(values) for (where, title), values in found.items() if where == space}
+        if len(means) > 1:
+            listed = ", ".join(f"{title} {mean:.1f}" for title, mean in means.items())
+            notes.append(f"- {space}, validation part, mean over all noise: {listed}.")
+    return notes
+
+
+def stem_cache(options: argparse.Namespace) -> str:
+    """The features of the fixed stem, computed once for all runs of an experiment."""
+    return str(Path(options.out) / "stem-10000.npz")

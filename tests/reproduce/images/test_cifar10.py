@@ -1,0 +1,157 @@
+import argparse
+
+import numpy as np
+import pytest
+import torch
+
+from rince.cli import main
+from rince.reproduce.images.cifar10_augmentation_noise import AugmentationNoise
+from rince.reproduce.images.cifar10_label_noise import LabelNoise
+from rince.reproduce.images.cifar10_lam import Lam
+from rince.reproduce.training import settings_of
+from rince.train.folder import flat
+
+
+@pytest.fixture
+def stem(tmp_path):
+    """Features of a fixed stem as the experiments keep them, of ten classes that can be told apart."""
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 10, 900)
+    features = random.normal(size=(10, 512))[labels][:, None] + random.normal(size=(900, 2, 512))
+    parts = {"train": slice(0, 600), "validation": slice(600, 750), "test": slice(750, 900)}
+    arrays = {name: features[part].astype(np.float32) for name, part in parts.items()}
+    arrays |= {f"{name}_labels": labels[part] for name, part in parts.items()}
+    out = tmp_path / "out"
+    out.mkdir()
+    np.savez(out / "stem-10000.npz", **arrays)
+    return out
+
+
+@pytest.fixture
+def smaller(monkeypatch):
+    """As many images as the stem has."""
+    real = LabelNoise.changes
+
+    def changes(self, run, options):
+        return real(self, run, options) | {"data.train": 600, "data.batch_size": 64}
+
+    monkeypatch.setattr(LabelNoise, "changes", changes)
+
+
+def settings(experiment, *arguments):
+    options = experiment.parser().parse_args(list(arguments))
+    return [(run, flat(experiment.settings(run, options))) for run in experiment.runs(options)]
+
+
+@pytest.mark.parametrize("experiment", [LabelNoise(), AugmentationNoise(), Lam()], ids=lambda e: e.name)
+def test_runs_differ_from_the_shipped_configuration_only_where_they_say(experiment):
+    shipped = flat(settings_of(experiment.config, {}))
+    places = ("seed", "loss", "method.positives", "method.q_schedule", "trainer.max_epochs", "probe", "data.noise.eta",
+              "views.noise.rate", "data.root", "data.source.root", "data.cache")  # fmt: skip
+    for _, found in settings(experiment):
+        differing = {key for key in found.keys() | shipped.keys() if found.get(key) != shipped.get(key)}
+        assert all(key.startswith(places) for key in differing), differing
+    assert shipped["trainer.max_epochs"] == experiment.epochs
+
+
+def test_noise_is_the_papers_eta_and_labels_are_flipped_with_half_of_it():
+    from rince.train.build import instantiate
+    from rince.train.parser import parse_settings, train_parser
+
+    experiment, parser = LabelNoise(), train_parser()
+    options = experiment.parser().parse_args(["--etas", "0.8", "--losses", "rince-1"])
+    run = experiment.runs(options)[-1]
+    noise = instantiate(parser, parse_settings(parser, experiment.settings(run, options))).data.noise
+    assert run["eta"] == 0.8 and noise.rate == 0.4
+
+
+def test_lam_is_tried_with_and_without_noise():
+    found = {
+        (run["lam"], run["eta"], values["loss.lam"], values["views.noise.rate"]) for run, values in settings(Lam())
+    }
+    assert found == {(lam, eta, lam, eta) for lam in (0.01, 0.05, 0.1, 0.2, 0.4) for eta in (0.0, 0.4)}
+
+
+def test_a_small_experiment_runs_resumes_and_tabulates(stem, smaller, capsys):
+    command = ["reproduce", "cifar10-label-noise", "--seeds", "1", "--epochs", "1", "--out", str(stem)]
+    command += ["--losses", "infonce", "rince-0.5", "--etas", "0", "0.8", "--positives", "one", "several"]
+    assert main(command) == 0
+    table = capsys.readouterr().out
+    assert "encoder, linear probe: RINCE q 0.5, several positives" in table and "eta 0.8" in table
+    finished = {p: p.stat().st_mtime_ns for p in (stem / "runs").rglob("result.json")}
+    assert len(finished) == 8  # without noise both losses, as asked for; none of them twice
+    assert main(command) == 0
+    assert capsys.readouterr().out == table
+    assert finished == {p: p.stat().st_mtime_ns for p in (stem / "runs").rglob("result.json")}
+
+
+def test_pictures_are_drawn_of_the_tables_own_runs(stem, smaller, tmp_path, capsys):
+    """Scores of pairs and maps by t-SNE train nothing that the table has trained."""
+    common = ["--seeds", "1", "--epochs", "1", "--losses", "rince-1", "--etas", "0.8"]
+    assert main(["reproduce", "cifar10-label-noise", *common, "--out", str(stem)]) == 0
+    before = {p: p.stat().st_mtime_ns for p in (stem / "runs").rglob("result.json")}
+    for name, more in (("cifar10-pair-scores", []), ("cifar10-tsne", ["--images", "60"])):
+        out = tmp_path / name
+        assert main(["reproduce", name, *common, *more, "--table", str(stem), "--out", str(out)]) == 0
+        assert (out / "figure.png").read_bytes().startswith(b"\x89PNG") and (out / "figure.svg").exists()
+    assert before == {p: p.stat().st_mtime_ns for p in (stem / "runs").rglob("result.json")}
+    shown = capsys.readouterr().out
+    assert "AUC, %" in shown and "same class among the ten nearest" in shown
+
+
+def test_pairs_that_are_scored_share_their_noisy_label(stem, smaller, tmp_path):
+    common = ["--seeds", "1", "--epochs", "1", "--losses", "infonce", "--etas", "0.8"]
+    main(["reproduce", "cifar10-pair-scores", *common, "--table", str(stem), "--out", str(tmp_path / "scores")])
+    with np.load(next((tmp_path / "scores" / "numbers").iterdir())) as file:
+        right, scores = file["right"], file["scores"]
+    # five of ten classes lose 40 % to others: far fewer than half of the pairs are wrong, and some are
+    assert 0.1 < (~right).mean() < 0.45 and len(scores) == 600 and (abs(scores) <= 1.001).all()
+
+
+def test_views_are_scored_and_shown(tmp_path, monkeypatch, capsys):
+    from rince.reproduce.images import view_scores
+
+    random = np.random.default_rng(0)
+    parts = {name: (random.integers(0, 255, (n, 3, 32, 32), dtype=np.uint8), random.integers(0, 10, n))
+             for name, n in (("train", 64), ("validation", 32), ("test", 40))}  # fmt: skip
+    tensors = {name: tuple(map(torch.from_numpy, part)) for name, part in parts.items()}
+    monkeypatch.setattr("rince.data.images.cifar10.CIFAR10.read", lambda self: dict(tensors))
+    real = view_scores.ViewScores.changes
+    monkeypatch.setattr(
+        view_scores.ViewScores, "changes", lambda self, *a: real(self, *a) | {"data.batch_size": 32, "data.limit": 64}
+    )
+    command = ["reproduce", "view-scores", "--epochs", "1", "--losses", "infonce", "--etas", "0.5"]
+    assert main([*command, "--out", str(tmp_path)]) == 0
+    assert "AUC of views cropped too far" in capsys.readouterr().out
+    with np.load(next((tmp_path / "numbers").iterdir())) as file:
+        assert file["pixels"].shape == (2, 16, 16, 16, 3) and (np.diff(file["scores"]) <= 0).all()
+
+
+def test_bad_options_are_one_sentence(capsys):
+    for arguments, message in (
+        (["--etas", "2"], "etas must"),
+        (["--seeds", "0"], "--seeds"),
+        (["--losses", "x"], "'x'"),
+    ):
+        assert main(["reproduce", "cifar10-label-noise", *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_mirror_views_pick_one_side_and_evaluation_the_first():
+    from rince._support.step_seeds import Draws, generator
+    from rince.views.mirror import MirrorViews
+
+    images = torch.stack([torch.zeros(400, 3), torch.ones(400, 3)], 1)
+    first, second = MirrorViews()(images, Draws(generator(0, 1), 400))
+    assert 0.4 < first.mean() < 0.6 and not torch.equal(first, second)
+    assert (MirrorViews().plain(images) == 0).all()
+
+
+def test_the_archive_is_fetched_only_on_demand(tmp_path, monkeypatch):
+    fetched = []
+    monkeypatch.setattr("rince.data.images.cifar10.fetch", lambda address, path, md5: fetched.append(path))
+    experiment = LabelNoise()
+    for download in (False, True):
+        experiment.check(argparse.Namespace(losses=["infonce"], root=str(tmp_path), download=download))
+        assert bool(fetched) == download
+    assert fetched == [tmp_path / "cifar-10-python.tar.gz"]
