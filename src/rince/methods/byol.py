@@ -8,6 +8,7 @@ from rince.encoders.heads import mlp
 from rince.methods.method import OptimiserFactory, width_of
 from rince.methods.moco_v3 import MoCoV3
 from rince.methods.momentum import frozen_copy
+from rince.views.batch import ImageBatch
 
 
 class NegativeCosine(nn.Module):
@@ -49,5 +50,5 @@ class BYOL(MoCoV3):
         self.projector, self.predictor = mlp([width_of(encoder), hidden, width]), mlp([width, hidden, width])
         self.slow_projector = frozen_copy(self.projector)
 
-    def both_ways(self, query1: Tensor, key2: Tensor, query2: Tensor, key1: Tensor) -> Tensor:
-        return 2 * (self.contrastive(query1, key2) + self.contrastive(query2, key1))
+    def both_ways(self, forth: tuple[Tensor, Tensor], back: tuple[Tensor, Tensor], batch: ImageBatch) -> Tensor:
+        return 2 * (self.contrastive(*forth) + self.contrastive(*back))
