@@ -249,7 +249,7 @@ def test_a_review_is_read_back_and_reported(raw_pairs, capsys):
 
 def test_without_an_encoder_words_are_hashed_and_towers_fitted(raw_pairs, capsys, monkeypatch):
     pytest.importorskip("sklearn")
-    from rince.audit.null import cosine_scores
+    from rince.audit.mismatched import cosine_scores
 
     seen = []
 

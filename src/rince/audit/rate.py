@@ -1,52 +1,68 @@
-"""How many pairs are wrong: the share of p-values against the null of strangers that lies flat.
+"""How many pairs are wrong, and between which bounds that is known.
 
-The p-value of a wrong pair is uniform on [0, 1]; that of a right pair tends to be small. So the density of the
-p-values is a flat floor, whose height is the noise rate, under a curve that falls to zero at 1. Storey's estimate takes
-the share of p-values above a threshold for the floor, and no other p-value counts. The estimate used here is Storey's
-idea with all p-values: the most likely mixture of a floor and of curves k (1 - p)^(k - 1) that fall to zero. How slowly
-they may fall is the one choice to make: if slow ones are allowed, they eat into the floor, if not, right pairs of low
-score count as wrong. The data make it: fits with slower and faster curves are averaged, weighted by their likelihood.
-So the better right pairs stand out, the sharper is the estimate. There is no threshold to choose, and the error is
-smaller than Storey's (``benchmarks/audit.py`` prints both).
+A wrong pair scores like a mismatched one, a right pair has a shape of its own (see ``shapes``). Every share of wrong
+pairs, combined with every shape, is a mixture that explains the scores more or less well. The answer is the set of
+those that explain them about as well as the best: the interval reaches from the smallest share among them to the
+largest. If right pairs stand clear of mismatched ones, all plausible mixtures agree. If scores are weak, a mixture with
+no wrong pairs at all and hard right ones is as plausible as one with many, and the interval says so.
 
-Whether there is noise at all is asked more strictly: it is found only if even curves as slow as a straight line (k = 2)
-cannot do without a floor.
+Three allowances keep the interval honest where the assumption is not quite true. What no mixture explains widens it:
+the likelihood is tempered by the misfit of the best one. Right pairs that no score understands exist in all data, and
+more of them where scores are weak: the lower end allows for them (``hard_share``). And the upper end is never below
+what there is room for, whatever right pairs score like (``upper_bound``).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rince.audit.binomial import at_most
+from rince.audit.shapes import CUTS, cells, shapes
 
-EDGES = np.concatenate([[0.0], np.geomspace(1e-4, 0.05, 41), np.linspace(0.05, 1, 96)[1:]])
-SLOWEST = (3.0, 8.0, 16.0, 32.0)
-LAX, FASTEST, CURVES = 2.0, 2e4, 24
-ROUNDS, AGAIN = 1500, 500  # of expectation maximisation: from anywhere, and from near the answer
-SMALLEST = 0.001  # a share of wrong pairs below this is not worth the name
-LOTS = 2000  # of clusters, to draw from
+HARD, SLACK = 0.01, 8.0
+"""How many right pairs may score like mismatched ones without the others showing it: see ``hard_share``."""
+SOME_OF_THEM = 0.125
+"""The part of these that is expected among the flagged; all of them would be the worst case, which the interval allows
+for."""
+DROP = 3.84  # of twice the log-likelihood: 95 %
+SHARES = np.concatenate([[0.0], np.geomspace(5e-4, 0.02, 8), np.arange(0.03, 1.0, 0.02), [0.995, 1.0]])
+NEGLIGIBLE = 6.0  # of the log-likelihood: what is so much worse than the best has no weight
+DRAWN = 4000  # mixtures, for means and quantiles
+FLOOR = 1e-9  # of a cell: nothing is impossible
 
 
 class Rate(NamedTuple):
-    """The share of wrong pairs with its 95 % interval, and whether it is more than none.
+    """The share of wrong pairs.
 
-    ``strict`` is the lower end of the interval if curves as slow as a straight line are allowed. For every bin of
-    ``EDGES``: ``chance``, the probability of a pair with a p-value in it to be wrong (the local false discovery rate:
-    the floor over the density), and ``cautious``, the lower end of its 95 % interval.
+    Attributes:
+        value: The best guess: the mean over all mixtures, weighted by how well they explain the scores.
+        low, high: The 95 % interval.
+        floor: What the lowest scores leave room for at most: an estimate of the upper bound.
+        chance: For every cell of ``shapes.CUTS`` the probability of a pair in it to be wrong.
+        cautious: The lower end of the 80 % interval of that.
     """
 
     value: float
     low: float
     high: float
-    found: bool
-    strict: float
+    floor: float
     chance: NDArray[np.float64]
     cautious: NDArray[np.float64]
 
 
+class Mixtures(NamedTuple):
+    """Mixtures of wrong and right pairs: a share and a shape each, its weight, and which are plausible."""
+
+    share: NDArray[np.float64]
+    shape: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    plausible: NDArray[np.bool_]
+
+
 def p_values(scores: NDArray[np.float32], null: NDArray[np.float32]) -> NDArray[np.float32]:
-    """For every score the share of strangers that score as high or higher; ties count half."""
+    """For every score the share of mismatched pairs that score as high or higher; ties count half."""
     null = np.sort(null)
     out = np.empty(len(scores), dtype=np.float32)
     for start in range(0, len(scores), 1 << 18):  # the search needs several times the memory of its result
@@ -57,109 +73,149 @@ def p_values(scores: NDArray[np.float32], null: NDArray[np.float32]) -> NDArray[
 
 
 def storey(p: NDArray[np.float32], threshold: float = 0.5) -> float:
-    """Storey's estimate of the share of wrong pairs: p-values above the threshold, over what strangers would have."""
+    """Storey's estimate of the share of wrong pairs: p-values above the threshold, over what chance would have.
+
+    It is an upper bound in truth: right pairs that score low count as wrong.
+    """
     if not 0 < threshold < 1:
         raise ValueError(f"threshold must lie in (0, 1), got {threshold}")
     return min(1.0, float((p > threshold).mean()) / (1 - threshold))
 
 
 def noise_rate(
-    p: NDArray[np.float32], seed: int = 0, resamples: int = 200, clusters: NDArray[np.int64] | None = None
+    p: NDArray[np.float32], null: NDArray[np.float64] | None = None, clusters: NDArray[np.int64] | None = None
 ) -> Rate:
-    """The share of wrong pairs from the p-values of all pairs, with a bootstrap interval.
+    """The share of wrong pairs from the p-values of all pairs.
 
-    ``clusters`` numbers (from 0) the things that pairs are: pairs of one cluster are drawn together. Where no noise is
-    found the interval begins at 0, and the value is that of the stricter fit.
+    Args:
+        p: One p-value per pair.
+        null: The share of mismatched pairs in every cell; by default what they have without ties.
+        clusters: Numbers (from 0) for the things that pairs are: pairs of one cluster count as one witness.
     """
-    counts, random = histogram(p), np.random.default_rng(seed)
+    counts = cells(p).astype(np.float64)
     things = len(p) if clusters is None else int(clusters.max()) + 1
-    if clusters is None:
-        # Resampled pairs are resampled counts of bins: the cost does not depend on the number of pairs.
-        again = random.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
-    else:
-        again = resampled(p, clusters, resamples, random)
-    # Copies are no evidence for one curve or another; without them the factor is 1.
-    samples = np.vstack([counts, again]) * (things / len(p))
-    floors, densities = mixtures(samples)
-    strict, _, _ = mixture(samples, LAX)
-    low, high = np.quantile(floors[1:], [0.025, 0.975])
-    # A resample never has more kinds of wrong pairs than were seen, so of few or none it knows too little.
-    high = max(float(high), at_most(float(floors[0]) * things, things))
-    strictly = float(np.quantile(strict[1:], 0.025))
-    if not strictly > SMALLEST:
-        value, nothing = float(strict[0]), np.zeros(len(counts))
-        return Rate(value, 0.0, max(high, value), False, 0.0, nothing, nothing)
-    value = float(floors[0])
-    chance = np.minimum(floors[:, None] / densities, 1)
-    cautious = np.minimum(np.quantile(chance[1:], 0.025, axis=0), chance[0])
-    return Rate(value, min(float(low), value), max(high, value), True, strictly, chance[0], cautious)
+    counts *= things / len(p)
+    null = even_null() if null is None else null
+    found = mixtures(counts, null)
+    shares = found.share[found.plausible]
+    value = float((found.weight * found.share).sum())
+    hard = hard_share(overlap(found, null))
+    least = np.maximum((found.share - hard) / (1 - hard), 0)
+    low = float(least[found.plausible].min())
+    floor, room = upper_bound(counts, null, things)
+    high = float(min(1.0, max(float(shares.max()), room, at_most(value * things, things))))
+    chance = local(drawn(found), null)
+    mean = chance.mean(0)
+    return Rate(value, min(low, value), high, floor, mean, np.minimum(cautious(drawn(found), null), mean))
 
 
-def resampled(
-    p: NDArray[np.float32], clusters: NDArray[np.int64], resamples: int, random: np.random.Generator
-) -> NDArray[np.int64]:
-    """Counts of bins of resampled clusters. Many are drawn in lots of several, which vary as much and cost less."""
-    number = int(clusters.max()) + 1
-    lots = min(number, LOTS)
-    lot = random.permutation(number) % lots
-    tables = np.zeros(lots * (len(EDGES) - 1), dtype=np.int64)
-    for start in range(0, len(p), 1 << 20):
-        part = slice(start, start + (1 << 20))
-        bins = np.clip(np.searchsorted(EDGES, p[part], "right") - 1, 0, len(EDGES) - 2)
-        tables += np.bincount(lot[clusters[part]] * (len(EDGES) - 1) + bins, minlength=len(tables))
-    draws = random.multinomial(lots, np.full(lots, 1 / lots), size=resamples)
-    return np.rint(draws.astype(np.float64) @ tables.reshape(lots, -1)).astype(np.int64)
+def upper_bound(counts: NDArray[np.float64], null: NDArray[np.float64], things: int) -> tuple[float, float]:
+    """How many wrong pairs there is room for, whatever right pairs score like; and the upper end of its interval.
+
+    Wrong pairs have their part of the scores below any cut, so there are no more than pairs below the cut, over the
+    share of mismatched pairs there.
+    """
+    below, expected = np.cumsum(counts), np.cumsum(null)
+    cuts = np.unique(np.searchsorted(expected, (0.3, 0.5, 0.7, 0.85, 0.95)))
+    room = [min(1.0, at_most(float(below[k]), things) / expected[k]) for k in cuts]
+    return min(1.0, float((below[cuts] / (things * expected[cuts])).min())), min(room)
 
 
-def histogram(p: NDArray[np.float32]) -> NDArray[np.int64]:
-    counts = np.zeros(len(EDGES) - 1, dtype=np.int64)
-    for start in range(0, len(p), 1 << 20):
-        counts += np.histogram(p[start : start + (1 << 20)], EDGES)[0]
-    return counts
+def overlap(found: Mixtures, null: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For every mixture how much its right pairs overlap with mismatched ones: 0 if they outscore all, 1 if none."""
+    beaten = np.cumsum(null) - null / 2
+    return np.clip(2 * (1 - shapes()[found.shape] @ beaten), 0, 1)
+
+
+def hard_share(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The share of right pairs that may score like mismatched ones beyond what the shape of the others shows.
+
+    A few lone ones are in all data. Where the others overlap with mismatched pairs, there are more: how many was
+    measured on real pairings (``benchmarks/zoo.py --leave-one-out``).
+    """
+    return np.minimum(HARD + SLACK * overlap**2, 0.999)
+
+
+def drawn(found: Mixtures) -> Mixtures:
+    """As many mixtures as are needed to know their means and quantiles, each as often as its weight says."""
+    at = (np.arange(DRAWN) + 0.5) / DRAWN
+    chosen = np.minimum(np.searchsorted(np.cumsum(found.weight), at), len(found.weight) - 1)
+    return Mixtures(found.share[chosen], found.shape[chosen], np.full(DRAWN, 1 / DRAWN), found.plausible[chosen])
+
+
+def cautious(found: Mixtures, null: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For every cell the lower end of the 80 % interval of the probability to be wrong, with some hard right pairs."""
+    wrong = np.maximum(found.share, FLOOR)
+    hard = SOME_OF_THEM * hard_share(overlap(found, null)) * (1 - wrong) / wrong
+    return np.quantile(local(found, null) * np.clip(1 - hard, 0, 1)[:, None], 0.1, axis=0)
 
 
 def chances(p: NDArray[np.float32]) -> NDArray[np.float64]:
-    """For every bin of ``EDGES`` the probability of a pair with such a p-value to be wrong."""
-    floors, densities = mixtures(histogram(p)[None])
-    return np.minimum(floors[0] / densities[0], 1)
+    """For every cell the probability of a pair with such a p-value to be wrong."""
+    null = even_null()
+    found = mixtures(cells(p).astype(np.float64), null)
+    return local(drawn(found), null).mean(0)
 
 
-def mixtures(counts: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For every row of counts (height of the floor, density in the bins), averaged over ``SLOWEST`` by likelihood."""
-    floors, densities, likelihoods = (np.stack(x) for x in zip(*(mixture(counts, k) for k in SLOWEST), strict=True))
-    weights = np.exp(likelihoods - likelihoods.max(0))
-    weights /= weights.sum(0)
-    return (weights * floors).sum(0), (weights[..., None] * densities).sum(0)
+def even_null() -> NDArray[np.float64]:
+    """The share of mismatched pairs in every cell if no two score alike."""
+    below = torch.special.ndtr(torch.from_numpy(CUTS)).numpy()
+    return np.diff(below, prepend=0, append=1)
 
 
-def mixture(
-    counts: NDArray[Any], slowest: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The most likely mixture for every row of counts: (height of the floor, density in the bins, log-likelihood).
-
-    The weights of the mixture are found by expectation maximisation, for all rows at once. The rows are resamples of
-    the first one, so its weights are where the others start.
-    """
-    shares = (counts / counts.sum(1, keepdims=True)).T
-    parts = _parts(slowest)
-    even = np.full((parts.shape[1], 1), 1 / parts.shape[1])
-    first = _maximise(parts, shares[:, :1], even, ROUNDS)
-    others = _maximise(parts, shares[:, 1:], np.tile(0.9 * first + 0.1 * even, len(counts) - 1), AGAIN)
-    weights = np.hstack([first, others])
-    mass = parts @ weights
-    likelihood = (counts.T * np.log(np.maximum(mass, 1e-300))).sum(0)
-    return weights[0], (mass / np.diff(EDGES)[:, None]).T, likelihood
+def null_cells(null: NDArray[np.float32], most: int = 100_000) -> NDArray[np.float64]:
+    """The share of mismatched pairs in every cell: where many score alike, some cells are empty."""
+    step = max(1, len(null) // most)
+    counts = cells(p_values(null[::step], null)).astype(np.float64)
+    return np.maximum(counts / counts.sum(), FLOOR)
 
 
-def _maximise(
-    parts: NDArray[np.float64], shares: NDArray[np.float64], weights: NDArray[np.float64], rounds: int
+def mixtures(counts: NDArray[np.float64], null: NDArray[np.float64]) -> Mixtures:
+    """The mixtures that matter: on a coarse net of shares first, then on a fine one where it is worth while."""
+    family = np.maximum(shapes(), FLOOR)
+    first = likelihood(counts, null, family, SHARES)
+    shape, share = np.unravel_index(first.argmax(), first.shape)
+    temper = misfit(counts, (1 - SHARES[share]) * family[shape] + SHARES[share] * null)
+    near = first >= first.max() - temper * NEGLIGIBLE
+    kept = np.flatnonzero(near.any(1))
+    columns = np.flatnonzero(near.any(0))
+    low, high = SHARES[max(columns[0] - 1, 0)], SHARES[min(columns[-1] + 1, len(SHARES) - 1)]
+    shares = np.unique(np.concatenate([[low], np.linspace(low, high, 41), SHARES[columns]]))
+    fine = likelihood(counts, null, family[kept], shares)
+    gap = (fine - fine.max()) / temper
+    worth = gap > -NEGLIGIBLE
+    which, place = np.nonzero(worth)
+    # A net that is denser in some places must not count for more there.
+    width = np.gradient(shares) if len(shares) > 1 else np.ones(1)
+    weight = np.exp(gap[worth]) * width[place]
+    return Mixtures(shares[place], kept[which], weight / weight.sum(), gap[worth] >= -DROP / 2)
+
+
+def likelihood(
+    counts: NDArray[np.float64], null: NDArray[np.float64], family: NDArray[np.float32], shares: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    for _ in range(rounds):
-        weights = weights * (parts.T @ (shares / np.maximum(parts @ weights, 1e-300)))
-    return weights
+    """(shapes, shares): the log-likelihood of the counts."""
+    out = np.empty((len(family), len(shares)))
+    wanted, some = counts > 0, counts[counts > 0]
+    right, wrong = family[:, wanted], null[wanted].astype(np.float32)
+    for k, share in enumerate(shares):
+        out[:, k] = np.log((1 - share) * right + share * wrong) @ some
+    return out
 
 
-def _parts(slowest: float) -> NDArray[np.float64]:
-    """The mass of the floor (first) and of every curve in every bin."""
-    beyond = (1 - EDGES[:, None]) ** np.geomspace(slowest, FASTEST, CURVES)
-    return np.hstack([np.diff(EDGES)[:, None], -np.diff(beyond, axis=0)])
+def misfit(counts: NDArray[np.float64], mixture: NDArray[np.float64]) -> float:
+    """How many times more than chance the counts deviate from the best mixture; at least 1."""
+    expected = counts.sum() * mixture
+    often = expected >= 1
+    if often.sum() <= 5:
+        return 1.0
+    rest_counts, rest = counts[~often].sum(), expected[~often].sum()
+    square = ((counts - expected)[often] ** 2 / expected[often]).sum() + (rest_counts - rest) ** 2 / max(rest, 1)
+    return max(1.0, float(square) / (int(often.sum()) - 4))
+
+
+def local(found: Mixtures, null: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(mixtures, cells): the probability of a pair to be wrong."""
+    wrong = found.share[:, None] * null
+    right = (1 - found.share)[:, None] * np.maximum(shapes()[found.shape], FLOOR)
+    return wrong / (wrong + right)

@@ -37,7 +37,7 @@ RATE = 0.4
 TEMPERATURES = (0.1, 0.2)
 Q, RINCE_TEMPERATURE = 0.5, 0.1
 TEST, CHOOSE = 397, 200
-TOWERS = Recipe(dropout=0.0)
+TOWERS = Recipe(dropout=0.0, layers=2)
 
 
 class Split(NamedTuple):

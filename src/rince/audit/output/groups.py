@@ -10,7 +10,7 @@ from rince.audit.columns import one_dimensional
 from rince.errors import UsageError
 
 if TYPE_CHECKING:
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 LEVELS = 1000
 GRID = 1001
