@@ -104,7 +104,7 @@ def run(every: list[Case]) -> list[Row]:
 
 def leave_one_out(every: list[Case]) -> None:
     """The slack for hard right pairs: the smallest that the other families need, judged on the family left out."""
-    from rince.audit import rate
+    from rince.audit.estimate import rate
 
     before, mixtures, slacks = rate.SLACK, rate.mixtures, (0.0, 2.0, 4.0, 8.0, 16.0)
     tables: dict[float, list[Row]] = {slack: [] for slack in slacks}

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rince.data.digits import digit_pairs
+
+from rince.data.pairs.digit_halves import digit_pairs
 
 Matrix = NDArray[np.float32]
 Columns = tuple[Matrix, Matrix]
@@ -152,7 +153,7 @@ def images(folder: Path) -> Iterator[Pairing]:
 
 @cache
 def _cifar10(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    from rince.data.cifar10 import CIFAR10
+    from rince.data.images.cifar10 import CIFAR10
 
     images, labels = CIFAR10(str(folder)).read()["train"][:2]
     return images.numpy(), labels.numpy()
@@ -167,7 +168,7 @@ def cifar10_halves(folder: Path, n: int, pool: int = 2, start: int = 0) -> Colum
 
 
 def sounds(source: Path) -> Iterator[Pairing]:
-    from rince.data.spoken_digits import spoken_digit_pairs, spoken_digits
+    from rince.data.pairs.spoken_digits import spoken_digit_pairs, spoken_digits
 
     yield Pairing(
         "spoken digits and images", lambda: spoken_digit_pairs(source)[:2], True, "spoken digits",
@@ -203,7 +204,7 @@ def graphs(root: Path) -> Iterator[Pairing]:
 
 def graph_features(root: Path, name: str) -> Columns:
     """For every graph how often each node label comes up, and how often each degree."""
-    from rince.data.tudataset import tudataset
+    from rince.data.graphs.tudataset import tudataset
 
     found = tudataset(name, root)
     labels, degrees = [], []

@@ -82,7 +82,7 @@ def _within(groups: NDArray[Any], rate: float, seed: int) -> NDArray[np.int64]:
 
 def scores(pairing: Pairing, a: Any, b: Any, seed: int) -> dict[str, Any]:
     if pairing.fit:
-        from rince.audit.cross_fit import fitted_scores
+        from rince.audit.fit.cross_fit import fitted_scores
 
         found = fitted_scores(a, b, [], seed, progress=False)
     else:

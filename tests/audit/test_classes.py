@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from rince.audit import Scored, audit, judge
-from rince.audit.accidents import without_accidents
 from rince.audit.classes import accidents, class_side, share_hit_by_accident
-from rince.audit.towers import Recipe
+from rince.audit.estimate.accidents import without_accidents
+from rince.audit.fit.towers import Recipe
 
 QUICK = Recipe(folds=3, members=1, width=64, dim=16, steps=60)
 

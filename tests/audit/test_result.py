@@ -6,7 +6,7 @@ import torch
 
 import rince
 from rince.audit import Scored, audit, judge
-from rince.audit.towers import Recipe
+from rince.audit.fit.towers import Recipe
 from rince.noise import wrong_pairs
 from rince.report.audit_page import audit_data
 
@@ -245,7 +245,7 @@ def test_dropped_pairs_leave_gaps_and_the_others_are_judged_as_without_them(fit,
         bad = bad[1:]  # towers can say something about zeros
     good = np.setdiff1d(np.arange(400), bad)
     recipe = Recipe(folds=3, steps=20, members=1, width=16) if fit else None
-    monkeypatch.setattr("rince.audit.cross_fit.MISMATCHED", 20_000)
+    monkeypatch.setattr("rince.audit.fit.cross_fit.MISMATCHED", 20_000)
     np.save(tmp_path / "a.npy", a)
     ids = np.arange(400) // 2
     found = audit(np.load(tmp_path / "a.npy", mmap_mode="r"), b, fit=fit, recipe=recipe, drop_bad=True, ids=ids)

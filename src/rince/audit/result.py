@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rince.audit.probability import at_p_values, suspects
+from rince.audit.estimate.probability import at_p_values, suspects
 from rince.audit.recommend import Recommendation, recommend
 from rince.audit.unusable import kept_rows
 

@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from rince.audit.accidents import without_accidents
 from rince.audit.columns import as_matrix, check_columns, codes
+from rince.audit.estimate.accidents import without_accidents
+from rince.audit.estimate.probability import at_p_values
+from rince.audit.estimate.rate import Rate, noise_rate, null_cells, p_values
 from rince.audit.mismatched import Scored, as_scored, cosine_scores
-from rince.audit.probability import at_p_values
-from rince.audit.rate import Rate, noise_rate, null_cells, p_values
 from rince.audit.result import Audit
 from rince.audit.unusable import kept, kept_rows, unusable_rows, with_gaps
 
 if TYPE_CHECKING:
-    from rince.audit.towers import Recipe
+    from rince.audit.fit.towers import Recipe
 
 USELESS = 0.9
 """With room for more wrong pairs than this, the scores say nothing about pairs, or nearly all are wrong."""
@@ -61,7 +61,7 @@ def audit(
         a, b, keys = kept(a, index), kept(b, index), [key[index] for key in keys]
         check_columns(a, b)
     if fit:
-        from rince.audit.cross_fit import fitted_scores
+        from rince.audit.fit.cross_fit import fitted_scores
 
         scored = fitted_scores(a, b, keys, seed, recipe, progress)
     elif a.shape[1] != b.shape[1]:

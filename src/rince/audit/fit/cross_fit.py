@@ -22,11 +22,11 @@ from rince._support.progress import track
 from rince.audit.classes import class_side, share_hit_by_accident
 from rince.audit.clusters import equal_pairs, together
 from rince.audit.columns import Keys, Matrix
-from rince.audit.features import Features
+from rince.audit.estimate.probability import at_p_values
+from rince.audit.estimate.rate import chances, p_values
+from rince.audit.fit.features import Features
+from rince.audit.fit.towers import Recipe, class_scores, embed, relative_scores, train_towers
 from rince.audit.mismatched import MISMATCHED, Scored, mismatched_index
-from rince.audit.probability import at_p_values
-from rince.audit.rate import chances, p_values
-from rince.audit.towers import Recipe, class_scores, embed, relative_scores, train_towers
 
 REFERENCES = 2048
 FEW = 20_000  # mismatched pairs of a fold that the first round is content with

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rince.audit.binomial import at_most
-from rince.audit.rate import hard_share, noise_rate, null_cells, p_values, storey, upper_bound
-from rince.audit.shapes import CUTS, cells
+from rince.audit.estimate.binomial import at_most
+from rince.audit.estimate.rate import hard_share, noise_rate, null_cells, p_values, storey, upper_bound
+from rince.audit.estimate.shapes import CUTS, cells
 
 
 def made_up_p_values(n, rate, shift, seed, deviation=1.0, mismatched=200_000):

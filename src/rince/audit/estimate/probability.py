@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.shapes import MIDDLES, normal_scores
+from rince.audit.estimate.shapes import MIDDLES, normal_scores
 
 
 def at_p_values(p: NDArray[np.float32], chance: NDArray[np.float64]) -> NDArray[np.float32]:

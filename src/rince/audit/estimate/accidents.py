@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from rince.audit.estimate.probability import at_p_values
+from rince.audit.estimate.rate import noise_rate, null_cells, p_values
 from rince.audit.mismatched import Scored
-from rince.audit.probability import at_p_values
-from rince.audit.rate import noise_rate, null_cells, p_values
 
 
 def without_accidents(scored: Scored, seed: int = 0, rounds: int = 4) -> Scored:

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rince.audit.binomial import at_most
-from rince.audit.shapes import CUTS, cells, shapes
+from rince.audit.estimate.binomial import at_most
+from rince.audit.estimate.shapes import CUTS, cells, shapes
 
 HARD, SLACK = 0.01, 8.0
 """How many right pairs may score like mismatched ones without the others showing it: see ``hard_share``."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rince.audit.columns import Keys, chunks
-from rince.audit.features import Features
+from rince.audit.fit.features import Features
 from rince.losses import RINCE
 from rince.losses.contrast import CrossView
 

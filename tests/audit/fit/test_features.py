@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rince.audit.features import Features
+from rince.audit.fit.features import Features
 
 
 def values(x):
@@ -24,7 +24,7 @@ def test_features_are_standard_and_a_column_too_large_for_memory_gives_the_same(
     a[:, 4] = 7.0
     whole = Features(a, "a")
     rows = np.array([5, 1, 200])
-    monkeypatch.setattr("rince.audit.features.IN_MEMORY", 0)
+    monkeypatch.setattr("rince.audit.fit.features.IN_MEMORY", 0)
     streamed = Features(a, "a")
     everything = whole[np.arange(300)]
     assert torch.allclose(everything[:, :4].mean(0), torch.zeros(4), atol=1e-5)
@@ -64,5 +64,5 @@ def test_equal_values_stay_equal_and_order_is_kept(column):
 def test_ranks_of_a_sample_serve_all_rows(monkeypatch):
     x = np.random.default_rng(0).normal(size=(30_000, 2))
     whole = values(x)
-    monkeypatch.setattr("rince.audit.features.SAMPLE_ROWS", 3000)
+    monkeypatch.setattr("rince.audit.fit.features.SAMPLE_ROWS", 3000)
     assert (values(x) - whole).abs().mean() < 0.05

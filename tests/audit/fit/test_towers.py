@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from rince.audit.fit.towers import Recipe, class_scores, relative_scores
 from rince.audit.mismatched import mismatched_index
-from rince.audit.towers import Recipe, class_scores, relative_scores
 
 
 def test_relative_scores_against_the_slow_formula():
