@@ -100,7 +100,7 @@ COST = """
 import sys, time
 import torch
 torch.set_num_threads(1)
-import rince.audit.verdict, rince.audit.save, rince.commands.audit
+import rince.audit.run, rince.audit.save, rince.commands.audit
 
 def peak():  # of this process alone; getrusage would also count the one that started it
     status = open("/proc/self/status").read()

@@ -71,9 +71,9 @@ def test_the_reader_of_imports_sees_them(tmp_path):
     path = tmp_path / "x.py"
     path.write_text(
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rince.cli\n"
-        "def f():\n    from rince.audit.rate import p\nimport rince.views.image\nfrom rince import losses\n"
+        "def f():\n    from rince.audit.estimate.rate import p\nimport rince.views.image\nfrom rince import losses\n"
     )
-    assert imports_of(path) == ["rince.audit.rate", "rince.views.image", "rince.losses"]
+    assert imports_of(path) == ["rince.audit.estimate.rate", "rince.views.image", "rince.losses"]
 
 
 def test_no_file_is_longer_than_a_head_can_hold():

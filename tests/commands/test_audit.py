@@ -249,7 +249,7 @@ def test_a_review_is_read_back_and_reported(raw_pairs, capsys):
 
 def test_without_an_encoder_words_are_hashed_and_towers_fitted(raw_pairs, capsys, monkeypatch):
     pytest.importorskip("sklearn")
-    from rince.audit.null import cosine_scores
+    from rince.audit.mismatched import cosine_scores
 
     seen = []
 
@@ -257,7 +257,7 @@ def test_without_an_encoder_words_are_hashed_and_towers_fitted(raw_pairs, capsys
         seen.append((np.asarray(a), np.asarray(b)))
         return cosine_scores(a, b, keys, seed)
 
-    monkeypatch.setattr("rince.audit.cross_fit.fitted_scores", fitted_scores)
+    monkeypatch.setattr("rince.audit.fit.cross_fit.fitted_scores", fitted_scores)
     assert run("pairs.csv:question", "pairs.csv:answer", "--encode") == 0
     printed = capsys.readouterr().out
     assert "towers fitted" in printed and "A is texts through hashed n-grams" in printed

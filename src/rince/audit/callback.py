@@ -9,7 +9,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 
-from rince.audit.rate import p_values, storey
+from rince.audit.estimate.rate import p_values, storey
 from rince.errors import UsageError
 from rince.losses import ContrastiveLoss
 from rince.losses.contrast.contrast import Contrast, unit

@@ -105,7 +105,7 @@ def read(x: Matrix, rows: slice | NDArray[np.int64], into: Tensor | None = None)
 
 def release(x: Matrix) -> None:
     """Tell the system that pages of a memory map that were read need not stay in memory."""
-    base = x if isinstance(x, np.ndarray) else x.base  # some rows of a matrix (see ``drop.Kept``) have a base, too
+    base = x if isinstance(x, np.ndarray) else x.base  # some rows of a matrix (see ``unusable.Kept``) have a base, too
     while isinstance(base, np.ndarray) and not isinstance(getattr(base, "_mmap", None), mmap.mmap):
         base = base.base  # type: ignore[assignment]
     # In mode "c" the pages may hold changes that exist nowhere else.

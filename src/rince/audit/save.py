@@ -18,7 +18,7 @@ from rince.report.audit_page import audit_page
 from rince.report.gallery import shown
 
 if TYPE_CHECKING:
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 
 def check_folder(folder: str | os.PathLike[str], table: str, force: bool) -> Path:
@@ -74,7 +74,7 @@ def save(
         UsageError: A column has not one value per pair.
         FileExistsError: There are results already, and ``force`` is not set.
     """
-    from rince.audit.verdict import as_record
+    from rince.audit.result import as_record
 
     folder = check_folder(folder, table, force)
     n = len(result)

@@ -16,7 +16,7 @@ from rince.errors import UsageError
 if TYPE_CHECKING:
     from rince.audit.input.source import Source
     from rince.audit.output.review import Review
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 
 def main(arguments: list[str]) -> int:
@@ -87,8 +87,8 @@ def _audited(options: argparse.Namespace, folder: Path, where_a: "Source", where
 def _saved(options: argparse.Namespace, folder: Path, sides: list[Any], shows: list[Any], given: Any) -> "Audit":
     from rince.audit.columns import codes
     from rince.audit.encode.prepare import combined, needs_fit
+    from rince.audit.run import audit
     from rince.audit.save import save
-    from rince.audit.verdict import audit
 
     cache = options.cache or folder / "encoded"
     (a, how_a), (b, how_b) = (one.rows(folder, cache, options.drop_bad) for one in sides)

@@ -13,7 +13,7 @@ from rince.report.page import asset, page
 
 if TYPE_CHECKING:
     from rince.audit.output.groups import GroupRate
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 MOST_ROWS = 100_000
 """Pairs that a page holds; of more, the most suspicious."""

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from rince._support.atomic_files import write_text
 from rince._support.command_options import parsed
 from rince._support.progress import track
-from rince.audit.towers import Recipe, tower
+from rince.audit.fit.towers import Recipe, tower
 from rince.errors import UsageError
 from rince.losses import RINCE, ContrastiveLoss, InfoNCE
 from rince.losses.contrast import CrossView
@@ -37,7 +37,7 @@ RATE = 0.4
 TEMPERATURES = (0.1, 0.2)
 Q, RINCE_TEMPERATURE = 0.5, 0.1
 TEST, CHOOSE = 397, 200
-TOWERS = Recipe(dropout=0.0)
+TOWERS = Recipe(dropout=0.0, layers=2)
 
 
 class Split(NamedTuple):

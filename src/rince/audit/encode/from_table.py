@@ -16,7 +16,8 @@ from rince.audit.input.arrow_tables import ArrowTable, as_arrow, number_columns,
 from rince.audit.input.near_duplicates import ALIKE, near_duplicates
 from rince.audit.input.raw import Raw, raw_of_table
 from rince.audit.input.source import source
-from rince.audit.verdict import Audit, audit
+from rince.audit.result import Audit
+from rince.audit.run import audit
 from rince.errors import UsageError
 
 Columns = str | Sequence[str]

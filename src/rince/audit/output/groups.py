@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.binomial import at_most
 from rince.audit.columns import one_dimensional
+from rince.audit.estimate.binomial import at_most
 from rince.errors import UsageError
 
 if TYPE_CHECKING:
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 LEVELS = 1000
 GRID = 1001

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.binomial import at_most
+from rince.audit.estimate.binomial import at_most
 from rince.audit.output.table import Pairs, unescaped
 from rince.errors import UsageError
 

@@ -14,7 +14,7 @@ from rince.audit.input.source import source
 from rince.errors import MissingFile, UsageError
 
 if TYPE_CHECKING:
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 ROWS = 100_000
 NAMES = ("id", "score", "p_wrong", "flagged")

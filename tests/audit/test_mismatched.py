@@ -2,28 +2,28 @@ import numpy as np
 import pytest
 import torch
 
-from rince.audit import null as module
+from rince.audit import mismatched as module
 from rince.audit.columns import row_codes
-from rince.audit.null import Scored, as_scored, cosine_scores, stranger_index
+from rince.audit.mismatched import Scored, as_scored, cosine_scores, mismatched_index
 
 
 def test_strangers_share_no_key_and_are_drawn_evenly():
     random = np.random.default_rng(0)
     own, group = np.arange(60), np.repeat(np.arange(20), 3)
-    i, j = stranger_index([own, group], [own, group], 100_000, random)
+    i, j = mismatched_index([own, group], [own, group], 100_000, random)
     assert len(i) == 100_000 and (group[i] != group[j]).all()
     assert np.abs(np.bincount(j, minlength=60) / (100_000 / 60) - 1).max() < 0.12
 
 
 def test_without_strangers_there_is_an_error():
-    with pytest.raises(ValueError, match="no strangers"):
-        stranger_index([np.zeros(5, int)], [np.zeros(5, int)], 10, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="no mismatched pairs"):
+        mismatched_index([np.zeros(5, int)], [np.zeros(5, int)], 10, np.random.default_rng(0))
 
 
 def test_scores_are_cosines_and_the_null_is_the_cosines_of_all_other_pairs(monkeypatch):
     random = np.random.default_rng(0)
     a, b = random.normal(size=(80, 5)), random.normal(size=(80, 5))
-    scored = cosine_scores(a, b, [], seed=0, strangers=200_000)
+    scored = cosine_scores(a, b, [], seed=0, mismatched=200_000)
     table = (a / np.linalg.norm(a, axis=1, keepdims=True)) @ (b / np.linalg.norm(b, axis=1, keepdims=True)).T
     assert np.allclose(scored.scores, np.diag(table), atol=1e-6)
     others = table[~np.eye(80, dtype=bool)]
@@ -35,19 +35,19 @@ def test_the_same_caption_twice_is_no_stranger():
     random = np.random.default_rng(0)
     b = np.repeat(random.normal(size=(40, 6)), 3, axis=0).astype(np.float32)
     a = b + 0.01 * random.normal(size=b.shape).astype(np.float32)
-    assert cosine_scores(a, b, [], strangers=50_000).null.max() < 0.98
-    assert cosine_scores(b, a, [], strangers=50_000).null.max() < 0.98
+    assert cosine_scores(a, b, [], mismatched=50_000).null.max() < 0.98
+    assert cosine_scores(b, a, [], mismatched=50_000).null.max() < 0.98
 
 
 def test_equal_pairs_and_pairs_of_a_group_are_clusters():
     random = np.random.default_rng(0)
     a, b = random.normal(size=(2, 50, 6)).astype(np.float32)
     often = random.permutation(np.repeat(np.arange(50), 3))
-    assert cosine_scores(a, b, [], strangers=100).clusters is None
-    found = cosine_scores(a[often], b[often], [], strangers=100).clusters
+    assert cosine_scores(a, b, [], mismatched=100).clusters is None
+    found = cosine_scores(a[often], b[often], [], mismatched=100).clusters
     assert len(set(zip(often, found, strict=True))) == 50 == found.max() + 1
-    assert cosine_scores(a[often], random.normal(size=(150, 6)), [], strangers=100).clusters is None, "one row only"
-    found = cosine_scores(a[often], b[often], [often // 2], strangers=100).clusters
+    assert cosine_scores(a[often], random.normal(size=(150, 6)), [], mismatched=100).clusters is None, "one row only"
+    found = cosine_scores(a[often], b[often], [often // 2], mismatched=100).clusters
     assert len(set(zip(often // 2, found, strict=True))) == 25 == found.max() + 1
 
 
@@ -56,8 +56,8 @@ def test_near_duplicates_are_no_strangers_if_they_share_an_id():
     b = np.repeat(random.normal(size=(40, 6)), 3, axis=0) + 0.001 * random.normal(size=(120, 6))
     a = b + 0.01 * random.normal(size=b.shape)
     groups = np.repeat(np.arange(40), 3)
-    assert cosine_scores(a, b, [], strangers=50_000).null.max() > 0.99
-    assert cosine_scores(a, b, [groups], strangers=50_000).null.max() < 0.98
+    assert cosine_scores(a, b, [], mismatched=50_000).null.max() > 0.99
+    assert cosine_scores(a, b, [groups], mismatched=50_000).null.max() < 0.98
 
 
 def test_chunks_and_a_small_pool_change_nothing_but_the_sample(monkeypatch, tmp_path):
@@ -107,11 +107,11 @@ def test_scores_from_anywhere_are_the_same_as_arrays(form):
         (lambda s, z: (s, np.append(z, [np.inf, -np.inf])), ValueError, r"null must be finite, got inf in 2 rows"),
         (lambda s, z: (s * 1e300, z), ValueError, "scores must be finite"),
         (lambda s, z: (s[:3], z), ValueError, "at least 50 pairs to say anything, got 3"),
-        (lambda s, z: (s, z[:0]), ValueError, "null must hold the scores of strangers, got none"),
-        (lambda s, z: (s, []), ValueError, "null must hold the scores of strangers, got none"),
+        (lambda s, z: (s, z[:0]), ValueError, "null must hold the scores of mismatched pairs, got none"),
+        (lambda s, z: (s, []), ValueError, "null must hold the scores of mismatched pairs, got none"),
         (lambda s, z: (s[:, None], z), ValueError, r"scores must .* one dimension, got the shape \(300, 1\)"),
         (lambda s, z: (s.astype(str), z), TypeError, "scores must hold real numbers"),
-        (lambda s, z: (s,), TypeError, "the scores of strangers are missing"),
+        (lambda s, z: (s,), TypeError, "the scores of mismatched pairs are missing"),
         (lambda s, z: (Scored(s, z), 3), TypeError, "not both"),
     ],
 )

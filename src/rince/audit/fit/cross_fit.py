@@ -5,9 +5,9 @@ The pairs are split into folds, and there are two rounds.
 1. For every two folds, towers are trained on the other folds, wrong pairs and all. They say of the pairs in either of
    the two how likely they are to be wrong.
 2. For every fold, towers are trained on the other folds, this time each pair weighted by its probability to be right,
-   and score the pairs of the fold and strangers made of them. These probabilities come from towers of the first round
-   that had not seen the fold either, so nothing of it has reached the towers that judge it: to them its wrong pairs
-   are strangers like any others.
+   and score the pairs of the fold and mismatched pairs made of them. These probabilities come from towers of the first
+   round that had not seen the fold either, so nothing of it has reached the towers that judge it: to them its wrong
+   pairs are mismatched pairs like any others.
 """
 
 from itertools import combinations
@@ -19,33 +19,35 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rince._support.progress import track
+from rince.audit.classes import class_side, share_hit_by_accident
 from rince.audit.clusters import equal_pairs, together
 from rince.audit.columns import Keys, Matrix
-from rince.audit.null import STRANGERS, Scored, stranger_index
-from rince.audit.probability import at_p_values
-from rince.audit.rate import chances, p_values
-from rince.audit.towers import Features, Recipe, embed, relative_scores, train_towers
+from rince.audit.estimate.probability import at_p_values
+from rince.audit.estimate.rate import chances, p_values
+from rince.audit.fit.features import Features
+from rince.audit.fit.towers import Recipe, class_scores, embed, relative_scores, train_towers
+from rince.audit.mismatched import MISMATCHED, Scored, mismatched_index
 
 REFERENCES = 2048
-FEW = 20_000  # strangers of a fold that the first round is content with
+FEW = 20_000  # mismatched pairs of a fold that the first round is content with
 
 
 class Fold(NamedTuple):
-    """The pairs of a fold, what tells strangers among them apart, strangers made of them, and a sample of them."""
+    """The pairs of a fold, what tells which belong together, mismatched pairs made of them, and a sample of them."""
 
     rows: NDArray[np.int64]
     keys: Keys
-    strangers: tuple[NDArray[np.int64], NDArray[np.int64]]
+    mismatched: tuple[NDArray[np.int64], NDArray[np.int64]]
     references: NDArray[np.int64]
 
 
 def fitted_scores(
     a: Matrix, b: Matrix, keys: Keys, seed: int = 0, recipe: Recipe | None = None, progress: bool | None = None
 ) -> Scored:
-    """Scores of all pairs and of strangers, each by towers that were trained without them.
+    """Scores of all pairs and of mismatched pairs, each by towers that were trained without them.
 
     A score is the logarithm of how many times likelier than chance the towers think the pair is: its cosine over the
-    temperature, less the average (log-mean-exp) over the strangers of either side.
+    temperature, less the average (log-mean-exp) over the mismatched partners of either side.
     """
     recipe = Recipe() if recipe is None else recipe
     fit = CrossFit(Features(a, "a"), Features(b, "b"), keys, seed, recipe)
@@ -57,7 +59,9 @@ def fitted_scores(
     scores = np.empty(len(a), dtype=np.float32)
     for fold, part in zip(fit.folds, scored, strict=True):
         scores[fold.rows] = part.scores
-    return Scored(scores, np.concatenate([part.null for part in scored]), together(fit.pairs, keys))
+    null = np.concatenate([part.null for part in scored])
+    by_accident = 0.0 if fit.classes is None else share_hit_by_accident(fit.classes)
+    return Scored(scores, null, together(fit.pairs, keys), by_accident)
 
 
 class CrossFit:
@@ -72,19 +76,21 @@ class CrossFit:
         self.pairs = equal_pairs(left.codes, right.codes)
         self.number = fold_numbers(self.pairs, recipe.folds, keys, random)
         self.keys = [np.arange(n), left.codes, right.codes, *keys]
+        self.side = class_side(left.codes, right.codes)
+        self.classes = None if self.side is None else {"left": left.codes, "right": right.codes}[self.side]
         self.folds = [self._fold(np.flatnonzero(self.number == k), random) for k in range(recipe.folds)]
 
     def _fold(self, rows: NDArray[np.int64], random: np.random.Generator) -> Fold:
         keys = [key[rows] for key in self.keys]
-        strangers = stranger_index(keys, keys, STRANGERS // self.recipe.folds, random)
-        return Fold(rows, keys, strangers, np.sort(random.permutation(len(rows))[:REFERENCES]))
+        mismatched = mismatched_index(keys, keys, MISMATCHED // self.recipe.folds, random)
+        return Fold(rows, keys, mismatched, np.sort(random.permutation(len(rows))[:REFERENCES]))
 
     def first_round(self) -> dict[tuple[int, int], Scored]:
         """(k, m): scores of fold m by towers that saw neither fold k nor fold m."""
         found = {}
         for i, j in combinations(range(self.recipe.folds), 2):
             rows = np.flatnonzero((self.number != i) & (self.number != j))
-            towers = self._towers(rows, (i, j, 1), self.recipe.first_q, least_steps=150)
+            towers = self._towers(rows, (i, j, 1), self.recipe.first_q, least_steps=100)
             for k, m in ((i, j), (j, i)):
                 found[k, m] = self._scored(towers, self.folds[m], FEW)
         return found
@@ -100,7 +106,7 @@ class CrossFit:
         trust = torch.from_numpy(1 - at_p_values(p, chances(p)))
         scored = []
         for member in range(self.recipe.members):
-            towers = self._towers(rows, (number, member), self.recipe.q, least_steps=200, weights=trust)
+            towers = self._towers(rows, (number, member), self.recipe.q, least_steps=150, weights=trust)
             scored.append(self._scored(towers, self.folds[number]))
         return Scored(np.mean([one.scores for one in scored], axis=0), np.mean([one.null for one in scored], axis=0))
 
@@ -114,9 +120,12 @@ class CrossFit:
 
     def _scored(self, towers: tuple[nn.Module, nn.Module], fold: Fold, few: int | None = None) -> Scored:
         z_a, z_b = embed(towers[0], self.left, fold.rows), embed(towers[1], self.right, fold.rows)
-        i, j = fold.strangers
-        strangers = i[:few], j[:few]
-        return Scored(*relative_scores(z_a, z_b, fold.keys, strangers, fold.references, self.recipe.temperature))
+        i, j = fold.mismatched
+        mismatched = i[:few], j[:few]
+        if self.classes is not None:
+            sides = (z_b, z_a, mismatched[::-1]) if self.side == "left" else (z_a, z_b, mismatched)
+            return Scored(*class_scores(*sides, self.classes[fold.rows], self.recipe.temperature))
+        return Scored(*relative_scores(z_a, z_b, fold.keys, mismatched, fold.references, self.recipe.temperature))
 
 
 def fold_numbers(pairs: NDArray[np.int64], folds: int, keys: Keys, random: np.random.Generator) -> NDArray[np.int64]:

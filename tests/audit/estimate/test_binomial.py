@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from rince.audit.binomial import at_most, beta_below
+from rince.audit.estimate.binomial import at_most, beta_below
 
 
 def chance_of_at_most(count, n, share):

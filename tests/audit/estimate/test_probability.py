@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rince.audit.probability import suspects
+from rince.audit.estimate.probability import suspects
 
 
 def test_the_list_is_the_longest_with_few_enough_expected_false_alarms():

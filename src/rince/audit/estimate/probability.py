@@ -3,15 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.rate import EDGES
+from rince.audit.estimate.shapes import MIDDLES, normal_scores
 
 
 def at_p_values(p: NDArray[np.float32], chance: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Probabilities given for the bins of p-values (see ``rate.Rate``), at single p-values."""
-    middle = (EDGES[:-1] + EDGES[1:]) / 2
+    """Probabilities given for cells (see ``rate.Rate``), at single p-values: straight lines between their middles."""
     out = np.empty(len(p), dtype=np.float32)
     for start in range(0, len(p), 1 << 20):
-        out[start : start + (1 << 20)] = np.interp(p[start : start + (1 << 20)], middle, chance)
+        out[start : start + (1 << 20)] = np.interp(normal_scores(p[start : start + (1 << 20)]), MIDDLES, chance)
     return out
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rince.audit.columns import Matrix, RowCheck, chunks, named_rows, read, release
 
 if TYPE_CHECKING:
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 
 class Kept:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rince.audit.columns import read, release
-from rince.audit.drop import kept, kept_rows, unusable_rows
+from rince.audit.unusable import kept, kept_rows, unusable_rows
 
 
 @pytest.mark.parametrize("zero_is_bad", [False, True])

@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rince.audit.columns import Keys, Matrix, RowCheck, chunks, read, release, row_codes
+from rince.audit.columns import Keys, chunks
+from rince.audit.fit.features import Features
 from rince.losses import RINCE
 from rince.losses.contrast import CrossView
 
-IN_MEMORY = 50_000_000  # numbers; a larger column is read from where it is, batch by batch
+EPOCHS = 8
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,15 @@ class Recipe:
     """How the towers are trained; the defaults are meant to be left alone.
 
     ``first_q`` is the q of the first round, which sees all pairs alike, and ``q`` that of the second, which knows whom
-    to mistrust. ``steps`` is the number of steps: by default ten epochs, but at least 150 in the first and 200 in the
-    second round, and at most 2000. ``members`` towers of different starts are trained for every fold in the second
-    round, and their scores averaged.
+    to mistrust. ``steps`` is the number of steps: by default eight epochs, but at least 100 in the first and 150 in
+    the second round, and at most 2000. ``members`` towers of different starts are trained for every fold in the second
+    round, and their scores averaged. One hidden layer (``layers``) is the default: a second one costs more, and learns
+    wrong pairs by heart sooner.
     """
 
-    folds: int = 5
+    folds: int = 4
     members: int = 2
+    layers: int = 1
     width: int = 256
     dim: int = 64
     dropout: float = 0.0
@@ -43,56 +46,16 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.folds < 3:
             raise ValueError(f"folds must be at least 3, so that two of them can be held out, got {self.folds}")
-        for name in ("members", "width", "dim", "batch"):
+        for name in ("members", "layers", "width", "dim", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
-class Features:
-    """One column, standardised: every feature has mean 0 and deviation 1, constant ones are 0, outliers end at 10."""
-
-    def __init__(self, x: Matrix, name: str):
-        check = RowCheck(name, zero_is_bad=False)
-        total, squares = np.zeros(x.shape[1]), np.zeros(x.shape[1])
-        origin: NDArray[np.float64] | None = None
-        row_parts = []
-        for rows in chunks(*x.shape):
-            part = read(x, rows)
-            check.see(part, rows.start)
-            row_parts.append(row_codes(part))
-            wide = part.double().numpy()
-            origin = wide[0] if origin is None else origin  # a shift keeps the squares from swamping the variance
-            total += (wide - origin).sum(0)
-            squares += np.square(wide - origin).sum(0)
-            release(x)
-        check.verdict()
-        assert origin is not None
-        mean = total / len(x)
-        deviation = np.sqrt(np.maximum(squares / len(x) - mean**2, 0))
-        # A feature that hardly varies beside the others is rounding, not information.
-        deviation[deviation <= 1e-6 * deviation.max()] = np.inf
-        self.codes = np.concatenate(row_parts)
-        self.width = x.shape[1]
-        self._mean, self._deviation = torch.from_numpy(mean + origin).float(), torch.from_numpy(deviation).float()
-        self._x = x
-        self._all = self._standard(read(x, slice(None))) if x.size <= IN_MEMORY else None
-
-    def _standard(self, x: Tensor) -> Tensor:
-        return x.sub_(self._mean).div_(self._deviation).clamp_(-10, 10)
-
-    def __getitem__(self, rows: NDArray[np.int64]) -> Tensor:
-        if self._all is not None:
-            return self._all[rows]
-        x = self._standard(read(self._x, rows))
-        release(self._x)
-        return x
-
-
 def tower(inputs: int, recipe: Recipe) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for width in (inputs, recipe.width):
-        layers += [nn.Linear(width, recipe.width), nn.BatchNorm1d(recipe.width), nn.ReLU(), nn.Dropout(recipe.dropout)]
-    return nn.Sequential(*layers, nn.Linear(recipe.width, recipe.dim))
+    parts: list[nn.Module] = []
+    for width in (inputs, *[recipe.width] * (recipe.layers - 1)):
+        parts += [nn.Linear(width, recipe.width), nn.BatchNorm1d(recipe.width), nn.ReLU(), nn.Dropout(recipe.dropout)]
+    return nn.Sequential(*parts, nn.Linear(recipe.width, recipe.dim))
 
 
 def train_towers(
@@ -108,7 +71,7 @@ def train_towers(
 ) -> tuple[nn.Module, nn.Module]:
     """Towers trained on the pairs of ``rows``; ``ids`` and ``weights`` have a value for each of them."""
     batch = min(recipe.batch, len(rows))
-    steps = recipe.steps or min(max(least_steps, math.ceil(10 * len(rows) / batch)), 2000)
+    steps = recipe.steps or min(max(least_steps, math.ceil(EPOCHS * len(rows) / batch)), 2000)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         f, g = tower(left.width, recipe), tower(right.width, recipe)
@@ -142,16 +105,16 @@ def relative_scores(
     z_a: Tensor,
     z_b: Tensor,
     keys: Keys,
-    strangers: tuple[NDArray[np.int64], NDArray[np.int64]],
+    mismatched: tuple[NDArray[np.int64], NDArray[np.int64]],
     references: NDArray[np.int64],
     temperature: float,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scores of the pairs (row i with row i) and of the strangers (i, j), relative to what chance gives both sides.
+    """Scores of the pairs (i, i) and of the mismatched pairs (i, j), relative to what chance gives both sides.
 
-    An item that scores high with everybody is thus not taken for a good match. A stranger is left out of the average
-    that it is compared with, as a pair is: otherwise the null would be too low.
+    An item that scores high with everybody is thus not taken for a good match. A mismatched pair is left out of the
+    average that it is compared with, as a pair is: otherwise the null would be too low.
     """
-    i, j = strangers
+    i, j = mismatched
     level_a, count_a = _level(z_a, z_b, keys, references, temperature)
     level_b, count_b = _level(z_b, z_a, keys, references, temperature)
     own = (z_a * z_b).sum(1).numpy() / temperature
@@ -166,16 +129,38 @@ def relative_scores(
     return pairs.astype(np.float32), (score - 0.5 * np.log(rest_a) - 0.5 * np.log(rest_b)).astype(np.float32)
 
 
+def class_scores(
+    z_a: Tensor,
+    z_b: Tensor,
+    mismatched: tuple[NDArray[np.int64], NDArray[np.int64]],
+    classes: NDArray[np.int64],
+    temperature: float,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Like ``relative_scores``, where the rows of ``z_b`` are ``classes``: how well a class fits a row of ``z_a``.
+
+    Every score of a row with a class is relative to the *other* classes, whether it is its own or a mismatched one.
+    """
+    _, first, code, sizes = np.unique(classes, return_index=True, return_inverse=True, return_counts=True)
+    score = (z_a @ z_b[first].T / temperature).double().numpy()
+    chance, share = np.exp(score), sizes / sizes.sum()
+    others_a = np.maximum(chance @ share[:, None] - chance * share, 1e-12) / (1 - share)
+    of_class = np.stack([np.bincount(code, weights=column, minlength=len(sizes)) for column in chance.T])
+    others_b = np.maximum(of_class.sum(1) - of_class.diagonal(), 1e-12) / (sizes.sum() - sizes)
+    table = (score - 0.5 * np.log(others_a) - 0.5 * np.log(others_b)).astype(np.float32)
+    i, j = mismatched
+    return table[np.arange(len(z_a)), code], table[i, code[j]]
+
+
 def _level(
     z: Tensor, others: Tensor, keys: Keys, references: NDArray[np.int64], temperature: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For every row the sum of exp(score) over the references that are strangers to it, and their number."""
+    """For every row the sum of exp(score) over the references that do not belong to it, and their number."""
     levels, counts = [], []
     for part in chunks(len(z), len(references)):
-        stranger = np.ones((part.stop - part.start, len(references)), dtype=bool)
+        mismatched = np.ones((part.stop - part.start, len(references)), dtype=bool)
         for key in keys:
-            stranger &= key[part][:, None] != key[references][None]
+            mismatched &= key[part][:, None] != key[references][None]
         chance = (z[part] @ others[references].T / temperature).exp().double().numpy()
-        levels.append((chance * stranger).sum(1))
-        counts.append(stranger.sum(1))
+        levels.append((chance * mismatched).sum(1))
+        counts.append(mismatched.sum(1))
     return np.maximum(np.concatenate(levels), 1e-12), np.maximum(np.concatenate(counts), 1).astype(np.float64)

@@ -3,9 +3,10 @@ import pytest
 import torch
 
 from rince.audit import audit
-from rince.audit.cross_fit import CrossFit, fitted_scores, fold_numbers
-from rince.audit.rate import p_values
-from rince.audit.towers import Features, Recipe
+from rince.audit.estimate.rate import p_values
+from rince.audit.fit.cross_fit import CrossFit, fitted_scores, fold_numbers
+from rince.audit.fit.features import Features
+from rince.audit.fit.towers import Recipe
 from rince.noise import wrong_pairs
 from rince.reproduce.demo import auc
 
@@ -76,7 +77,7 @@ def test_pairs_of_equal_rows_are_in_one_fold_and_those_of_one_equal_row_may_part
 
 
 def test_wrong_pairs_that_come_up_often_are_not_learned_by_heart(monkeypatch):
-    monkeypatch.setattr("rince.audit.cross_fit.STRANGERS", 9000)
+    monkeypatch.setattr("rince.audit.fit.cross_fit.MISMATCHED", 9000)
     a, b, wrong = features(200)
     often = np.random.default_rng(1).permutation(np.repeat(np.arange(200), 4))
     scored = fitted_scores(a[often], b[often], [], 0, QUICK)
@@ -110,7 +111,7 @@ def test_nothing_of_a_fold_reaches_the_towers_that_score_it():
 
 
 def test_knowing_whom_to_mistrust_helps():
-    a, b, wrong = features(900, rate=0.5)
+    a, b, wrong = features(900, rate=0.75)
     fit = CrossFit(Features(a, "a"), Features(b, "b"), [], 0, QUICK)
     first = fit.first_round()
     scores = np.empty((2, len(a)))

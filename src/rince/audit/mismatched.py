@@ -1,4 +1,4 @@
-"""What strangers score: pairs of the same data, shuffled, without those that are the same thing twice."""
+"""Mismatched pairs: shuffled from the same data, without those that are the same thing twice, and what they score."""
 
 from typing import Any, NamedTuple
 
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rince._support.progress import track
+from rince.audit.classes import accidents
 from rince.audit.clusters import equal_pairs, together
 from rince.audit.columns import (
     FEWEST,
@@ -23,31 +24,33 @@ from rince.audit.columns import (
     row_codes,
 )
 
-STRANGERS = 1_000_000
+MISMATCHED = 1_000_000
 POOL = 200_000
 
 
 class Scored(NamedTuple):
-    """A score for every pair, and the scores of a sample of strangers: the null distribution.
+    """A score for every pair, and the scores of a sample of mismatched pairs: the null distribution.
 
     ``clusters`` has the same whole number, counted from 0, for pairs that are right or wrong together, such as the same
-    pair twice; None if every pair is a witness of its own.
+    pair twice; None if every pair is a witness of its own. ``hit_by_accident`` is the share of right ones among the
+    mismatched pairs that are made from a wrong pair: 0 but where one side is a class (see ``classes``).
     """
 
     scores: NDArray[np.float32]
     null: NDArray[np.float32]
     clusters: NDArray[np.int64] | None = None
+    hit_by_accident: float = 0.0
 
 
 def as_scored(scores: Any, null: Any = None) -> Scored:
-    """Scores of pairs and of strangers from anywhere, checked; ``scores`` may be both of them."""
+    """Scores of pairs and of mismatched pairs from anywhere, checked; ``scores`` may be both of them."""
     if isinstance(scores, Scored):
         if null is not None:
             raise TypeError("give either Scored(scores, null) or scores and null, not both (seed goes by its name)")
         both = scores
     else:
         if null is None:
-            raise TypeError("the scores of strangers are missing: give judge(scores, null)")
+            raise TypeError("the scores of mismatched pairs are missing: give judge(scores, null)")
         both = Scored(scores, null)
     both = both._replace(scores=_as_scores(both.scores, "scores"), null=_as_scores(both.null, "null"))
     if len(both.scores) < FEWEST:
@@ -55,7 +58,7 @@ def as_scored(scores: Any, null: Any = None) -> Scored:
             f"an audit needs the scores of at least {FEWEST} pairs to say anything, got {len(both.scores)}"
         )
     if not len(both.null):
-        raise ValueError("null must hold the scores of strangers, got none")
+        raise ValueError("null must hold the scores of mismatched pairs, got none")
     return both
 
 
@@ -73,7 +76,7 @@ def _as_scores(values: Any, name: str) -> NDArray[np.float32]:
     return values
 
 
-def stranger_index(
+def mismatched_index(
     first: Keys, second: Keys, count: int, random: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """``count`` random (row of the first, row of the second) that share no key; fewer where there are too few."""
@@ -82,26 +85,26 @@ def stranger_index(
         draw = count - found if attempt == 0 else 2 * (count - found)
         i = random.integers(len(first[0]), size=draw)
         j = random.integers(len(second[0]), size=draw)
-        stranger = np.ones(draw, dtype=bool)
+        apart = np.ones(draw, dtype=bool)
         for one, other in zip(first, second, strict=True):
-            stranger &= one[i] != other[j]
-        left.append(i[stranger][: count - found])
-        right.append(j[stranger][: count - found])
+            apart &= one[i] != other[j]
+        left.append(i[apart][: count - found])
+        right.append(j[apart][: count - found])
         found += len(left[-1])
         if found >= count:
             break
     if not found:
-        raise ValueError("there are no strangers among the pairs: all of them share an id, a group or a row")
+        raise ValueError("there are no mismatched pairs to draw: all of them share an id, a group or a row")
     return np.concatenate(left), np.concatenate(right)
 
 
 def cosine_scores(
-    a: Matrix, b: Matrix, keys: Keys, seed: int = 0, strangers: int = STRANGERS, progress: bool | None = None
+    a: Matrix, b: Matrix, keys: Keys, seed: int = 0, mismatched: int = MISMATCHED, progress: bool | None = None
 ) -> Scored:
-    """Cosines of all pairs and of ``strangers`` shuffled ones, in one pass over the data.
+    """Cosines of all pairs and of ``mismatched`` shuffled ones, in one pass over the data.
 
-    The strangers come from a random sample of up to 200,000 rows of each column, so the memory needed does not grow
-    with the width of the data times its length.
+    The mismatched pairs come from a random sample of up to 200,000 rows of each column, so the memory needed does not
+    grow with the width of the data times its length.
     """
     n, width = a.shape
     random = np.random.default_rng(seed)
@@ -124,23 +127,24 @@ def cosine_scores(
         release(b)
     for check in checks:
         check.verdict()
-    i, j = stranger_index(
+    i, j = mismatched_index(
         [pool_a, first.own, first.partner, *(k[pool_a] for k in keys)],
         [pool_b, second.partner, second.own, *(k[pool_b] for k in keys)],
-        strangers,
+        mismatched,
         random,
     )
     null = np.empty(len(i), dtype=np.float32)
     for rows in chunks(len(i), width):
         null[rows] = cosines_(first.sample[i[rows]], second.sample[j[rows]]).numpy()
+    by_accident = accidents(first.own, second.own)
     del first, second, room  # the clusters of many pairs need memory too
-    return Scored(scores, null, together(pairs, keys))
+    return Scored(scores, null, together(pairs, keys), by_accident)
 
 
 class Pool:
     """A sample of the rows of one column, and codes of those rows and of their partners in the other column.
 
-    Both matter: row i of a and row j of b are no strangers if rows i and j of b are equal, or rows i and j of a.
+    Both matter: row i of a and row j of b belong together if rows i and j of b are equal, or rows i and j of a.
     """
 
     def __init__(self, index: NDArray[np.int64], width: int):

@@ -1,0 +1,46 @@
+"""A side with few different rows is a class: one-hot labels, embeddings of prompts, and the like.
+
+Wrong pairs are then wrong labels. Two things differ from pairs of single things. What a shuffle gives back its own
+class is right, and is no mismatched pair. And of the mismatched pairs that are made from a wrong pair, one in a few
+hits the true class by accident: with two classes all of them.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_CLASSES = 100
+FEWEST_PER_CLASS = 10  # pairs of a class on average
+
+
+def class_side(left: NDArray[np.int64], right: NDArray[np.int64]) -> str | None:
+    """Which side is a class, by the codes of the rows: ``"left"``, ``"right"`` or None. The one with fewer classes."""
+    counts = {side: distinct(codes) for side, codes in (("left", left), ("right", right))}
+    side = min(counts, key=lambda name: (counts[name], name == "left"))
+    return side if counts[side] <= min(MOST_CLASSES, len(left) // FEWEST_PER_CLASS) else None
+
+
+def distinct(codes: NDArray[np.int64], most: int = 1000) -> int:
+    """How many different codes there are; of many rows, a look at the first ones may already say too many."""
+    for look in (10 * most, len(codes)):
+        found = len(np.unique(codes[:look]))
+        if found > most:
+            break
+    return found
+
+
+def share_hit_by_accident(codes: NDArray[np.int64]) -> float:
+    """Of the mismatched pairs made from a wrong pair: the share that is right.
+
+    The wrong pair says class c and is of class t, another one, drawn like classes are. A mismatched partner of another
+    class than c is of class t with a probability of n_t / (n - n_c).
+    """
+    sizes = np.unique(codes, return_counts=True)[1] / len(codes)
+    said, true = np.meshgrid(sizes, sizes, indexing="ij")
+    both = said * true * (1 - np.eye(len(sizes)))
+    return float((both * true / (1 - said)).sum() / both.sum())
+
+
+def accidents(left: NDArray[np.int64], right: NDArray[np.int64]) -> float:
+    """The same by the codes of the rows of both sides; 0 if neither is a class."""
+    side = class_side(left, right)
+    return 0.0 if side is None else share_hit_by_accident(left if side == "left" else right)

@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+
+from rince.audit import Scored, audit, judge
+from rince.audit.classes import accidents, class_side, share_hit_by_accident
+from rince.audit.estimate.accidents import without_accidents
+from rince.audit.fit.towers import Recipe
+
+QUICK = Recipe(folds=3, members=1, width=64, dim=16, steps=60)
+
+
+def test_a_side_with_few_different_rows_is_a_class():
+    single, few = np.arange(1000), np.arange(1000) % 7
+    assert class_side(single, few) == "right" and class_side(few, single) == "left"
+    assert class_side(few, np.arange(1000) % 3) == "right"
+    assert class_side(single, single) is None and class_side(single, np.arange(1000) // 2) is None
+    assert class_side(np.arange(60), np.arange(60) % 7) is None, "six pairs of a class are too few"
+    assert accidents(single, single) == 0 and accidents(single, few) == pytest.approx(1 / 6, rel=0.01)
+
+
+@pytest.mark.parametrize("sizes", [[500, 500], [700, 300], [400, 300, 300], [100] * 10])
+def test_how_often_a_mismatched_label_is_the_true_one(sizes):
+    """By doing it: labels are shuffled, and every wrong one exchanged for that of a random pair of another class."""
+    random = np.random.default_rng(0)
+    true = np.repeat(np.arange(len(sizes)), sizes)
+    hits, tries = 0, 0
+    for _ in range(200):
+        said = random.permutation(true)
+        other = random.permutation(true)
+        counts = (said != true) & (other != said)
+        weight = 1 / (1 - np.array(sizes)[said] / len(true))  # of the draws that are of another class
+        hits, tries = hits + (weight * counts * (other == true)).sum(), tries + (weight * counts).sum()
+    assert share_hit_by_accident(true) == pytest.approx(hits / tries, rel=0.03)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_mismatched_pairs_that_are_right_by_accident_are_left_out(rate):
+    """Two classes: what is mismatched with a wrong label is right."""
+    random = np.random.default_rng(0)
+    wrong = np.arange(3000) < 3000 * rate
+    scores = random.normal(np.where(wrong, 0, 4), 1).astype(np.float32)
+    right_by_accident = random.random(100_000) < rate
+    null = random.normal(np.where(right_by_accident, 4, 0), 1).astype(np.float32)
+    plain, known = judge(Scored(scores, null)), judge(Scored(scores, null, None, 1.0))
+    assert known.interval[0] <= rate <= known.interval[1] and abs(known.noise_rate - rate) < 0.02
+    assert abs(plain.noise_rate - rate) > 1.2 * abs(known.noise_rate - rate)
+    assert (without_accidents(Scored(scores, null, None, 1.0)).null > 2.5).mean() < 0.15 * rate
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_shuffled_labels_count_as_wrong_only_where_the_class_changed(classes):
+    random = np.random.default_rng(0)
+    label = random.integers(classes, size=900)
+    features = 2.5 * np.eye(classes)[label] @ random.normal(size=(classes, 12)) + random.normal(size=(900, 12))
+    said = label.copy()
+    shuffled = random.permutation(900)[:270]
+    said[shuffled] = said[random.permutation(shuffled)]
+    truth = (said != label).mean()
+    found = audit(features, np.eye(classes)[said], fit=True, recipe=QUICK)
+    assert truth < 0.25 and found.interval[0] <= truth <= found.interval[1]
+    flags = found.flag(0.1)
+    assert len(flags) > 0.5 * truth * 900 and (said[flags] == label[flags]).mean() < 0.25
