@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rince.audit.towers import Recipe, tower
+from rince.audit.fit.towers import Recipe, tower
 from rince.losses import GCE, RINCE, ContrastiveLoss, DensityRatio, InfoNCE
 from rince.losses.contrast import CrossView
 from rince.reproduce.demo import Split, auc, recalls, split

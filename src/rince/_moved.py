@@ -38,10 +38,10 @@ MOVED = {
     "rince.data.generated_video": "rince.data.synthetic.generated_video",
     "rince.data.moving_shapes": "rince.data.synthetic.moving_shapes",
     "rince.audit.verdict": "rince.audit.run",
-    "rince.audit.null": "rince.audit.mismatched",
+    "rince.audit.mismatched": "rince.audit.mismatched",
     "rince.audit.rate": "rince.audit.estimate.rate",
-    "rince.audit.towers": "rince.audit.fit.towers",
-    "rince.audit.cross_fit": "rince.audit.fit.cross_fit",
+    "rince.audit.fit.towers": "rince.audit.fit.towers",
+    "rince.audit.fit.cross_fit": "rince.audit.fit.cross_fit",
 }
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rince.audit.towers import relative_scores
+from rince.audit.fit.towers import relative_scores
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
 from rince.trust import judge_embeddings, pair_trust

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rince.audit.towers import Recipe
+from rince.audit.fit.towers import Recipe
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
 from rince.trust import best_partners, repair

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.atomic_files import written_whole
+from rince.audit.estimate.probability import suspects
 from rince.audit.input.source import Source, source
 from rince.audit.input.tables import number_batches, value_batches
-from rince.audit.probability import suspects
 from rince.errors import ExistingFile, NotAFolder, UsageError
 from rince.trust.kept_files import Kept, Weights, write_kept
 

@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from rince.audit.columns import FEWEST, Keys, codes, row_codes
-from rince.audit.null import Scored, stranger_index
-from rince.audit.towers import relative_scores
+from rince.audit.fit.towers import relative_scores
+from rince.audit.mismatched import Scored, mismatched_index
 from rince.errors import UsageError
 from rince.trust.weights import trust_of
 
 if TYPE_CHECKING:
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 STRANGERS = 400_000
 REFERENCES = 2048
@@ -76,7 +76,7 @@ def judge_embeddings(
         >>> found = rince.trust.judge_embeddings(z_a, z_b, folds)
         >>> print(found.summary())
     """
-    from rince.audit.verdict import judge
+    from rince.audit.run import judge
 
     left, right = _matrix(a, "a"), _matrix(b, "b")
     if left.shape != right.shape:
@@ -106,7 +106,7 @@ def fold_scores(
     a, b = nn.functional.normalize(a, dim=1), nn.functional.normalize(b, dim=1)
     same = [row_codes((z * ROUNDING).round()) for z in (a, b)]
     every = [np.arange(len(a)), *same, *keys]
-    i, j = stranger_index(every, every, strangers, random)
+    i, j = mismatched_index(every, every, strangers, random)
     references = np.sort(random.permutation(len(a))[:REFERENCES])
     return Scored(*relative_scores(a, b, every, (i, j), references, temperature))
 

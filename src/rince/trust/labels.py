@@ -7,12 +7,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from rince.audit.null import Scored
+from rince.audit.mismatched import Scored
 from rince.errors import UsageError
 from rince.trust.cross_fitted import _matrix, fold_codes
 
 if TYPE_CHECKING:
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 
 def judge_labels(
@@ -44,7 +44,7 @@ def judge_labels(
     Example:
         >>> trust = rince.trust.trust_of(rince.trust.judge_labels(z, labels, folds))
     """
-    from rince.audit.verdict import judge
+    from rince.audit.run import judge
 
     vectors = nn.functional.normalize(_matrix(z, "z"), dim=1)
     given = torch.as_tensor(np.asarray(labels))

@@ -24,7 +24,7 @@ from rince.audit.columns import FEWEST, Matrix, as_matrix, check_columns, read, 
 from rince.errors import UsageError
 
 if TYPE_CHECKING:
-    from rince.audit.towers import Recipe
+    from rince.audit.fit.towers import Recipe
 
 TEMPERATURES = np.geomspace(0.005, 1.0, 24)
 TRUSTED = 0.9  # pairs trusted at least this much show what right ones look like
@@ -201,8 +201,9 @@ def fitted_spaces(
 ) -> Iterator[Space]:
     """One space per fold, learned from the other pairs as far as they are trusted."""
     from rince.audit.clusters import equal_pairs
-    from rince.audit.cross_fit import fold_numbers
-    from rince.audit.towers import Features, Recipe, embed, train_towers
+    from rince.audit.fit.cross_fit import fold_numbers
+    from rince.audit.fit.features import Features
+    from rince.audit.fit.towers import Recipe, embed, train_towers
 
     recipe = Recipe(folds=3) if recipe is None else recipe
     left, right = Features(a, "a"), Features(b, "b")

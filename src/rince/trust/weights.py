@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from rince.errors import UsageError
 
 if TYPE_CHECKING:
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 
 def trust_of(found: "Audit") -> NDArray[np.float32]:

@@ -14,14 +14,14 @@ from torch import Tensor
 
 from rince._support.atomic_files import write_text, written_whole
 from rince.audit.columns import FEWEST
-from rince.audit.null import Scored
+from rince.audit.mismatched import Scored
 from rince.errors import UsageError
 from rince.losses.temperature import in_use
 from rince.train.folder import RunFolder
 from rince.train.trust.phase import AUTO, TABLE, Phase, Trusted, check_use, fold_of, read_weights, say
 
 if TYPE_CHECKING:
-    from rince.audit.verdict import Audit
+    from rince.audit.result import Audit
 
 FOLDS = 2
 SCORES = "scores.npz"
@@ -102,8 +102,8 @@ class FoundTrust(Trusted):
                 (self._path(number) / name).unlink(missing_ok=True)
 
     def _judged(self, seed: int) -> tuple["Audit", dict[str, Any], int]:
-        from rince.audit.drop import kept_rows, with_gaps
-        from rince.audit.verdict import judge
+        from rince.audit.run import judge
+        from rince.audit.unusable import kept_rows, with_gaps
 
         parts, steps = [], 0
         for number in range(self.folds):
