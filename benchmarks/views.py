@@ -76,7 +76,7 @@ def kornia_views(images: torch.Tensor) -> Callable[[], object] | None:
 def pillow_views(images: torch.Tensor) -> Callable[[], object]:
     from PIL import Image, ImageEnhance, ImageFilter
 
-    from rince.data.images.folder import crop_box
+    from rince.data.images.crops import crop_box
 
     pictures = [Image.fromarray(image) for image in images.permute(0, 2, 3, 1).numpy()[:512]]
     boxes = np.random.default_rng(0)

@@ -49,7 +49,19 @@ _HOME = {
     "load_encoder": "rince.encoders.files",
 }
 _ROOMS = (
-    *("audit", "contrast", "data", "encoders", "errors", "evaluate", "losses", "methods", "noise", "objectives"),
+    *(
+        "audit",
+        "compare",
+        "contrast",
+        "data",
+        "encoders",
+        "errors",
+        "evaluate",
+        "losses",
+        "methods",
+        "noise",
+        "objectives",
+    ),
     *("integrations", "optimisers", "report", "reproduce", "schedules", "theory", "train", "trust", "views"),
 )
 

@@ -24,7 +24,7 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
     from rince.data.graphs.tudataset import tudataset
     from rince.data.images.arrays import read_npz
     from rince.data.images.cifar10 import load_harmless
-    from rince.data.images.folder import _decode
+    from rince.data.images.crops import _decode
     from rince.data.pairs.recordings import read_recordings
     from rince.data.video.video_list import list_table
     from rince.encoders.convnet import ConvNet

@@ -125,7 +125,7 @@ def test_short_names_and_both_spellings_are_understood(parser, dash):
     config = parse(parser, ["digits/simclr", *options.split()])
     assert config.method.class_path == "rince.methods.MoCo" and config.checkpoint_every == 7
     assert config.data.class_path == "rince.data.images.cifar10.CIFAR10" and config.trainer.max_epochs == 3
-    assert config.data.init_args.noise.class_path == "rince.noise.LabelFlips"
+    assert config.data.init_args.noise.class_path.endswith(".LabelFlips")
 
 
 def test_short_names_in_a_file_of_the_users_and_its_name(parser, tmp_path):

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rince._support.peer import peer
 from rince.errors import UsageError
 from rince.integrations.objective import Lam, WithQ, rince_objective
-from rince.integrations.peer import peer
 from rince.losses import GCE, ContrastiveLoss, InfoNCE, Scores
 from rince.losses.contrast.contrast import count_strangers, over_temperature
 from rince.losses.contrast.kernel import negative_scores

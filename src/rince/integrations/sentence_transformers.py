@@ -5,19 +5,22 @@ loss = RINCELoss(model)
 trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss)
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from rince._support.peer import peer
 from rince.errors import UsageError
-from rince.integrations.objective import Lam, WithQ, rince_objective, settings_of
-from rince.integrations.peer import peer
-from rince.integrations.ranking import Direction, Hardness, Partition, Ranking, check_ranking
-from rince.losses import GCE, ContrastiveLoss, InfoNCE
-from rince.losses.contrast.gather import processes, total
-from rince.losses.loss import _check_weights, _full_precision
+from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.integrations.ranking import Direction, Hardness, Partition
+from rince.integrations.sentence_transformers_base import (
+    GCE_CITATION,
+    CachedRanking,
+    RankingLoss,
+    temperature_of,
+)
+from rince.losses import GCE, InfoNCE
 from rince.losses.schedules import Schedule
 
 _library = peer("sentence_transformers", "sentence-transformers")
@@ -26,182 +29,8 @@ _gradcache = peer("sentence_transformers.base.losses.gradcache", "'sentence-tran
 _trainer = peer("transformers", "transformers")
 SIMILARITIES = {"cos_sim": True, "dot_score": False}
 
-RINCE_CITATION = """
-@inproceedings{chuang2022robust,
-    title={Robust Contrastive Learning against Noisy Views},
-    author={Ching-Yao Chuang and R Devon Hjelm and Xin Wang and Vibhav Vineet and Neel Joshi and Antonio Torralba and Stefanie Jegelka and Yale Song},
-    booktitle={Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition},
-    year={2022}
-}
-"""  # noqa: E501
-GCE_CITATION = """
-@inproceedings{zhang2018generalized,
-    title={Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels},
-    author={Zhilu Zhang and Mert R. Sabuncu},
-    booktitle={Advances in Neural Information Processing Systems},
-    year={2018}
-}
-"""
-GRADCACHE_CITATION = """
-@misc{gao2021scaling,
-    title={Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup},
-    author={Luyu Gao and Yunyi Zhang and Jiawei Han and Jamie Callan},
-    year={2021},
-    eprint={2101.06983},
-    archivePrefix={arXiv},
-    primaryClass={cs.LG}
-}
-"""
 
-
-class _RankingLoss(nn.Module):
-    """What the losses below share: columns in, one loss out. A subclass says which objective, by ``contrastive``."""
-
-    def __init__(
-        self,
-        model: Any,
-        contrastive: ContrastiveLoss,
-        similarity_fct: Callable[[Tensor, Tensor], Tensor] | None = None,
-        gather_across_devices: bool = False,
-        directions: Sequence[Direction] = ("query_to_doc",),
-        partition_mode: Partition = "joint",
-        hardness_mode: Hardness = None,
-        hardness_strength: float = 0.0,
-        weighted: bool = False,
-    ):
-        super().__init__()
-        self.model = model
-        self.contrastive = contrastive
-        name = "cos_sim" if similarity_fct is None else getattr(similarity_fct, "__name__", str(similarity_fct))
-        if name not in SIMILARITIES:
-            raise UsageError(f"similarity_fct must be cos_sim or dot_score of sentence_transformers.util, got {name}")
-        self.similarity = name
-        self.gather_across_devices, self.weighted = gather_across_devices, weighted
-        self.directions, self.partition_mode = tuple(directions), partition_mode
-        self.hardness_mode, self.hardness_strength = hardness_mode, hardness_strength
-        check_ranking(self.ranking())
-
-    def ranking(self) -> Ranking:
-        return Ranking(
-            self.temperature,
-            SIMILARITIES[self.similarity],
-            self.directions,
-            self.partition_mode,
-            self.hardness_mode,
-            self.hardness_strength,
-            self.gather_across_devices,
-        )
-
-    @property
-    def temperature(self) -> float:
-        return float(self.contrastive.temperature)
-
-    @property
-    def scale(self) -> float:
-        return 1 / self.temperature
-
-    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
-        features = list(sentence_features)
-        self.check_columns(len(features), labels)
-        return self.compute_loss_from_embeddings(_merged.embed_columns(self.model, features), labels)
-
-    def check_columns(self, columns: int, labels: Tensor | None) -> None:
-        """Complain before anything is encoded."""
-        name = type(self).__name__
-        if columns < 2:
-            raise UsageError(
-                f"{name} needs at least the columns (anchor, positive), got {columns}: "
-                "columns named label, labels, score or scores do not count"
-            )
-        if labels is None and self.weighted:
-            raise UsageError(f"{name}(weighted=True) needs a weight per pair: name that column 'label' or 'score'")
-        if labels is not None and not self.weighted:
-            raise UsageError(
-                f"{name} takes no labels, but the data set has a column of them: drop it with remove_columns, or set "
-                "weighted=True if it holds a weight per pair"
-            )
-
-    def compute_loss_from_embeddings(self, embeddings: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
-        """The loss from the embeddings of (anchor, positive, negative_1, ...), each with one row per pair."""
-        self.check_columns(len(embeddings), labels)
-        shapes = {tuple(z.shape) for z in embeddings}
-        if len(shapes) > 1:
-            raise UsageError(
-                f"all columns must have embeddings of one shape, got {', '.join(map(str, sorted(shapes)))}"
-            )
-        anchor = embeddings[0]
-        weights = _check_weights(labels, anchor) if self.weighted else None
-        with _full_precision(anchor):
-            losses = self.ranking().losses(self.contrastive.objective(self.temperature), embeddings)
-            return self._mean(losses, None if weights is None else weights.to(losses))
-
-    def _mean(self, losses: Tensor, weights: Tensor | None) -> Tensor:
-        """Over the pairs of this process, as there; weighted, the weights of all processes count."""
-        if weights is None:
-            return losses.mean()
-        share = processes() if self.gather_across_devices else 1
-        anchors = total(weights.sum()) if self.gather_across_devices else weights.sum()
-        return (losses * weights).sum() * (share / torch.where(anchors == 0, 1, anchors))
-
-    def get_config_dict(self) -> dict[str, Any]:
-        return {
-            **settings_of(self.contrastive),
-            "scale": self.scale,
-            "similarity_fct": self.similarity,
-            "gather_across_devices": self.gather_across_devices,
-            "directions": self.directions,
-            "partition_mode": self.partition_mode,
-            "hardness_mode": self.hardness_mode,
-            "hardness_strength": self.hardness_strength,
-            "weighted": self.weighted,
-        }
-
-    @property
-    def citation(self) -> str:
-        return RINCE_CITATION
-
-
-class _Cached(_gradcache.CachedLossMixin):  # type: ignore[name-defined, misc]
-    """Gradient caching for a loss above: batches of any size in the memory of ``mini_batch_size`` rows."""
-
-    def set_mini_batch(self: Any, model: Any, size: int, tokens: int | None, show_progress_bar: bool) -> None:
-        if _gradcache.has_static_embedding_input(model):
-            raise UsageError(
-                f"{type(self).__name__} cannot split the inputs of a StaticEmbedding, which needs no caching: use "
-                f"{type(self).__name__.removeprefix('Cached')}"
-            )
-        if size < 1:
-            raise UsageError(f"mini_batch_size must be at least 1, got {size!r}")
-        if tokens is not None and tokens < 1:
-            raise UsageError(f"mini_batch_num_tokens must be at least 1 or None, got {tokens!r}")
-        self.mini_batch_size, self.mini_batch_num_tokens = size, tokens
-        self.show_progress_bar = show_progress_bar
-
-    def forward(self: Any, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
-        features = list(sentence_features)
-        self.check_columns(len(features), labels)
-        return self.forward_cached(features, labels)
-
-    def calculate_loss(
-        self: Any, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
-    ) -> Tensor:
-        """The loss from mini-batches of embeddings, and, where asked, its backward pass up to them."""
-        loss = self.compute_loss_from_embeddings([torch.cat(column) for column in reps], labels)
-        if with_backward:
-            loss.backward()
-            return loss.detach()
-        return loss
-
-    def get_config_dict(self: Any) -> dict[str, Any]:
-        cached = {"mini_batch_size": self.mini_batch_size, "mini_batch_num_tokens": self.mini_batch_num_tokens}
-        return {**super().get_config_dict(), **cached}
-
-    @property
-    def citation(self: Any) -> str:
-        return super().citation + GRADCACHE_CITATION
-
-
-class RINCELoss(WithQ, _RankingLoss):
+class RINCELoss(WithQ, RankingLoss):
     """MultipleNegativesRankingLoss on pairs that may be wrong.
 
     Columns, hard negatives and options are those of ``MultipleNegativesRankingLoss``; with q = 0 so are values and
@@ -246,7 +75,7 @@ class RINCELoss(WithQ, _RankingLoss):
     ):
         super().__init__(
             model,
-            rince_objective(q, lam, _temperature(scale, temperature), unit),
+            rince_objective(q, lam, temperature_of(scale, temperature), unit),
             similarity_fct,
             gather_across_devices,
             directions,
@@ -257,7 +86,7 @@ class RINCELoss(WithQ, _RankingLoss):
         )
 
 
-class GCELoss(WithQ, _RankingLoss):
+class GCELoss(WithQ, RankingLoss):
     """MultipleNegativesRankingLoss on pairs that may be wrong, by generalised cross-entropy: (1 - p^q) / q.
 
     Args:
@@ -272,14 +101,14 @@ class GCELoss(WithQ, _RankingLoss):
     def __init__(
         self, model: Any, q: float = 0.7, scale: float | None = None, temperature: float | None = None, **options: Any
     ):
-        super().__init__(model, GCE(q, _temperature(scale, temperature)), **options)
+        super().__init__(model, GCE(q, temperature_of(scale, temperature)), **options)
 
     @property
     def citation(self) -> str:
         return GCE_CITATION
 
 
-class CachedRINCELoss(_Cached, RINCELoss):
+class CachedRINCELoss(CachedRanking, RINCELoss):
     """``RINCELoss`` with gradient caching: any batch size in the memory of a mini-batch, and the same gradient.
 
     Args:
@@ -310,7 +139,7 @@ class CachedRINCELoss(_Cached, RINCELoss):
         self.set_mini_batch(model, mini_batch_size, mini_batch_num_tokens, show_progress_bar)
 
 
-class CachedGCELoss(_Cached, GCELoss):
+class CachedGCELoss(CachedRanking, GCELoss):
     """``GCELoss`` with gradient caching: any batch size in the memory of a mini-batch, and the same gradient.
 
     Args:
@@ -339,7 +168,7 @@ class CachedGCELoss(_Cached, GCELoss):
         self.set_mini_batch(model, mini_batch_size, mini_batch_num_tokens, show_progress_bar)
 
 
-class InfoNCELoss(_RankingLoss):
+class InfoNCELoss(RankingLoss):
     """MultipleNegativesRankingLoss itself, in memory that grows with the batch instead of its square.
 
     Args:
@@ -351,7 +180,7 @@ class InfoNCELoss(_RankingLoss):
     """
 
     def __init__(self, model: Any, scale: float | None = None, temperature: float | None = None, **options: Any):
-        super().__init__(model, InfoNCE(_temperature(scale, temperature, 0.05)), **options)
+        super().__init__(model, InfoNCE(temperature_of(scale, temperature, 0.05)), **options)
 
 
 class QScheduleCallback(_trainer.TrainerCallback):  # type: ignore[name-defined, misc]
@@ -383,13 +212,3 @@ def _with_q(loss: Any) -> Any:
     if inner is None:
         raise UsageError(f"{type(loss).__name__} has no q to change")
     return inner
-
-
-def _temperature(scale: float | None, temperature: float | None, default: float = 0.2) -> float:
-    if scale is not None and temperature is not None:
-        raise UsageError(f"give scale or temperature, which is its inverse, not both: got {scale} and {temperature}")
-    if scale is None:
-        return default if temperature is None else temperature
-    if not scale > 0:
-        raise UsageError(f"scale must be positive, got {scale!r}")
-    return 1 / scale

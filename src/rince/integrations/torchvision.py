@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from rince._support.peer import peer
 from rince.errors import UsageError
-from rince.integrations.peer import peer
 
 CLASSIFIERS = ("fc", "classifier", "heads", "head")
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from rince.errors import UsageError
+from rince.losses.replayed_state import autocast_state, buffers_of, random_state, restore, set_random_state
 
 Encoder = nn.Module | Callable[..., Tensor]
 
@@ -123,8 +124,8 @@ class _Replay:
         self.encoder, self.owner, self.parts, self.parameters = encoder, owner, parts, parameters
         self.ranges = _ranges(len(parts), chunk)
         self.devices = sorted({p.device for p in (*owner.parameters(), *parts.tensors)}, key=str)
-        self.autocast = [_autocast_state(kind) for kind in sorted({"cpu", *(d.type for d in self.devices)})]
-        self.buffers = _buffers(owner)
+        self.autocast = [autocast_state(kind) for kind in sorted({"cpu", *(d.type for d in self.devices)})]
+        self.buffers = buffers_of(owner)
         self.states: list[Tensor] = []
 
     def first(self) -> Tensor:
@@ -132,7 +133,7 @@ class _Replay:
 
     def _chunks(self) -> Iterator[Tensor]:
         for i, rows in enumerate(self.ranges):
-            state = _random_state(self.devices)
+            state = random_state(self.devices)
             if not self.states:
                 self.states = [s.new_empty((len(self.ranges), *s.shape)) for s in state]
             for every, s in zip(self.states, state, strict=True):
@@ -145,12 +146,12 @@ class _Replay:
         parameters, inputs = wanted[: self.parameters], wanted[self.parameters :]
         total: list[Tensor | None] = [None] * len(parameters)
         of_inputs = [torch.zeros_like(x) for x in inputs]
-        now, buffers = _random_state(self.devices), _buffers(self.owner)
-        _restore(self.buffers)
+        now, buffers = random_state(self.devices), buffers_of(self.owner)
+        restore(self.buffers)
         try:
             for i, rows in enumerate(self.ranges):
                 # Copies: torch reads the state from the start of the storage, whatever the view.
-                _set_random_state(self.devices, [every[i].clone() for every in self.states])
+                set_random_state(self.devices, [every[i].clone() for every in self.states])
                 pieces = [x[rows].detach().requires_grad_() for x in inputs]
                 with torch.enable_grad(), self.like_then():
                     embedding = _embedding(self.parts.call(self.encoder, rows, pieces), rows)
@@ -165,8 +166,8 @@ class _Replay:
                     if new is not None:
                         whole[rows] = new
         finally:
-            _set_random_state(self.devices, now)
-            _restore(buffers)
+            set_random_state(self.devices, now)
+            restore(buffers)
         return [*total, *of_inputs]
 
     def like_then(self) -> ExitStack:
@@ -266,37 +267,6 @@ def _stacked(chunks: Iterable[Tensor], ranges: Sequence[slice]) -> Tensor:
         whole[rows] = part
     assert whole is not None
     return whole
-
-
-def _buffers(owner: nn.Module) -> list[tuple[nn.Module, str, Tensor]]:
-    """Copies of what a forward pass may change, such as running statistics. In evaluation nothing changes."""
-    trained = (m for m in owner.modules() if m.training)
-    return [(m, name, b.detach().clone()) for m in trained for name, b in m._buffers.items() if b is not None]
-
-
-@torch.no_grad()
-def _restore(buffers: list[tuple[nn.Module, str, Tensor]]) -> None:
-    for module, name, value in buffers:
-        buffer = module._buffers[name]
-        if buffer is not None and buffer.shape == value.shape:
-            buffer.copy_(value)
-        else:
-            module._buffers[name] = value.clone()
-
-
-def _random_state(devices: Sequence[torch.device]) -> list[Tensor]:
-    others = [torch.get_device_module(d).get_rng_state(d) for d in devices if d.type not in ("cpu", "meta")]
-    return [torch.get_rng_state(), *others]
-
-
-def _set_random_state(devices: Sequence[torch.device], state: list[Tensor]) -> None:
-    torch.set_rng_state(state[0])
-    for device, value in zip((d for d in devices if d.type not in ("cpu", "meta")), state[1:], strict=True):
-        torch.get_device_module(device).set_rng_state(value, device)
-
-
-def _autocast_state(kind: str) -> tuple[str, torch.dtype, bool]:
-    return kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
 
 
 def _sum(total: Tensor | None, new: Tensor | None) -> Tensor | None:

@@ -8,7 +8,8 @@ from lightning.pytorch import Trainer
 from PIL import Image
 
 from rince import RINCE
-from rince.data.images.folder import ImageFolder, crop_box
+from rince.data.images.crops import crop_box
+from rince.data.images.folder import ImageFolder
 from rince.encoders.convnet import ConvNet
 from rince.methods.simclr import SimCLR
 from rince.methods.supcon import SupCon

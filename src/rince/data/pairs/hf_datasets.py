@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rince._support.peer import peer
 from rince.data.pairs.in_memory import Pairs, Part
 from rince.errors import UsageError
-from rince.integrations.peer import peer
 
 
 class HuggingFacePairs(Pairs):

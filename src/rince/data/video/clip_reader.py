@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from rince.data.images.folder import crop_box
+from rince.data.images.crops import crop_box
 from rince.data.video.decode import BadVideo, Clip, Short, TooShort, VideoFile
 from rince.data.video.frame_transform import Box, Look
 from rince.data.video.video_list import VideoList

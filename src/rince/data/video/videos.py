@@ -1,7 +1,6 @@
 """Videos of your own, in a folder or listed in a CSV file: clips with or without their sounds, batch by batch."""
 
 import os
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -15,12 +14,12 @@ from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split
+from rince.data.video.clip_loader import ClipLoader, WithStep
 from rince.data.video.clip_reader import ClipFormat, EvaluationClips, TrainingClips, collate
 from rince.data.video.skipped import Skipped
 from rince.data.video.video_list import VideoList, list_folder, list_tables
 from rince.errors import UsageError
 from rince.noise.sounds import NoisySounds, SoundNoise
-from rince.views.batch import ClipBatch, PairBatch
 
 
 class Videos(DataModule):
@@ -264,44 +263,3 @@ class Videos(DataModule):
             self._training = None
         if self._skipped is not None:
             self._skipped.write()
-
-
-class WithStep:
-    """The same batches, every item with the number of its batch, from which a worker draws all that is random."""
-
-    def __init__(self, batches: SeededBatches):
-        self.batches = batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
-        for step, chosen in enumerate(self.batches, start=self.batches.seen()):
-            yield [(item, step) for item in chosen]
-
-
-class ClipLoader:
-    """The batches of a loader; keeps account of the videos that its workers could not use."""
-
-    def __init__(self, loader: DataLoader, part: str, skipped: Skipped, strict: bool = False):
-        self.loader: Any = loader
-        self.part, self.skipped, self.strict = part, skipped, strict
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    def close(self) -> None:
-        """Let the workers go, which otherwise wait for another epoch."""
-        self.loader = ()
-
-    def __iter__(self) -> Iterator[PairBatch | ClipBatch]:
-        known = len(self.skipped.reasons)
-        for batch, report in self.loader:
-            self.skipped.note(self.part, report.tried, report.bad)
-            if self.strict and report.empty:
-                self.skipped.give_up(self.part)
-            if batch is not None:
-                yield batch
-        self.skipped.write()
-        if len(self.skipped.reasons) > known:
-            self.skipped.tell()

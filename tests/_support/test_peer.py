@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from rince._support.peer import peer
 from rince.errors import UsageError
-from rince.integrations.peer import peer
 from rince.integrations.timm import TimmEncoder
 from rince.integrations.torchvision import TorchvisionEncoder
 from rince.methods.method import width_of
