@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rince._support.peer import peer
+from rince._support.optional_imports import peer
 from rince.errors import UsageError
 from rince.integrations.objective import Lam, WithQ, rince_objective
 from rince.losses import GCE, ContrastiveLoss, InfoNCE, Scores

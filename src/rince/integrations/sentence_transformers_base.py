@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rince._support.peer import peer
+from rince._support.optional_imports import peer
 from rince.errors import UsageError
 from rince.integrations.objective import settings_of
 from rince.integrations.ranking import Direction, Hardness, Partition, Ranking, check_ranking

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from rince._support.peer import peer
+from rince._support.optional_imports import peer
 from rince.errors import UsageError
 
 CLASSIFIERS = ("fc", "classifier", "heads", "head")

@@ -1,11 +1,9 @@
 """What a forward pass has to find as it was when it is repeated: buffers, random numbers, autocast."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-
-Encoder = nn.Module | Callable[..., Tensor]
 
 
 def buffers_of(owner: nn.Module) -> list[tuple[nn.Module, str, Tensor]]:

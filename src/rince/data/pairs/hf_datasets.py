@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rince._support.peer import peer
+from rince._support.optional_imports import peer
 from rince.data.pairs.in_memory import Pairs, Part
 from rince.errors import UsageError
 

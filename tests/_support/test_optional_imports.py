@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from rince._support.peer import peer
+from rince._support.optional_imports import peer
 from rince.errors import UsageError
 from rince.integrations.timm import TimmEncoder
 from rince.integrations.torchvision import TorchvisionEncoder
