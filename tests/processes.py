@@ -105,7 +105,7 @@ def differences(rank):
     refused = "process 1 refused what it was given, see its own error"
     wide = WIDTH - odd
     precise = (z1.double(), z2.double()) if odd else (z1, z2)
-    several = dict(contrast=rince.Supervised, labels=ids // 2)
+    several = {"contrast": rince.Supervised, "labels": ids // 2}
     yield call(z1, z2, ids=ids if odd else None), told("ids", "none", "one per pair")
     yield call(z1[:, :wide], z2[:, :wide]), told("width of the embeddings", WIDTH, WIDTH - 1)
     yield call(*precise), told("precision of the scores", "torch.float32", "torch.float64")

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from rince.losses.contrast.agreement import processes
 from rince.losses.contrast.contrast import (
     Contrast,
     bound_of,
@@ -12,7 +13,6 @@ from rince.losses.contrast.contrast import (
     count_strangers,
     over_temperature,
 )
-from rince.losses.contrast.agreement import processes
 from rince.losses.contrast.gather import gather
 from rince.losses.contrast.kernel import negative_scores, negative_scores_self
 from rince.losses.contrast.scores import Scores, Second
