@@ -108,8 +108,8 @@ def _debiased(
 ) -> Tensor:
     """In logarithms; differences of exponentials are only formed where they are positive.
 
-    A difference of two sums amplifies what rounding did to them, so it is taken in float64: one number per anchor, which
-    costs next to nothing.
+    A difference of two sums amplifies what rounding did to them, so it is taken in float64: one number per anchor, for
+    which that is cheap.
     """
     dtype = positive.dtype
     if positive.device.type != "mps":  # which has no float64
