@@ -1,6 +1,7 @@
 """RINCE against the published formula and against peers: time and memory of forward + backward, as ratios in one run.
 
     make bench                                  (or: python benchmarks/loss.py --sizes 256 4096 --rounds 9)
+    python benchmarks/loss.py --ratios --sizes 256 4096         (only what a loss costs beside another, in CPU seconds)
 
 Every loss takes two views of N x 128 embeddings. Times are medians over rounds in which all losses take turns, so that
 what else the machine does hits them alike. Memory is the peak of a process of its own above what it held before.
@@ -96,15 +97,15 @@ def seconds(losses: dict[str, Loss], n: int, rounds: int) -> dict[str, float]:
 
 
 def paired_ratio(first: str, second: str, n: int, budget: float = 20.0) -> float:
-    """A loss's time over another's: the median over pairs of steps right after each other, in turning order."""
+    """A loss's CPU time over another's: the median over pairs of steps right after each other, in turning order."""
     z1, z2 = embeddings(n)
     pair, ratios, spent = (LOSSES[first](), LOSSES[second]()), [], 0.0
     while len(ratios) < 5 or (spent < budget and len(ratios) < 400):
         taken = [0.0, 0.0]
         for i in (0, 1) if len(ratios) % 2 else (1, 0):
-            start = time.perf_counter()
+            start = time.process_time()
             step(pair[i], z1, z2)
-            taken[i] = time.perf_counter() - start
+            taken[i] = time.process_time() - start
         ratios.append(taken[0] / taken[1])
         spent += sum(taken)
     return statistics.median(ratios)
@@ -155,15 +156,26 @@ def importable(name: str) -> bool:
     return True
 
 
+def print_ratios(n: int) -> None:
+    print(f"{n:>6}  RINCE takes {paired_ratio('RINCE', 'InfoNCE', n):.3f} of InfoNCE's time")
+    for name in SECOND:
+        print(f"{n:>6}  {name} takes {paired_ratio(name, 'RINCE', n, budget=10):.3f} of RINCE's time", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096, 8192])
     parser.add_argument("--memory-only", type=int, nargs="*", default=[16384], help="sizes for memory alone")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, help="as many as torch takes by default")
+    parser.add_argument("--ratios", action="store_true", help="only what a loss costs beside another, in CPU seconds")
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
+    if options.ratios:
+        for n in options.sizes:
+            print_ratios(n)
+        return
 
     names = [name for name in LOSSES if importable(name)]
     fits = {n: [name for name in names if n <= LARGEST.get(name, n)] for n in options.sizes}
@@ -179,9 +191,7 @@ def main() -> None:
         for name in fits[n]:
             speed, share = times["published"] / times[name], memory[name, n] / memory["published", n]
             print(f"{n:>6}  {name:<16}{1e3 * times[name]:>10.2f}{speed:>8.2f}x{memory[name, n]:>11.1f}{share:>9.3f}")
-        print(f"{'':>6}  RINCE takes {paired_ratio('RINCE', 'InfoNCE', n):.3f} of InfoNCE's time")
-        for name in SECOND:
-            print(f"{'':>6}  {name} takes {paired_ratio(name, 'RINCE', n, budget=10):.3f} of RINCE's time")
+        print_ratios(n)
     for n in options.memory_only:
         for name in ("RINCE", *SECOND):
             print(f"{n:>6}  {name:<16}{'':>10}{'':>9}{memory[name, n]:>11.1f}")

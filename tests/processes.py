@@ -1,4 +1,6 @@
-"""The same training step on one process and on several, for tests/contrast/test_gather.py."""
+"""The same training step on one process and on several, for tests/losses/contrast/test_gather.py."""
+
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -6,6 +8,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import rince
+from rince.errors import UsageError
+from rince.losses.contrast import gather
 
 WIDTH = 12
 CONTRASTS = {
@@ -31,17 +35,19 @@ LOSSES = {
 def cases(world):
     """Name of the contrast, local batch sizes, whether ids and weights are given and losses summed, and the loss."""
     for kind in CONTRASTS:
-        for sizes in ([6] * world, [5, 2, 9][:world]):
-            yield kind, sizes, False, "RINCE"
+        if world == 2:
+            yield kind, [6, 6], False, "RINCE"
+            yield kind, [5, 2], False, "RINCE"
         yield kind, [4, 7, 3][:world], True, "RINCE"
         yield kind, [0, 5, 3][:world], kind == "Supervised", "RINCE"  # a process may have run out of data
         for name in list(LOSSES)[1:] if kind != "Supervised" else ("GCE", "SCE"):
             if world == 2 or (kind, name) == ("TwoView", "MILNCE"):
                 yield kind, [5, 2, 9][:world], True, name
-    yield "TwoView", [150, 200, 100][:world], False, "RINCE"  # large enough for tiles
-    yield "CrossView", [400, 300, 200][:world], True, "RINCE"
-    for name in ("HardNegatives", "MILNCE", "Sigmoid"):
-        yield "TwoView", [150, 200, 100][:world], True, name
+    if world == 2:  # large enough for tiles
+        yield "TwoView", [150, 200], False, "RINCE"
+        yield "CrossView", [400, 300], True, "RINCE"
+        for name in ("HardNegatives", "MILNCE", "Sigmoid"):
+            yield "TwoView", [150, 200], True, name
 
 
 def step(kind, sizes, extras, name="RINCE", rank=None):
@@ -83,9 +89,86 @@ def refuses_gradients_of_gradients():
         raise AssertionError("a gradient of a gradient across processes would be wrong")
 
 
-def worker(rank, world, folder):
+def differences(rank):
+    """Calls in which the two processes differ, and what both of them (or one each) have to be told."""
+    z1, z2, ids = torch.randn(4, WIDTH), torch.randn(4, WIDTH), torch.arange(4)
+    odd = rank == 1
+
+    def call(*given, loss=rince.RINCE, contrast=rince.TwoView, reduction="mean", **others):
+        return lambda: loss(contrast=contrast(), reduction=reduction)(*given, **others)
+
+    def queue(wide, training=True):
+        loss = rince.RINCE(contrast=rince.Queue(WIDTH, 8)).train(training)
+        return lambda: loss(z1[:, :wide], z2[:, :wide])
+
+    told = "all processes must give the same {}, got {} on process 0 and {} on process 1".format
+    refused = "process 1 refused what it was given, see its own error"
+    wide = WIDTH - odd
+    precise = (z1.double(), z2.double()) if odd else (z1, z2)
+    several = {"contrast": rince.Supervised, "labels": ids // 2}
+    yield call(z1, z2, ids=ids if odd else None), told("ids", "none", "one per pair")
+    yield call(z1[:, :wide], z2[:, :wide]), told("width of the embeddings", WIDTH, WIDTH - 1)
+    yield call(*precise), told("precision of the scores", "torch.float32", "torch.float64")
+    yield call(z1, z2, weights=None if odd else torch.ones(4)), told("weights", "one per pair", "none")
+    yield call(z1, z2, reduction="sum" if odd else "mean"), told("reduction", "mean", "sum")
+    yield call(z1, None if odd else z2, **several), told("number of views", 2, 1)
+    yield queue(WIDTH, training=not odd), told("mode", "train", "eval")
+    yield queue(wide), f"width {WIDTH}, got embeddings of width {WIDTH - 1}" if odd else refused
+    yield call(z1, z2, contrast=rince.Supervised, labels=None if odd else ids), "needs labels" if odd else refused
+    bad = torch.tensor([1.0, 1, 1, -1 if odd else 1])
+    yield call(z1, z2, weights=bad), "not negative, got -1" if odd else refused
+    yield call(z1.long() if odd else z1, z2), "must be floating point" if odd else refused
+
+
+def tells_all_processes_what_differs(rank):
+    for i, (call, message) in enumerate(differences(rank)):
+        try:
+            call()
+        except (UsageError, TypeError) as error:
+            assert message in str(error), (rank, i, message, str(error))
+        else:
+            raise AssertionError(f"{rank}: {message}")
+        assert rince.RINCE()(torch.randn(3, WIDTH), torch.randn(3, WIDTH)).isfinite()  # and the group still works
+
+
+class Nccl:
+    """torch.distributed as the gather sees it on GPUs, with the one collective that gloo does by another."""
+
+    scattered = 0
+
+    def __getattr__(self, name):
+        return getattr(dist, name)
+
+    def get_backend(self):
+        return "nccl"
+
+    def reduce_scatter_tensor(self, own, parts):
+        Nccl.scattered += 1
+        total = parts.clone()
+        dist.all_reduce(total)
+        own.copy_(total.chunk(dist.get_world_size())[dist.get_rank()])
+
+
+NCCL = [("TwoView", [5, 2], True, "RINCE"), ("CrossView", [0, 5], False, "RINCE"), ("Supervised", [4, 7], True, "GCE")]
+
+
+def worker(rank, folder):
+    """All there is to do, by one process: in a world of two, then in one of three."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
-    refuses_gradients_of_gradients()
-    torch.save([step(*case, rank=rank) for case in cases(world)], f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
+    for world in (2, 3):
+        if rank >= world:
+            continue
+        meeting = f"file://{folder}/meeting{world}"
+        dist.init_process_group(
+            "gloo", init_method=meeting, rank=rank, world_size=world, timeout=timedelta(seconds=120)
+        )
+        steps = [step(*case, rank=rank) for case in cases(world)]
+        if world == 2:
+            refuses_gradients_of_gradients()
+            tells_all_processes_what_differs(rank)
+            gather.dist = Nccl()
+            steps += [step(*case, rank=rank) for case in NCCL]
+            gather.dist = dist
+            assert Nccl.scattered == 2 * len(NCCL)
+        torch.save(steps, f"{folder}/{world}-{rank}.pt")
+        dist.destroy_process_group()

@@ -76,3 +76,27 @@ def test_bad_input_is_one_clear_sentence(kind, arguments, others, error, message
     contrast = rince.Queue(Z.shape[1], 5) if kind == "Queue" else CONTRASTS[kind]()
     with pytest.raises(error, match=message):
         rince.RINCE(contrast=contrast)(*arguments, **others)
+
+
+@pytest.mark.filterwarnings("ignore:RINCE with q")
+@pytest.mark.parametrize(
+    "dtype, q, t", [(torch.bfloat16, 1, 0.01), (torch.float32, 1, 0.011), (torch.float16, 0.5, 0.01), (None, 1, 0.001)]
+)
+def test_gradients_that_no_number_can_hold_are_refused_with_the_way_out(dtype, q, t):
+    z1, z2 = (z.detach().to(dtype or torch.float64).requires_grad_() for z in batch(4)[:2])
+    with pytest.raises(rince.errors.UsageError, match=r"exp\(q/temperature\) = 1e\d+, above the .* use scale='unit'"):
+        rince.RINCE(q, temperature=t)(z1, z1)
+    for way_out in (rince.RINCE(q, temperature=t, scale="unit"), rince.RINCE(q, temperature=0.2)):
+        for gradient in torch.autograd.grad(way_out(z1, z2), (z1, z2)):
+            assert gradient.isfinite().all() and gradient.abs().sum() > 0
+
+
+@pytest.mark.filterwarnings("ignore:RINCE with")
+def test_a_learned_temperature_that_has_fallen_is_refused_too():
+    z1, z2, *_ = batch(4)
+    temperature = torch.nn.Parameter(torch.tensor(0.2))
+    loss = rince.RINCE(1.0, temperature=temperature)
+    assert loss(z1, z2).isfinite()
+    temperature.data.fill_(0.01)
+    with pytest.raises(rince.errors.UsageError, match="use scale='unit'"):
+        loss(z1, z2)

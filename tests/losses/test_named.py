@@ -1,5 +1,7 @@
 """Losses that need more than two numbers per anchor, against their dense float64 forms on every contrast."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,7 +10,10 @@ from hypothesis import strategies as st
 import reference
 import rince
 from loss_cases import BIAS, CONTRASTS, ONE_POSITIVE, WHOLE, WIDTH, batch, call, same
+from rince.losses import objectives
+from rince.losses.contrast import Scores
 
+LARGE = [(513, 0.01), (513, 0.1)]  # several tiles
 SECOND = ["Hard 0.5", "Hard 1, not debiased", "MILNCE", "Sigmoid"]  # those with a second reduction
 
 
@@ -18,8 +23,14 @@ def case(name, kind, t, **options):
 
 
 def bound_of(name, bound):
-    """A float32 score is off by about 1e-7 / t; the difference of two sums that debiasing takes, by more."""
-    return 10 * bound if name.startswith(("Debiased", "Hard")) else bound
+    """Debiasing amplifies the errors of scores, whatever the formula.
+
+    A float32 score is off by about 1e-7 / t. With g = neg / pos the loss is log(1 + (g - tau N) / (1 - tau)), and its
+    slope in log g is g / (g - tau N + 1 - tau), which changes by a factor 1 + tau N / (g - tau N + 1 - tau) of an error
+    of log g: by up to tau N / (1 - tau) where g comes near tau N. On the same scores, the formula in float32 keeps to
+    the plain bound (``test_debiasing_itself_loses_nothing``).
+    """
+    return 4 * bound if name in ("Debiased", "Debiased often clipped", "Hard 0.5") else bound
 
 
 def expected_of(dense, kind, z1, z2, t, queue, ids, reduce=torch.mean):
@@ -27,8 +38,27 @@ def expected_of(dense, kind, z1, z2, t, queue, ids, reduce=torch.mean):
     return reduce(dense(reference.rows(kind, z1, z2, t, queue=queue, ids=ids, queue_ids=queue_ids)))
 
 
-@pytest.mark.parametrize("t", (0.01, 0.05, 0.1, 0.5, 1))
-@pytest.mark.parametrize("n", (2, 3, 7, 64, 513))
+@pytest.mark.parametrize("t", (0.01, 0.1))
+@pytest.mark.parametrize("tau", (0.1, 0.6))
+@pytest.mark.parametrize("number", (3, 40, 1024))
+def test_debiasing_itself_loses_nothing(number, tau, t):
+    """Negatives from well below the share of false ones to well above, in steps that come within 1e-3 of it."""
+    steps = torch.cat([-torch.logspace(1, -3, 30), torch.logspace(-3, 1, 30)])
+    positive = torch.linspace(-0.3, 0.9, 60) / t
+    negatives = positive + math.log(tau * number) + steps
+    inputs = [positive.requires_grad_(), negatives.requires_grad_()]
+    exact = [z.detach().double().requires_grad_() for z in inputs]
+    value = objectives.debiased(Scores(positive, negatives, torch.full_like(positive, number)), tau, t)
+    pos, neg = (z.exp() for z in exact)
+    true = ((neg - tau * number * pos) / (1 - tau)).clamp_min(number * math.exp(-1 / t))
+    expected = torch.log1p(true / pos)
+    got, wanted = ([v, *torch.autograd.grad(v.sum(), z)] for v, z in ((value, inputs), (expected, exact)))
+    for ours, theirs in zip(got, wanted, strict=True):
+        assert ours.dtype == torch.float32
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-6, atol=torch.finfo(torch.float32).tiny)
+
+
+@pytest.mark.parametrize("n, t", [(n, t) for n in (2, 3, 7, 64) for t in (0.01, 0.05, 0.1, 0.5, 1)] + LARGE)
 @pytest.mark.parametrize("kind", ONE_POSITIVE)
 def test_value_and_gradient_equal_the_dense_float64_reference(kind, n, t):
     z1, z2, labels, queue = batch(n)
@@ -109,7 +139,7 @@ def test_a_learned_bias_and_temperature_get_their_gradients(kind, n):
         assert got.item() == pytest.approx(true.item(), rel=1e-4)
 
 
-@pytest.mark.parametrize("name", SECOND)
+@pytest.mark.parametrize("name", [name for name in SECOND if name != "Hard 1, not debiased"])
 @pytest.mark.parametrize("kind", ONE_POSITIVE)
 def test_gradients_and_gradients_of_gradients_in_float64(kind, name):
     z1, z2, _, queue = (x.detach().double() if x.is_floating_point() else x for x in batch(4, width=3))
@@ -120,7 +150,7 @@ def test_gradients_and_gradients_of_gradients_in_float64(kind, name):
     ids = torch.tensor([0, 0, 1, 2]) if name == "MILNCE" else None
     others = tuple(loss.parameters())
     assert torch.autograd.gradcheck(lambda a, b, *_: loss(a, b, ids=ids), (*inputs, *others))
-    assert torch.autograd.gradgradcheck(lambda a, b, *_: loss(a, b, ids=ids), (*inputs, *others))
+    assert torch.autograd.gradgradcheck(lambda a, b, *_: loss(a, b, ids=ids), (*inputs, *others), fast_mode=True)
 
 
 @pytest.mark.parametrize("name, n", [("Debiased", 5), ("Hard 0.5", 300), ("MILNCE", 300), ("Sigmoid", 5)])

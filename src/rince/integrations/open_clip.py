@@ -86,7 +86,7 @@ class ClipLoss(nn.Module):
             image, text = (_ScaledGradient.apply(z, 1 / self.world_size) for z in (image, text))
         detached = self.local_loss and not self.gather_with_grad
         sides = [text.detach(), image.detach()] if detached else [text, image]
-        everything, _, start = gather(sides, [])
+        everything, *_, start = gather(sides)
         everyone = torch.arange(len(everything[0]), device=image.device)
         keys = everyone[start : start + len(image)]
         number = image.new_full((len(image),), len(everyone) - 1)
@@ -157,7 +157,7 @@ class SigLipLoss(nn.Module):
         with _full_precision(image_features), alone(self.world_size == 1):
             dtype = precision(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
-            (texts,), _, start = gather([text], [])
+            (texts,), *_, start = gather([text])
             everyone = torch.arange(len(texts), device=image.device)
             bias = torch.as_tensor(0.0 if logit_bias is None else logit_bias, dtype=dtype, device=image.device)
             bias, own = bias.reshape(()), image * logit_scale

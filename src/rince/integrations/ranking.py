@@ -76,7 +76,7 @@ class _Batch:
         self.query, self.doc, self.hard = columns[0], columns[1], list(columns[2:])
         self.positive = (self.query * self.doc).sum(1)
         self.alone = not ranking.across_devices
-        everything, _, start = (list(columns), [], 0) if self.alone else gather(list(columns), [])
+        everything, *_, start = (list(columns), 0) if self.alone else gather(list(columns))
         self.queries, self.docs = everything[0], everything[1:]
         self.count = self.queries.shape[0]
         everyone = torch.arange(self.count, device=self.query.device)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from rince.errors import UsageError
 from rince.losses.contrast import Contrast, Objective, Scores, Supervised, TwoView
-from rince.losses.contrast.gather import processes, total
+from rince.losses.contrast.agreement import REDUCTIONS, one_call, processes
+from rince.losses.contrast.gather import total
 from rince.losses.contrast.kernel import can_look
 from rince.losses.contrast.scores import as_objective
 from rince.losses.temperature import LEAST_TEMPERATURE, check_temperature, in_use, number_of
@@ -80,14 +81,25 @@ class ContrastiveLoss(nn.Module):
             self._note_labels(contrast)
         temperature = in_use(self.temperature)
         self._note_temperature()
-        with _full_precision(a):
+        with self._agreed(a, weights), _full_precision(a):
+            if isinstance(a, Tensor):  # the contrast refuses it otherwise
+                self.check_embeddings(a)
+                weights = _check_weights(weights, a)
             loss, takes_part = contrast.losses(self.objective(temperature), a, b, temperature, labels, ids)
-            weights = _check_weights(weights, a)
             if weights is not None:
                 weights = weights.to(loss).repeat(loss.shape[0] // max(1, a.shape[0]))
             if takes_part is not None:
                 weights = takes_part.to(loss.dtype) if weights is None else weights * takes_part
             return self._reduce(loss, weights)
+
+    def check_embeddings(self, a: Tensor) -> None:
+        """Refuses, by a ``UsageError``, embeddings that a loss cannot serve."""
+
+    def _agreed(self, a: Tensor, weights: Tensor | None) -> AbstractContextManager[None]:
+        if processes() == 1:
+            return nullcontext()
+        reduction, device = REDUCTIONS.index(self.reduction), a.device if isinstance(a, Tensor) else None
+        return one_call(device, weights=int(weights is not None), reduction=reduction)
 
     def _note_labels(self, contrast: Contrast) -> None:
         if not self._noted:
@@ -177,4 +189,4 @@ def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
 def _full_precision(a: Tensor) -> AbstractContextManager[Any]:
     """Scores need float32: at temperature 0.05 a bfloat16 cosine is off by a factor of 1.1 after the exponential."""
     device = a.device.type if isinstance(a, Tensor) else "cpu"
-    return nullcontext() if device == "meta" else torch.autocast(device, enabled=False)
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()

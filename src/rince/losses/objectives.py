@@ -106,7 +106,14 @@ def sigmoid(scores: Scores, bias: float | Tensor) -> Tensor:
 def _debiased(
     positive: Tensor, negatives: Tensor, number: Tensor, tau_plus: float, temperature: float | Tensor
 ) -> Tensor:
-    """In logarithms; differences of exponentials are only formed where they are positive."""
+    """In logarithms; differences of exponentials are only formed where they are positive.
+
+    A difference of two sums amplifies what rounding did to them, so it is taken in float64: one number per anchor, for
+    which that is cheap.
+    """
+    dtype = positive.dtype
+    if positive.device.type != "mps":  # which has no float64
+        positive, negatives, number = positive.double(), negatives.double(), number.double()
     alone = number == 0
     log_number = number.clamp_min(1).log()
     share = log_number + math.log(tau_plus) if tau_plus else torch.full_like(log_number, -torch.inf)
@@ -116,7 +123,7 @@ def _debiased(
     rest = gap + torch.log(-torch.expm1(share - gap)) - math.log1p(-tau_plus)
     least = log_number - 1 / temperature - positive
     rest = torch.where(above, torch.maximum(rest, least), least)
-    return softplus(rest.masked_fill(alone, -torch.inf), threshold=40)
+    return softplus(rest.masked_fill(alone, -torch.inf), threshold=40).to(dtype)
 
 
 def _below_one(x: Tensor) -> Tensor:

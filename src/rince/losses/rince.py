@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from rince.errors import UsageError
 from rince.losses import objectives
 from rince.losses.contrast import Contrast, Objective, Scores
+from rince.losses.contrast.kernel import can_look
 from rince.losses.loss import ContrastiveLoss, Reduction, check_q
 from rince.losses.temperature import in_use, number_of
 
@@ -85,6 +87,20 @@ class RINCE(ContrastiveLoss):
     def q(self, value: float) -> None:
         self._q = check_q(value)
         self._warn_if_large()
+
+    def check_embeddings(self, a: Tensor) -> None:
+        """Gradients of the size exp(q / temperature) have to fit into the type of the embeddings."""
+        if self.scale == "unit" or not a.is_floating_point() or not can_look(self._q):
+            return
+        if isinstance(self.temperature, Tensor) and not can_look(self.temperature):
+            return
+        exponent, largest = self.q / number_of(in_use(self.temperature)), torch.finfo(a.dtype).max
+        if exponent > math.log(largest):
+            raise UsageError(
+                f"RINCE with q={self.q:g} and temperature={number_of(self.temperature):g} has gradients of the size "
+                f"exp(q/temperature) = 1e{exponent / math.log(10):.0f}, above the {largest:.0e} that {a.dtype} holds: "
+                "use scale='unit', a smaller q or a higher temperature"
+            )
 
     def objective(self, temperature: float | Tensor) -> Objective:
         # A shift of both scores by c is a factor exp(-q c), and keeps everything in range.

@@ -23,7 +23,7 @@ class CrossCorrelation(nn.Module):
         self.lam = lam
 
     def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
-        (z1, z2), _, _ = gather([z1.float(), z2.float()], [])
+        (z1, z2), *_ = gather([z1.float(), z2.float()])
         z1, z2 = ((z - z.mean(0)) / (z.std(0, correction=0) + 1e-6) for z in (z1, z2))
         correlation = z1.T @ z2 / len(z1)
         own = correlation.diagonal()

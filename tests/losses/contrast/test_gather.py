@@ -1,14 +1,27 @@
+import multiprocessing
+
 import pytest
 import torch
 
-from processes import cases, step, worker
+from processes import NCCL, cases, step, worker
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What three processes have left behind: one pool for all cases, and one import of torch for the pool."""
+    place = tmp_path_factory.mktemp("processes")
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["processes"])
+    torch.multiprocessing.start_processes(worker, args=(place,), nprocs=3, start_method="forkserver")
+    return place
 
 
 @pytest.mark.parametrize("world", (2, 3))
-def test_gradients_of_several_processes_equal_one_process_on_the_joined_batch(world, tmp_path):
-    torch.multiprocessing.spawn(worker, args=(world, tmp_path), nprocs=world)
-    ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(world)]
-    for i, case in enumerate(cases(world)):
+def test_gradients_of_several_processes_equal_one_process_on_the_joined_batch(world, folder):
+    """With gloo, and with the branch for nccl."""
+    ranks = [torch.load(folder / f"{world}-{rank}.pt") for rank in range(world)]
+    every = [*cases(world), *(NCCL if world == 2 else [])]
+    assert {len(steps) for steps in ranks} == {len(every)}
+    for i, case in enumerate(every):
         value, gradient, state, of_loss = step(*case)
         for rank in ranks:
             _, got, other_state, _ = rank[i]

@@ -1,3 +1,7 @@
+import copy
+import pickle
+import warnings
+
 import pytest
 import torch
 from hypothesis import given
@@ -83,6 +87,41 @@ def test_ids_leave_keys_out_of_the_sum():
     halves = reference.halves("Queue", a, b, 0.5, ids=ids, queue=queue, queue_ids=queue_ids)
     expected = reference.losses(reference.info_nce, *halves)
     torch.testing.assert_close(loss(a, b, ids=ids).double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("bad", (torch.nan, torch.inf, -torch.inf))
+def test_a_key_that_is_not_finite_stays_out_and_is_remarked_on_once(bad):
+    queue = rince.Queue(4, 6)
+    keys, ids = torch.randn(3, 4), torch.tensor([7, 8, 9])
+    keys[1, 2] = bad
+    with pytest.warns(UserWarning, match="1 of 3 keys are not finite and stay out of the queue"):
+        queue.push(keys, ids)
+    torch.testing.assert_close(queue.keys[:3], unit(keys[[0, 0, 2]]))
+    assert queue.ids[:3].tolist() == [7, 7, 9] and queue.pushed == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        queue.push(torch.full((2, 4), bad), torch.tensor([1, 2]))  # none to take instead: what was there stays
+    assert queue.keys.isfinite().all() and queue.pushed == 5
+    assert rince.InfoNCE(contrast=queue)(torch.randn(3, 4), torch.randn(3, 4)).isfinite()
+
+
+def test_the_count_follows_whoever_writes_into_the_state():
+    queue, other = rince.Queue(4, 6), rince.Queue(4, 6)
+    queue.push(torch.randn(5, 4))
+    other.push(torch.randn(2, 4))
+    assert queue._count() == 5
+    for change in (
+        lambda: queue.load_state_dict(other.state_dict()),
+        lambda: queue.pushed.fill_(2),
+        lambda: setattr(queue, "pushed", torch.tensor(2)),
+    ):
+        queue.pushed.fill_(5)
+        assert queue._count() == 5
+        change()
+        assert queue._count() == 2 == copy.deepcopy(queue)._count() == pickle.loads(pickle.dumps(queue))._count()
+    with torch.inference_mode():
+        queue.push(torch.randn(3, 4))
+    assert queue._count() == 5
 
 
 @pytest.mark.parametrize(

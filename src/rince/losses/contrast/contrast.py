@@ -87,6 +87,11 @@ def over_temperature(temperature: float | Tensor, *embeddings: Tensor) -> list[T
     return [unit(z, dtype) * temperature**-0.5 for z in embeddings]
 
 
+def bound_of(temperature: float | Tensor) -> float | None:
+    """The largest score there can be, where the temperature is a number that can be looked at for nothing."""
+    return None if isinstance(temperature, Tensor) else 1 / temperature
+
+
 def count_strangers(keys: Tensor, others: Tensor) -> Tensor:
     """For every key, how many of the others differ from it."""
     ordered = others.sort().values

@@ -3,15 +3,17 @@
 import torch
 from torch import Tensor
 
+from rince.losses.contrast.agreement import processes
 from rince.losses.contrast.contrast import (
     Contrast,
+    bound_of,
     check_pair,
     check_per_pair,
     check_second,
     count_strangers,
     over_temperature,
 )
-from rince.losses.contrast.gather import gather, processes
+from rince.losses.contrast.gather import gather
 from rince.losses.contrast.kernel import joined, negative_scores, negative_scores_both
 from rince.losses.contrast.scores import Scores, Second
 
@@ -39,21 +41,23 @@ class CrossView(Contrast):
         own_b = check_pair(a, b)
         ids = check_per_pair("ids", ids, a)
         check_second(second, ids)
-        n = a.shape[0]
+        n, bound = a.shape[0], bound_of(temperature)
         own_a, own_b = over_temperature(temperature, a, own_b)
         positive = (own_a * own_b).sum(1)
         sides = [own_b, own_a] if self.symmetric else [own_b]
-        everything, known, start = gather(sides, [] if ids is None else [ids])
+        everything, all_ids, _, start = gather(sides, ids)
         total = everything[0].shape[0]
-        everyone = known[0] if known else torch.arange(total, device=a.device)
+        everyone = torch.arange(total, device=a.device) if all_ids is None else all_ids
         keys = everyone[start : start + n]
         if not self.symmetric:
-            negatives = negative_scores(own_a, everything[0], keys, everyone, second)
+            negatives = negative_scores(own_a, everything[0], keys, everyone, second, bound=bound)
         elif processes() == 1:
-            negatives = joined(*negative_scores_both(own_a, own_b, keys, keys, second))
+            negatives = joined(*negative_scores_both(own_a, own_b, keys, keys, second, bound))
         else:
             directions = zip((own_a, own_b), everything, strict=True)
-            negatives = joined(*(negative_scores(own, others, keys, everyone, second) for own, others in directions))
+            negatives = joined(
+                *(negative_scores(own, others, keys, everyone, second, bound=bound) for own, others in directions)
+            )
         count = positive.new_full((n,), total - 1) if ids is None else count_strangers(keys, everyone)
         number = count.to(positive.dtype).repeat(len(sides))
         return Scores(positive.repeat(len(sides)), negatives.lse, number, negatives.second)

@@ -5,32 +5,15 @@ a candidate and hands it back to the process that owns it, so all processes have
 does not leaves the others waiting. Local batches may differ in size.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-_alone: ContextVar[bool] = ContextVar("alone", default=False)
+from rince.losses.contrast.agreement import agree, alone, processes
 
-
-@contextmanager
-def alone(really: bool = True) -> Iterator[None]:
-    """Losses inside see the batch of this process only, as if there were no others."""
-    token = _alone.set(really)
-    try:
-        yield
-    finally:
-        _alone.reset(token)
-
-
-def processes() -> int:
-    if _alone.get():
-        return 1
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+__all__ = ["Gathered", "alone", "gather", "processes", "total"]
 
 
 def total(value: Tensor) -> Tensor:
@@ -41,21 +24,30 @@ def total(value: Tensor) -> Tensor:
     return value
 
 
-def gather(embeddings: list[Tensor], integers: list[Tensor]) -> tuple[list[Tensor], list[Tensor], int]:
-    """The rows of all processes in the order of their ranks, and where the rows of this process start."""
+class Gathered(NamedTuple):
+    """The rows of all processes in the order of their ranks, and where those of this process start."""
+
+    embeddings: list[Tensor]
+    ids: Tensor | None
+    labels: Tensor | None
+    start: int
+
+
+def gather(
+    embeddings: list[Tensor], ids: Tensor | None = None, labels: Tensor | None = None, sizes: list[int] | None = None
+) -> Gathered:
+    """The batch of all processes; ``sizes`` are the numbers of pairs, where the processes have agreed on them already.
+
+    Raises:
+        UsageError: on all processes, if they differ in what only makes sense together (``agree``).
+    """
     if processes() == 1:
-        return embeddings, integers, 0
-    sizes = _sizes(embeddings[0])
+        return Gathered(embeddings, ids, labels, 0)
+    sizes = agree(embeddings, ids, labels) if sizes is None else sizes
     joined = _Gather.apply(torch.cat(embeddings, 1), sizes)  # one collective carries them all
     everything = list(joined.split([z.shape[1] for z in embeddings], 1))
-    return everything, [_collect(values, sizes) for values in integers], sum(sizes[: dist.get_rank()])
-
-
-def _sizes(tensor: Tensor) -> list[int]:
-    own = torch.tensor([tensor.shape[0]], device=tensor.device)
-    every = [torch.zeros_like(own) for _ in range(processes())]
-    dist.all_gather(every, own)
-    return torch.cat(every).tolist()  # at once: a GPU is waited for once, not once per process
+    ids, labels = (None if values is None else _collect(values, sizes) for values in (ids, labels))
+    return Gathered(everything, ids, labels, sum(sizes[: dist.get_rank()]))
 
 
 def _padded(tensor: Tensor, rows: int) -> Tensor:

@@ -32,10 +32,12 @@ def negative_scores(
     column_keys: Tensor | None,
     second: Second | None = None,
     diagonal: bool = False,
+    bound: float | None = None,
 ) -> Negatives:
     """(n, d), (m, d) -> (n,): log-sum-exp over the columns of rows @ columns.T, without those of the row's key.
 
-    ``diagonal`` says that column i is row i itself, which then stays out of its own bag.
+    ``diagonal`` says that column i is row i itself, which then stays out of its own bag; ``bound`` that no score is
+    larger, up to rounding, nor smaller than its negative. Without it, a CPU looks for one; a GPU would have to wait.
     """
     if columns.shape[0] == 0:
         zeros = 0 * rows.sum(1)  # with the graph of the rows: an objective may look at nothing else
@@ -43,20 +45,27 @@ def negative_scores(
         if second is None:
             return Negatives(nothing)
         return Negatives(nothing, zeros if second.kind == "softplus" else nothing)
-    return _finish(_reduce(rows, columns, row_keys, column_keys, False, second, diagonal)[0], second)
+    return _finish(_reduce(rows, columns, row_keys, column_keys, False, second, diagonal, bound)[0], second)
 
 
 def negative_scores_both(
-    rows: Tensor, columns: Tensor, row_keys: Tensor, column_keys: Tensor, second: Second | None = None
+    rows: Tensor,
+    columns: Tensor,
+    row_keys: Tensor,
+    column_keys: Tensor,
+    second: Second | None = None,
+    bound: float | None = None,
 ) -> tuple[Negatives, Negatives]:
     """The same for both sides, rows against columns and columns against rows, from one matrix: (n,), (m,)."""
-    of_rows, of_columns = _reduce(rows, columns, row_keys, column_keys, True, second)
+    of_rows, of_columns = _reduce(rows, columns, row_keys, column_keys, True, second, bound=bound)
     return _finish(of_rows, second), _finish(of_columns, second)
 
 
-def negative_scores_self(rows: Tensor, keys: Tensor, second: Second | None = None) -> Negatives:
+def negative_scores_self(
+    rows: Tensor, keys: Tensor, second: Second | None = None, bound: float | None = None
+) -> Negatives:
     """The same for rows against themselves, computing half of the symmetric matrix: (n, d) -> (n,)."""
-    return _finish(_reduce(rows, None, keys, None, True, second)[0], second)
+    return _finish(_reduce(rows, None, keys, None, True, second, bound=bound)[0], second)
 
 
 def joined(*parts: Negatives) -> Negatives:
@@ -92,10 +101,11 @@ def _reduce(
     both: bool,
     second: Second | None = None,
     diagonal: bool = False,
+    bound: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """One line per reduction, one value per row (and per column): (k, n), (k, m)."""
     kind, beta, shift = ("", 0.0, None) if second is None else second
     if shift is not None:
         shift = shift.to(rows.dtype)
     arguments = (rows, columns, row_keys, column_keys, shift, kind, beta, diagonal, both)
-    return dense_reductions(*arguments) if transformed() else tiled(*arguments)[:2]
+    return dense_reductions(*arguments) if transformed() else tiled(*arguments, bound)[:2]

@@ -1,14 +1,17 @@
 """The contrast of MoCo v1 and v2."""
 
 import numbers
+import warnings
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from rince.errors import UsageError
+from rince.losses.contrast.agreement import agree, processes
 from rince.losses.contrast.contrast import (
     Contrast,
+    bound_of,
     check_pair,
     check_per_pair,
     check_second,
@@ -17,7 +20,7 @@ from rince.losses.contrast.contrast import (
     unit,
 )
 from rince.losses.contrast.gather import gather
-from rince.losses.contrast.kernel import negative_scores
+from rince.losses.contrast.kernel import can_look, negative_scores
 from rince.losses.contrast.scores import Objective, Scores, Second
 
 NO_ID = torch.iinfo(torch.int64).min
@@ -29,11 +32,14 @@ class Queue(Contrast):
     Called as ``loss(query, key)``. Keys carry no gradient. In training mode each call of the loss pushes the keys of
     all processes, first in, first out; in evaluation mode, and by ``scores``, nothing is pushed. The queue starts empty
     and is part of the state dict. ``ids`` are remembered with their keys: a key of the query's id is no negative.
+    A key that is not finite would spoil the losses of many batches: another key of its batch is kept in its place.
     """
 
     keys: Tensor
     ids: Tensor
     pushed: Tensor
+    _counted: tuple[Tensor, int, int] | None = None  # the buffer ``pushed``, its version, and its value
+    _noted_key = False
 
     def __init__(self, dim: int, size: int):
         super().__init__()
@@ -58,14 +64,14 @@ class Queue(Contrast):
         check_second(second, ids)
         query, key = over_temperature(temperature, a, key)
         positive = (query * key).sum(1)
-        filled = min(int(self.pushed), self.size)
+        filled = min(self._count(), self.size)
         candidates = self.keys[:filled].to(query.dtype) * temperature**-0.5
         if ids is None:
-            negatives = negative_scores(query, candidates, None, None, second)
+            negatives = negative_scores(query, candidates, None, None, second, bound=bound_of(temperature))
             return Scores(positive, negatives.lse, positive.new_full((a.shape[0],), filled), negatives.second)
         seen = self.ids[:filled]
         number = count_strangers(ids, seen).to(positive.dtype)
-        negatives = negative_scores(query, candidates, ids, seen, second)
+        negatives = negative_scores(query, candidates, ids, seen, second, bound=bound_of(temperature))
         found = negatives.second
         if second is not None and second.kind == "bag" and found is not None:
             found = positive + softplus(found - positive, threshold=40)  # its own key is not in the queue yet
@@ -80,25 +86,59 @@ class Queue(Contrast):
         labels: Tensor | None = None,
         ids: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
+        sizes = None
+        if processes() > 1:  # before anything is computed, and also where nothing will be pushed
+            key, ids = self._check(a, b, ids)
+            sizes = agree([key], ids, training=int(self.training))
         result = super().losses(objective, a, b, temperature, labels, ids)
         if self.training:
             assert b is not None
-            self.push(b, ids)
+            self._push(b, ids, sizes)
         return result
 
-    @torch.no_grad()
     def push(self, key: Tensor, ids: Tensor | None = None) -> None:
         """Put the keys of all processes into the queue, in the order of their ranks, over the oldest."""
+        self._push(key, ids)
+
+    @torch.no_grad()
+    def _push(self, key: Tensor, ids: Tensor | None, sizes: list[int] | None = None) -> None:
         key, ids = self._check(key, key, ids)
-        (key,), known, _ = gather([unit(key)], [] if ids is None else [ids])
-        pushed = int(self.pushed) + key.shape[0]
-        key = key[-self.size :]
+        (key,), known, *_ = gather([unit(key)], ids, sizes=sizes)
+        if key.shape[0] == 0:
+            return
+        key, finite = key[-self.size :], key[-self.size :].isfinite().all(1)
+        self._note_key(finite)
+        pushed = self._count() + key.shape[0]
         places = torch.arange(pushed - key.shape[0], pushed, device=key.device) % self.size
+        new = places.new_full(places.shape, NO_ID) if known is None else known[-self.size :]
+        # Values are not looked at, a GPU would have to wait: the first finite key of the batch, else what was there.
+        taken = torch.where(finite, torch.arange(len(key), device=key.device), finite.to(torch.int8).argmax())
+        some, key, new = finite.any(), key[taken].to(self.keys.dtype), new[taken]
         # Out of place, so that a graph that still wants the old keys for its backward pass finds them.
-        self.keys = self.keys.index_copy(0, places, key.to(self.keys.dtype))
-        new = known[0][-self.size :] if known else places.new_full(places.shape, NO_ID)
-        self.ids = self.ids.index_copy(0, places, new)
+        self.keys = self.keys.index_copy(0, places, torch.where(some, key, self.keys[places]))
+        self.ids = self.ids.index_copy(0, places, torch.where(some, new, self.ids[places]))
+        self._set_count(pushed)
+
+    def _note_key(self, finite: Tensor) -> None:
+        if not self._noted_key and can_look(finite) and not finite.all():
+            self._noted_key = True
+            warnings.warn(
+                f"{int((~finite).sum())} of {len(finite)} keys are not finite and stay out of the queue: "
+                "look for the first NaN or infinity in the encoder of the keys"
+            )
+
+    def _count(self) -> int:
+        """The number of keys pushed so far; read from its buffer only after somebody else has written there."""
+        if torch.compiler.is_compiling() or self.pushed.is_inference():
+            return int(self.pushed)
+        if self._counted is None or self._counted[0] is not self.pushed or self._counted[1] != self.pushed._version:
+            self._counted = self.pushed, self.pushed._version, int(self.pushed)
+        return self._counted[2]
+
+    def _set_count(self, pushed: int) -> None:
         self.pushed = torch.full_like(self.pushed, pushed)
+        if not torch.compiler.is_compiling() and not self.pushed.is_inference():
+            self._counted = self.pushed, self.pushed._version, pushed
 
     def _check(self, query: Tensor, key: Tensor | None, ids: Tensor | None) -> tuple[Tensor, Tensor | None]:
         key = check_pair(query, key).detach()

@@ -52,8 +52,9 @@ class Supervised(Contrast):
 
         def mean_over_positives(anchors: Tensor, views: Tensor, rows: slice) -> Tensor:
             scores, anchor = batch.pairs(anchors, views, rows)
-            loss = anchors.new_zeros(rows.stop - rows.start).index_add(0, anchor, objective(scores))
-            return loss / torch.bincount(anchor, minlength=len(loss)).clamp_min(1)
+            values, nothing = objective(scores), anchors.new_zeros(rows.stop - rows.start)
+            number = nothing.index_add(0, anchor, torch.ones_like(values))  # a GPU would have to wait for bincount
+            return nothing.index_add(0, anchor, values) / number.clamp_min(1)
 
         blocks = batch.blocks()
         if not blocks:  # a process without anchors still owes the others its part of the backward pass
@@ -96,15 +97,16 @@ class _Batch:
         n, views = a.shape[0], len(own)
         own = over_temperature(temperature, *own)
         self.anchors = torch.cat(own)
-        given = [check_per_pair("labels", labels, a), check_per_pair("ids", ids, a)]
-        everything, (labels, *shared), start = gather(own, [values for values in given if values is not None])
+        labels, ids = check_per_pair("labels", labels, a), check_per_pair("ids", ids, a)
+        everything, ids, labels, start = gather(own, ids, labels)
+        assert labels is not None
         self.views = torch.cat(everything)
         here = slice(start, start + n)
         self.labels, self.own_labels = labels.repeat(views), labels[here].repeat(views)
         self.place = torch.arange(len(self.views), device=a.device)
         self.own_place = self.place.view(views, -1)[:, here].flatten()
-        self.ids = shared[0].repeat(views) if shared else self.place
-        self.own_ids = shared[0][here].repeat(views) if shared else self.own_place
+        self.ids = self.place if ids is None else ids.repeat(views)
+        self.own_ids = self.own_place if ids is None else ids[here].repeat(views)
 
     def blocks(self) -> list[slice]:
         height = max(1, 4 * DENSE // max(1, len(self.views)))

@@ -12,7 +12,7 @@ from rince.losses.contrast.tiles import DENSE, Tiles, powers
 _LIBRARY = torch.library.Library("rince", "DEF")
 _INPUTS = (
     "Tensor rows, Tensor? columns, Tensor? row_keys, Tensor? column_keys, Tensor? shift, "
-    "str kind, float beta, bool diagonal, bool both"
+    "str kind, float beta, bool diagonal, bool both, float? bound"
 )
 _LIBRARY.define(f"tiled({_INPUTS}) -> (Tensor of_rows, Tensor of_columns, Tensor kept)")
 _LIBRARY.define(
@@ -34,8 +34,9 @@ def _forward_over_tiles(
     beta: float,
     diagonal: bool,
     both: bool,
+    bound: float | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    tiles = Tiles(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal)
+    tiles = Tiles(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal, bound)
     summed = [tiles.shared or power is None for power in tiles.powers]
     row_totals = _start(rows, rows.shape[0], summed)
     column_totals = row_totals if columns is None else _start(rows, columns.shape[0] if both else 0, summed)
@@ -68,7 +69,7 @@ def _start(rows: Tensor, number: int, summed: list[bool]) -> Tensor:
 def _(
     rows: Tensor, columns: Tensor | None, row_keys: Any, column_keys: Any, shift: Any, *settings: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    kind, beta, _, both = settings
+    kind, beta, _, both, _ = settings
     n, m, k = rows.shape[0], (rows if columns is None else columns).shape[0], len(powers(kind, beta))
     other = m if both and columns is not None else 0
     return rows.new_empty(k, n), rows.new_empty(k, other), rows.new_empty((n, m) if n * m <= DENSE else 0)
@@ -90,10 +91,11 @@ def _backward_over_tiles(
     beta: float,
     diagonal: bool,
     both: bool,
+    bound: float | None,
     need_rows: bool,
     need_columns: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    tiles = Tiles(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal, kept)
+    tiles = Tiles(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal, bound, kept)
     d_rows = torch.zeros_like(rows) if need_rows else rows.new_empty(0)
     d_shift = rows.new_zeros((), dtype=torch.float64)
     if columns is None:
@@ -150,7 +152,7 @@ def _(
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    *tensors, ctx.kind, ctx.beta, ctx.diagonal, ctx.both = inputs
+    *tensors, ctx.kind, ctx.beta, ctx.diagonal, ctx.both, ctx.bound = inputs
     ctx.save_for_backward(*output, *tensors)
 
 
@@ -159,12 +161,12 @@ def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor, _: Tensor) -> tup
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True: this is differentiated, too
         return _differentiable_backward(ctx, row_grad, column_grad)
     alone = ctx.saved_tensors[4] is None
-    settings = ctx.kind, ctx.beta, ctx.diagonal, ctx.both
+    settings = ctx.kind, ctx.beta, ctx.diagonal, ctx.both, ctx.bound
     d_rows, d_columns, d_shift = tiled_backward(
         row_grad, column_grad, *ctx.saved_tensors, *settings, need_rows, need_rows if alone else need_columns
     )
     d_columns = d_columns if need_columns and not alone else None
-    return d_rows if need_rows else None, d_columns, None, None, d_shift if need_shift else None, *[None] * 4
+    return d_rows if need_rows else None, d_columns, None, None, d_shift if need_shift else None, *[None] * 5
 
 
 def _differentiable_backward(ctx: Any, row_grad: Tensor, column_grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -179,7 +181,7 @@ def _differentiable_backward(ctx: Any, row_grad: Tensor, column_grad: Tensor) ->
     needs = ctx.needs_input_grad[: len(inputs)]
     wanted = [z for z, need in zip(inputs, needs, strict=True) if need]
     found = iter(torch.autograd.grad(values, wanted, gradients, create_graph=True))
-    return *(next(found) if need else None for need in needs), *[None] * 4
+    return *(next(found) if need else None for need in needs), *[None] * 5
 
 
 torch.library.register_autograd("rince::tiled", _backward, setup_context=_setup, lib=_LIBRARY)

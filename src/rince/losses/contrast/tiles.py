@@ -22,6 +22,7 @@ class Tiles:
         beta: Of kind ``"tilted"``.
         shift: Of kind ``"softplus"``.
         diagonal: Whether column i is row i itself.
+        bound: No score is larger, up to rounding, nor smaller than its negative; ``None`` if nobody knows.
         kept: The tile of the forward pass, where there was only one.
     """
 
@@ -35,6 +36,7 @@ class Tiles:
         beta: float = 0.0,
         shift: Tensor | None = None,
         diagonal: bool = False,
+        bound: float | None = None,
         kept: Tensor | None = None,
     ):
         self.symmetric = columns is None
@@ -54,8 +56,10 @@ class Tiles:
         self.meets = self._meets()
 
         # Shifting by a bound on all scores lets both sides of a tile share one exponential. Where scores spread too
-        # far for that (temperatures below 0.034) each side has to be shifted by what it holds.
-        bound = float(_longest(rows) * _longest(self.columns))
+        # far for that (temperatures below 0.034) each side has to be shifted by what it holds; and also where looking
+        # for a bound would make a GPU wait.
+        if bound is None:
+            bound = float(_longest(rows) * _longest(self.columns)) if rows.device.type == "cpu" else torch.inf
         self.shared = 2 * bound * max(power or 1 for power in self.powers) <= SAFE
         self.bound = bound if self.shared else 0.0
 
@@ -63,7 +67,7 @@ class Tiles:
         """Which tiles can hold equal keys at all; the others need no mask."""
         if self.row_keys is None or self.column_keys is None:
             return [[False] * len(self.column_ranges)] * len(self.row_ranges)
-        if self.single:
+        if self.single or self.row_keys.device.type != "cpu":  # a mask costs a GPU less than a look at the keys
             return [[True] * len(self.column_ranges)] * len(self.row_ranges)
         spans = _spans(self.column_keys, self.column_ranges)
         rows = spans if self.symmetric else _spans(self.row_keys, self.row_ranges)

@@ -3,15 +3,17 @@
 import torch
 from torch import Tensor
 
+from rince.losses.contrast.agreement import processes
 from rince.losses.contrast.contrast import (
     Contrast,
+    bound_of,
     check_pair,
     check_per_pair,
     check_second,
     count_strangers,
     over_temperature,
 )
-from rince.losses.contrast.gather import gather, processes
+from rince.losses.contrast.gather import gather
 from rince.losses.contrast.kernel import negative_scores, negative_scores_self
 from rince.losses.contrast.scores import Scores, Second
 
@@ -34,21 +36,21 @@ class TwoView(Contrast):
         b = check_pair(a, b)
         ids = check_per_pair("ids", ids, a)
         check_second(second, ids)
-        n = a.shape[0]
+        n, bound = a.shape[0], bound_of(temperature)
         a, b = over_temperature(temperature, a, b)
         positive = (a * b).sum(1).repeat(2)
         anchors = torch.cat([a, b])
-        (a, b), known, start = gather([a, b], [] if ids is None else [ids])
-        everyone = known[0] if known else torch.arange(a.shape[0], device=a.device)
+        (a, b), all_ids, _, start = gather([a, b], ids)
+        everyone = torch.arange(a.shape[0], device=a.device) if all_ids is None else all_ids
         keys, everyone = everyone[start : start + n].repeat(2), everyone.repeat(2)
         if processes() == 1:
-            negatives = negative_scores_self(anchors, keys, second)
+            negatives = negative_scores_self(anchors, keys, second, bound)
         else:
             views = torch.cat([a, b])
             if second is not None and second.kind == "bag":  # an anchor is told from its partners by its place
                 place = torch.arange(len(views), device=a.device) % a.shape[0] - start
                 order = torch.argsort(((place < 0) | (place >= n)).to(torch.int8), stable=True)
                 views, everyone = views[order], everyone[order]
-            negatives = negative_scores(anchors, views, keys, everyone, second, diagonal=True)
+            negatives = negative_scores(anchors, views, keys, everyone, second, diagonal=True, bound=bound)
         count = positive.new_full((2 * n,), 2 * a.shape[0] - 2) if ids is None else count_strangers(keys, everyone)
         return Scores(positive, negatives.lse, count.to(positive.dtype), negatives.second)

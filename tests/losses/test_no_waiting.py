@@ -1,0 +1,65 @@
+"""No loss looks at a value on a device other than the CPU, where it would have to wait for all work before it.
+
+Tensors on torch's ``meta`` device have no values: whatever asks for one (``item``, ``float``, ``bool``, ``tolist``,
+a result whose shape depends on values) raises. Everything else runs through the code that a GPU would take.
+"""
+
+import pytest
+import torch
+
+import rince
+from loss_cases import CONTRASTS, ONE_POSITIVE, PLAIN, WHOLE, WIDTH
+from rince.losses.contrast import tiled
+
+
+def on_meta(*shape, dtype=torch.float32, **options):
+    return torch.empty(shape, dtype=dtype, device="meta", **options)
+
+
+def contrast_on_meta(kind):
+    contrast = CONTRASTS[kind]().to("meta")
+    if kind == "Queue":
+        contrast._set_count(30)  # a queue that was moved is read once
+    return contrast
+
+
+def step(loss, n=6, **others):
+    z1, z2 = on_meta(n, WIDTH, requires_grad=True), on_meta(n, WIDTH, requires_grad=True)
+    value = loss(z1, z2, ids=on_meta(n, dtype=torch.int64), weights=on_meta(n), **others)
+    value.backward()
+    assert value.shape == () and z1.grad.shape == z1.shape
+
+
+@pytest.mark.filterwarnings("ignore:RINCE with")
+@pytest.mark.parametrize("kind", ONE_POSITIVE)
+def test_forward_and_backward_look_at_no_value(kind):
+    plain = [PLAIN[name] for name in ("DCL", "SCE", "q=0", "q=0.5", "GCE q=0.5")]
+    for make, _ in [*plain, *WHOLE.values()]:
+        step(make(0.1, contrast_on_meta(kind)).to("meta"))
+    temperature = torch.nn.Parameter(torch.tensor(0.1))
+    loss = rince.RINCE(0.5, "balanced", temperature, contrast_on_meta(kind), scale="unit")
+    loss.temperature = torch.nn.Parameter(on_meta())
+    step(loss)
+    step(loss)  # after a push
+    assert kind != "Queue" or loss.contrast._count() == 30 + 2 * 6
+
+
+@pytest.mark.parametrize("bound", (None, 2.0, 100.0))  # unknown, low enough for one shift of all scores, and not
+@pytest.mark.parametrize("kind", ("", "tilted", "softplus", "bag"))
+@pytest.mark.parametrize("n", (6, 5000))  # one tile, and several
+def test_the_walk_over_tiles_looks_at_no_value(n, kind, bound):
+    rows, keys, shift = on_meta(n, WIDTH), on_meta(n, dtype=torch.int64), on_meta()
+    for columns in (None, on_meta(n, WIDTH)):
+        inputs = rows, columns, keys, None if columns is None else keys, shift, kind, 0.5, True, True, bound
+        of_rows, of_columns, kept = tiled._forward_over_tiles(*inputs)
+        d_rows, *_ = tiled._backward_over_tiles(of_rows, of_columns, of_rows, of_columns, kept, *inputs, True, True)
+        assert d_rows.shape == rows.shape
+
+
+def test_supervised_asks_for_nothing_but_the_list_of_its_pairs():
+    """How many there are depends on the labels, and memory has to be found for them."""
+    loss = rince.RINCE(contrast=rince.Supervised())
+    with pytest.raises(NotImplementedError, match="nonzero"):
+        step(loss, labels=on_meta(6, dtype=torch.int64))
+    with torch.fx.experimental._config.patch(meta_nonzero_assume_all_nonzero=True):
+        step(loss, labels=on_meta(6, dtype=torch.int64))
