@@ -76,6 +76,7 @@ def test_compiled_graphs_ask_for_no_values(kind):
     torch.compile(loss, backend=aot_autograd(fw_compiler=keep, bw_compiler=keep), fullgraph=True)(z1, z2).backward()
     called = {str(node.target) for graph in graphs for node in graph.graph.nodes if node.op == "call_function"}
     assert len(graphs) == 2 and any("tiled" in name for name in called)
+    called.discard("<built-in function getitem>")  # of the operator's outputs
     assert not {name for name in called if "item" in name or "local_scalar" in name or "nonzero" in name}
 
 

@@ -61,9 +61,9 @@ def alone(really: bool = True) -> Iterator[None]:
 
 def processes() -> int:
     """How many processes share the batch; 1 where torch.distributed is not in use."""
-    if _ALONE.get():
+    if not (dist.is_available() and dist.is_initialized()):  # first: the compiler cannot read a ContextVar
         return 1
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    return 1 if _ALONE.get() else dist.get_world_size()
 
 
 def agree(embeddings: list[Tensor], ids: Tensor | None, labels: Tensor | None = None, **more: int) -> list[int]:
