@@ -121,11 +121,11 @@ def test_two_processes_test_every_image_once_and_find_the_same(finished, encoder
 
 def test_nothing_of_a_part_is_read_before_it_is_needed(images, monkeypatch):
     """The test part of ImageNet does not fit into memory."""
-    from rince.data.images import folder
+    from rince.data.images import crops, folder
 
     opened = []
-    real = folder._decode
-    monkeypatch.setattr(folder, "_decode", lambda paths, item, strict: opened.append(item) or real(paths, item, strict))
+    real = crops._decode
+    monkeypatch.setattr(crops, "_decode", lambda paths, item, *rest: opened.append(item) or real(paths, item, *rest))
     data = folder.ImageFolder(str(images), size=16, workers=0, batch_size=14)
     loader = data.test_dataloader()
     assert len(loader) == 1 and not opened

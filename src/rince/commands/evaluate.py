@@ -11,7 +11,7 @@ from torch import Tensor
 from rince._support.atomic_files import check_writable, write_text
 from rince._support.command_options import parsed
 from rince._support.step_seeds import generator
-from rince.errors import ExistingFile, UsageError
+from rince.errors import ExistingFile, MissingFile, UsageError
 
 
 def options() -> argparse.ArgumentParser:
@@ -43,6 +43,8 @@ def main(arguments: list[str]) -> int:
     target = Path(found.run) / f"evaluation-{found.space}-{found.probe}{few}.json"
     if target.exists() and not found.force:
         raise ExistingFile(f"{target} is there already: look into it, or write over it with --force")
+    if not (Path(found.run) / "config.yaml").exists():
+        raise MissingFile(f"there is no run at {found.run}: it would hold a config.yaml")
     check_writable(target.parent)
     result = evaluate_run(found)
     write_text(target, json.dumps(result, indent=2) + "\n")

@@ -69,7 +69,7 @@ def part_of(value: Any, kind: Any) -> Any:
     if len(arms) != 1 or not inspect.isclass(arms[0]) or arms[0].__module__ == "builtins":
         return None
     if isinstance(value, str):
-        return value
+        return None if value.lower() in ("null", "none") else value  # the command line's way to say nothing
     if isinstance(value, dict) and not inspect.isabstract(arms[0]) and "init_args" in value:
         return {"class_path": f"{arms[0].__module__}.{arms[0].__qualname__}", **value}
     return None

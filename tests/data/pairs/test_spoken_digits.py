@@ -51,7 +51,7 @@ def test_bad_sources_are_named(tmp_path):
     with pytest.raises(ValueError, match="16-bit mono at 8000"):
         spoken_digits(tmp_path)
     (tmp_path / "fsdd.zip").write_bytes(b"PK not a zip")
-    with pytest.raises(ValueError, match="neither a folder"):
+    with pytest.raises(ValueError, match="not a whole zip file"):
         spoken_digits(tmp_path / "fsdd.zip")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from rince._support.atomic_files import write_text
+from rince._support.optional_imports import require
 from rince.data.graphs.graphs import Graphs
 from rince.data.graphs.tudataset import tudataset
 from rince.reproduce.experiment import Experiment, several
@@ -36,6 +37,7 @@ class GraphExperiment(Experiment):
         parser.add_argument("--download", action="store_true", help="fetch data sets that are not there")
 
     def check(self, options: argparse.Namespace) -> None:
+        require("torch_geometric", "graph")
         for loss in options.losses:
             split_loss(loss)
         for dataset in [] if options.so_far else options.datasets:
