@@ -1,7 +1,7 @@
 """Losses in sentence-transformers on sentence pairs of which some are wrong: R@1 of translations.
 
-    python benchmarks/sentence_transformers.py static --data PATH/multi30k
-    python benchmarks/sentence_transformers.py transformer --data PATH/multi30k
+    python benchmarks/sentence_transformers_losses.py static --data PATH/multi30k
+    python benchmarks/sentence_transformers_losses.py transformer --data PATH/multi30k
 
 ``static`` trains a static embedding model on 4,000 English-German pairs, a share of them shuffled, with every loss,
 three seeds and 0, 20, 40 and 60 % wrong pairs. Settings marked "tuned" are chosen at every rate on the
@@ -14,34 +14,30 @@ import argparse
 import gzip
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# This file has the name of the library it measures: its folder must not come first on the path.
-sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).resolve().parent]
-
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-import transformers  # noqa: E402
-from datasets import Dataset  # noqa: E402
-from sentence_transformers import (  # noqa: E402
+import numpy as np
+import torch
+import transformers
+from datasets import Dataset
+from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss  # noqa: E402
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding  # noqa: E402
-from tokenizers import Tokenizer  # noqa: E402
-from tokenizers.models import WordPiece  # noqa: E402
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
 
-from rince.audit import judge  # noqa: E402
-from rince.integrations import sentence_transformers as ours  # noqa: E402
-from rince.losses import schedules  # noqa: E402
-from rince.noise.pairs import wrong_pairs  # noqa: E402
+from rince.audit import judge
+from rince.integrations import sentence_transformers as ours
+from rince.losses import schedules
+from rince.noise.pairs import wrong_pairs
 
 RATES = (0.0, 0.2, 0.4, 0.6)
 TUNING_SEED = 100
