@@ -124,11 +124,20 @@ def test_what_users_and_their_machines_get_wrong_is_one_line(failing, capsys, er
 def test_a_value_error_that_a_room_raises_itself_is_a_sentence_and_one_from_below_is_not(failing):
     """Until all rooms have errors of their own."""
     code = "def main(arguments):\n    raise ValueError('q') if arguments else int('x')\n"
-    room = {"__name__": "rince.losses.loss"}
+    room = {"__name__": "rince.audit.run"}
     exec(code, room)
     failing(room["main"])
     assert cli.main(["failing", "x"]) == 2
     with pytest.raises(ValueError, match="invalid literal"):
+        cli.main(["failing"])
+
+
+@pytest.mark.parametrize("room", ["rince.losses.loss", "rince.theory.limit", "rince.compare.tasks"])
+def test_a_value_error_of_a_room_with_errors_of_its_own_is_a_bug(failing, room):
+    names = {"__name__": room}
+    exec("def main(arguments):\n    raise ValueError('a bug')\n", names)
+    failing(names["main"])
+    with pytest.raises(ValueError, match="a bug"):
         cli.main(["failing"])
 
 

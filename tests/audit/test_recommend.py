@@ -1,14 +1,23 @@
+import importlib
+
 import pytest
+import torch
 
 import rince
 from rince.audit.recommend import recommend, table
+from rince.errors import UsageError
+
+module = importlib.import_module("rince.audit.recommend")  # the function of that name hides it in rince.audit
 
 
-def test_the_table_covers_rates_data_and_settings_and_names_its_command():
+def test_the_table_has_every_loss_at_every_rate_and_names_its_commands():
     rows = table()["rows"]
-    assert {row["rate"] for row in rows} == {0.0, 0.1, 0.2, 0.4, 0.6}
-    assert all({"q", "r", "digits", "spoken", "score"} <= set(row) for row in rows)
-    assert "benchmarks/recommend.py" in table()["command"]
+    rates, losses = {row["rate"] for row in rows}, {row["loss"] for row in rows}
+    assert {0.0, 0.2, 0.4} <= rates and {"infonce", "gce-1", "rince-0.5"} <= losses
+    for rate in rates:
+        assert {"infonce", "gce-1", "rince-0.5"} <= {row["loss"] for row in rows if row["rate"] == rate}
+    assert "rince.compare.rule_of_thumb" in table()["command"]
+    assert all(task["command"].startswith("rince compare") and task["seeds"] >= 3 for task in table()["tasks"])
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.09, 0.33, 0.6, 1.0])
@@ -16,17 +25,43 @@ def test_advice_is_the_best_row_at_the_nearest_rate(rate):
     advice = recommend(rate)
     nearest = min((row["rate"] for row in table()["rows"]), key=lambda known: abs(known - rate))
     rows = [row for row in table()["rows"] if row["rate"] == nearest]
-    mine = next(row for row in rows if row["q"] == advice.q and row["r"] == advice.lam.r)
-    assert mine["score"] == max(row["score"] for row in rows) and "rule of thumb" in advice.reason
-    assert "both at temperature 0.1, which was not tuned for either; 2 seeds" in advice.reason
-    rince.RINCE(advice.q, advice.lam, advice.temperature, scale=advice.scale)
-    assert (advice.temperature, advice.scale) == (table()["temperature"], table()["scale"]) == (0.1, "unit")
+    mine = next(row for row in rows if row["label"] == advice.label)
+    assert mine["score"] == max(row["score"] for row in rows) and advice.temperature == mine["temperature"]
+    assert "rule of thumb" in advice.reason and f"{nearest:.0%}" in advice.reason and "InfoNCE" in advice.reason
 
 
-def test_noise_wants_a_larger_q_than_none():
-    assert recommend(0.4).q > recommend(0.0).q
+@pytest.fixture
+def three_rates(monkeypatch):
+    def row(rate, loss, score, kind="GCE", **arguments):
+        return {"rate": rate, "loss": loss, "label": loss, "class": kind, "arguments": arguments, "trust": False,
+                "temperature": 0.2, "score": score, "means": {"toy": 100 * score}}  # fmt: skip
+
+    rows = [
+        row(0.0, "infonce", 1.0, "InfoNCE"), row(0.0, "gce-1", 0.9, q=1.0), row(0.0, "gce-0.1", 0.95, q=0.1),
+        row(0.2, "infonce", 0.6, "InfoNCE"), row(0.2, "gce-1", 0.97, q=1.0), row(0.2, "gce-0.1", 1.0, q=0.1),
+        row(0.4, "infonce", 0.5, "InfoNCE"), row(0.4, "gce-1", 1.0, q=1.0), row(0.4, "gce-0.1", 0.7, q=0.1),
+    ]  # fmt: skip
+    monkeypatch.setattr(module, "table", lambda: {"noise": "mismatched pairs", "rows": rows})
+
+
+def test_between_two_measured_rates_the_higher_one_counts(three_rates):
+    assert recommend(0.09).loss == "InfoNCE" and recommend(0.3).label == "gce-1" and recommend(0.1).label == "gce-0.1"
+
+
+def test_where_the_rate_is_unknown_the_loss_that_falls_least_behind_is_recommended(three_rates):
+    advice = recommend(0.0, unknown=True)
+    assert advice.label == "gce-1" and "unknown" in advice.reason and "at least 90%" in advice.reason
+
+
+@pytest.mark.parametrize("row", range(9))
+def test_every_loss_of_the_table_can_be_built(row):
+    rows = [r for r in table()["rows"] if r["rate"] == 0]
+    r = rows[row % len(rows)]
+    advice = module.Recommendation(r["class"], r["arguments"], r["temperature"], r["label"], r["trust"], "")
+    z1, z2 = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
+    assert torch.isfinite(advice.build(rince.CrossView())(z1, z2))
 
 
 def test_a_rate_outside_is_refused():
-    with pytest.raises(ValueError, match="noise rate"):
+    with pytest.raises(UsageError, match="noise rate"):
         recommend(1.5)

@@ -124,7 +124,8 @@ def test_a_caption_that_comes_up_often_does_not_pass_as_wrong_and_does_not_bias_
 def test_advice_fits_the_loss_and_names_itself_a_rule_of_thumb():
     a, b, _ = embeddings()
     advice = audit(a, b).recommend()
-    rince.RINCE(q=advice.q, lam=advice.lam, scale="unit")
+    loss = advice.build(rince.CrossView())
+    assert type(loss).__name__ == advice.loss and float(loss.temperature) == advice.temperature
     assert "rule of thumb" in advice.reason
 
 

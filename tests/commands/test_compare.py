@@ -43,9 +43,24 @@ def test_finished_runs_are_not_done_again(columns, monkeypatch, capsys):
     assert "16 of 16 runs are finished already" in capsys.readouterr().err
 
 
+def test_other_seeds_run_at_the_temperature_that_the_first_one_chose(columns, tmp_path, capsys):
+    small = ["--losses", "infonce", "--temperatures", "0.1", "0.5", "--rates", "0", "--seeds", "3", "--epochs", "1"]
+    arguments = ["compare", *columns, *small, "--workers", "1", "--out", "out"]
+    assert cli.main([*arguments, "--tune-seeds", "1"]) == 0
+    runs = [json.loads(path.read_text()) for path in (tmp_path / "out/runs").iterdir()]
+    tuning = [run for run in runs if run["settings"]["seed"] == 0]
+    chosen = max(tuning, key=lambda run: run["validation"])["settings"]["temperature"]
+    others = [run["settings"] for run in runs if run["settings"]["seed"] > 0]
+    assert len(tuning) == 2 and [run["temperature"] for run in others] == [chosen, chosen]
+    assert "of the first seed" in capsys.readouterr().out
+    assert cli.main(["compare", *columns, *small[:-2], "--workers", "1", "--out", "out"]) == 2
+    assert "another epochs" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["digits", "--tune-seeds", "0"], "--tune-seeds must be at least 1, got 0"),
         (["digit"], "there is no task 'digit'"),
         (["digits", "--losses", "infonce", "infonce"], "--losses names one twice"),
         (["digits", "--losses", "nonsense"], "there is no loss 'nonsense'"),

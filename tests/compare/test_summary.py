@@ -39,3 +39,13 @@ def test_advice_names_the_best_at_each_rate_and_the_safest(summary):
     assert second.startswith("40% mismatched pairs: GCE q 1 at t 0.1")
     assert safest.startswith("If the rate is unknown: GCE q 1, at most 1.0 points behind the best;")
     assert safest.endswith("without noise it costs 1.0 against InfoNCE.")
+
+
+def test_only_the_seeds_that_tune_choose_the_temperature_and_all_seeds_are_counted():
+    results = [
+        *(result("infonce", 0.0, t, 0, validation, 50) for t, validation in ((0.1, 60), (0.2, 70))),
+        *(result("infonce", 0.0, 0.2, seed, 10, 50 + seed) for seed in (1, 2)),
+    ]
+    cell = summarise("toy", "R@1", "mismatched pairs", results, tune_seeds=1).cells["infonce", 0.0]
+    assert (cell.temperature, cell.mean, cell.seeds) == (0.2, 51, 3)
+    assert summarise("toy", "R@1", "mismatched pairs", results).cells["infonce", 0.0].temperature == 0.1

@@ -8,6 +8,7 @@ import torch
 
 import rince
 from loss_cases import CONTRASTS, batch
+from rince.errors import WrongType
 
 
 @pytest.mark.parametrize("bad", (-0.5, math.nan, math.inf))
@@ -28,17 +29,17 @@ def test_weights_that_are_negative_or_not_finite_are_refused(bad):
         (lambda: rince.RINCE(lam="balance"), ValueError, "'balanced'"),
         (lambda: rince.RINCE(lam=None), ValueError, "lam must lie"),
         (lambda: rince.RINCE(lam=np.array([0.1, 0.2])), ValueError, "lam must lie"),
-        (lambda: rince.RINCE(q="0.5"), TypeError, r"q must be a number in \[0, 1\], got str"),
+        (lambda: rince.RINCE(q="0.5"), WrongType, r"q must be a number in \[0, 1\], got str"),
         (lambda: rince.DensityRatio("2"), ValueError, "positive number, got '2'"),
         (lambda: rince.DensityRatio(0), ValueError, "positive"),
         (lambda: rince.RINCE(temperature=0), ValueError, "temperature must be positive, got 0"),
         (lambda: rince.InfoNCE(temperature=-1), ValueError, "temperature"),
-        (lambda: rince.InfoNCE(temperature="0.1"), TypeError, "temperature"),
+        (lambda: rince.InfoNCE(temperature="0.1"), WrongType, "temperature"),
         (lambda: rince.InfoNCE(temperature=torch.ones(2)), ValueError, "one number"),
         (lambda: rince.RINCE(scale="big"), ValueError, "'paper' or 'unit'"),
         (lambda: rince.RINCE(reduction="avg"), ValueError, "'mean', 'sum' or 'none'"),
-        (lambda: rince.RINCE(contrast=rince.TwoView), TypeError, "rince.TwoView()"),
-        (lambda: rince.ContrastiveLoss("info_nce"), TypeError, "function"),
+        (lambda: rince.RINCE(contrast=rince.TwoView), WrongType, "rince.TwoView()"),
+        (lambda: rince.ContrastiveLoss("info_nce"), WrongType, "function"),
     ],
 )
 def test_bad_settings_are_refused_at_the_door(make, error, message):
@@ -55,16 +56,16 @@ Z = torch.randn(4, 8)
         ((Z, Z[:3]), {}, ValueError, r"same shape, got \(4, 8\) and \(3, 8\)"),
         ((Z, Z[:, :5]), {}, ValueError, "same shape"),
         ((Z[0], Z[0]), {}, ValueError, r"\(pairs, width\), got \(8,\)"),
-        ((Z.long(), Z.long()), {}, TypeError, "floating point, got torch.int64"),
-        ((Z.numpy(), Z), {}, TypeError, "must be a tensor, got ndarray"),
+        ((Z.long(), Z.long()), {}, WrongType, "floating point, got torch.int64"),
+        ((Z.numpy(), Z), {}, WrongType, "must be a tensor, got ndarray"),
         ((Z,), {}, ValueError, r"two views: call loss\(z1, z2\)"),
-        (([1.0], [1.0]), {"weights": torch.ones(1)}, TypeError, "must be a tensor, got list"),
+        (([1.0], [1.0]), {"weights": torch.ones(1)}, WrongType, "must be a tensor, got list"),
         ((Z[:, :0], Z[:, :0]), {}, ValueError, "at least 1 wide"),
         ((Z, Z), {"ids": torch.arange(3)}, ValueError, r"ids must have one value a pair: expected \(4,\), got \(3,\)"),
-        ((Z, Z), {"ids": torch.rand(4)}, TypeError, "ids must be integers"),
-        ((Z, Z), {"ids": [1, 2, 3, 4]}, TypeError, "ids must be a tensor"),
+        ((Z, Z), {"ids": torch.rand(4)}, WrongType, "ids must be integers"),
+        ((Z, Z), {"ids": [1, 2, 3, 4]}, WrongType, "ids must be a tensor"),
         ((Z, Z), {"weights": torch.ones(8)}, ValueError, "weights must have one value a pair"),
-        ((Z, Z), {"weights": [1.0] * 4}, TypeError, "weights must be a tensor"),
+        ((Z, Z), {"weights": [1.0] * 4}, WrongType, "weights must be a tensor"),
     ],
 )
 @pytest.mark.parametrize("kind", CONTRASTS)

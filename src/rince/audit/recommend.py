@@ -1,51 +1,93 @@
-"""Which q and lam to train with, given how many pairs are wrong: a rule of thumb, looked up in a measured table."""
+"""Which loss to train with, given how many pairs are wrong: a rule of thumb, looked up in a measured table."""
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from rince.losses import DensityRatio, Scale
+from rince.errors import UsageError
+from rince.losses import Contrast, ContrastiveLoss
 
 
 class Recommendation(NamedTuple):
-    """Arguments for ``rince.RINCE``, with the temperature and the scale they were measured with, and why."""
+    """A loss, with the temperature it was measured at, and why it is recommended.
 
-    q: float
-    lam: DensityRatio
+    Attributes:
+        loss: Its class in ``rince``, such as ``"GCE"``.
+        arguments: Its arguments beside temperature and contrast.
+        temperature: The median of those that served it best.
+        label: How a table writes it, such as ``"GCE q 1"``.
+        trust: Whether to weight pairs by the audit's ``trust`` as well (``weights=`` of a loss, ``--trust``).
+        reason: One sentence.
+
+    Example:
+        >>> loss = recommend(0.4).build(rince.CrossView())
+        >>> loss(images, captions).backward()
+    """
+
+    loss: str
+    arguments: Mapping[str, Any]
     temperature: float
-    scale: Scale
+    label: str
+    trust: bool
     reason: str
+
+    def build(self, contrast: Contrast | None = None) -> ContrastiveLoss:
+        """The loss itself, by default over two views; two modalities want ``rince.CrossView()``."""
+        from rince.losses.named import named_loss
+
+        return named_loss(self.loss, self.arguments, self.temperature, contrast)
 
 
 @cache
 def table() -> dict[str, Any]:
-    """Retrieval by noise rate, q and r (lam = r / (r + K)) on each data set; see ``benchmarks/recommend.py``."""
+    """How near every loss comes to the best one, by noise rate; see ``rince.compare.rule_of_thumb``."""
     return json.loads(files("rince.audit").joinpath("rule_of_thumb.json").read_text(encoding="utf-8"))
 
 
-def recommend(rate: float, useless: bool = False) -> Recommendation:
-    """The best row of the table at the measured noise rate nearest to ``rate``."""
+def recommend(rate: float, unknown: bool = False) -> Recommendation:
+    """The best loss of the table at the measured noise rate nearest to ``rate``.
+
+    Args:
+        rate: The share of wrong pairs, in [0, 1].
+        unknown: The rate is anybody's guess; the loss is then the one that falls least behind at any rate.
+
+    Raises:
+        UsageError: if the rate lies outside of [0, 1].
+    """
     if not 0 <= rate <= 1:
-        raise ValueError(f"the noise rate must lie in [0, 1], got {rate}")
-    rates = sorted({row["rate"] for row in table()["rows"]})
-    if useless:
-        rate = 0.0
-    nearest = min(rates, key=lambda known: abs(known - rate))
-    rows = [row for row in table()["rows"] if row["rate"] == nearest]
-    best = max(rows, key=lambda row: row["score"])
-    names = " and ".join(table()["data"])
-    if useless:
-        reason = f"rule of thumb: q {best['q']:g}, r {best['r']:g} as without noise, since the noise rate is unknown"
-    else:
-        reason = (
-            f"rule of thumb: q {best['q']:g}, lam DensityRatio({best['r']:g}), the best at {nearest:.0%} wrong pairs "
-            f"on {names}; it kept {best['score']:.0%} of the best retrieval there, InfoNCE {_plain(rows):.0%} "
-            f"(both at temperature {table()['temperature']:g}, which was not tuned for either; {table()['seeds']} "
-            "seeds, on which q and lam were chosen)"
-        )
-    return Recommendation(best["q"], DensityRatio(best["r"]), table()["temperature"], table()["scale"], reason)
+        raise UsageError(f"the noise rate must lie in [0, 1], got {rate}")
+    rows = table()["rows"]
+    if unknown:
+        return _whatever_the_rate(rows)
+    nearest = min({row["rate"] for row in rows}, key=lambda known: (round(abs(known - rate), 6), -known))
+    here = [row for row in rows if row["rate"] == nearest]
+    best = max(here, key=lambda row: row["score"])
+    plain = next(row for row in here if row["loss"] == "infonce")
+    where = " and ".join(
+        f"{task} ({best['means'][task]:.0f}, InfoNCE {plain['means'][task]:.0f})" for task in best["means"]
+    )
+    return _as_recommendation(best, f"the best on average at {nearest:.0%} {table()['noise']}: {where}")
 
 
-def _plain(rows: list[dict[str, Any]]) -> float:
-    return next(row["score"] for row in rows if row["q"] == 0)
+def _whatever_the_rate(rows: list[dict[str, Any]]) -> Recommendation:
+    scores: dict[str, list[float]] = {}
+    for row in rows:
+        scores.setdefault(row["loss"], []).append(row["score"])
+    complete = max(map(len, scores.values()))
+    safest = max((loss for loss in scores if len(scores[loss]) == complete), key=lambda loss: min(scores[loss]))
+    row = next(row for row in rows if row["loss"] == safest)
+    why = (
+        f"the noise rate is unknown, and it kept at least {min(scores[safest]):.0%} of the best at every rate measured"
+    )
+    return _as_recommendation(row, why)
+
+
+def _as_recommendation(row: Mapping[str, Any], why: str) -> Recommendation:
+    trust = ", pairs weighted by their trust" if row["trust"] else ""
+    reason = (
+        f"rule of thumb: {row['label'].removesuffix(', trust')} at temperature {row['temperature']:g}{trust}; {why} "
+        "(temperatures tuned for every loss; rince compare A B measures it on your own pairs)"
+    )
+    return Recommendation(row["class"], row["arguments"], row["temperature"], row["label"], row["trust"], reason)

@@ -94,8 +94,8 @@ class Audit:
         return np.delete(values, self.dropped) if len(self.dropped) else values
 
     def recommend(self) -> Recommendation:
-        """A q and a lam for training on these pairs: a rule of thumb, from a table measured on two small data sets."""
-        return recommend(1.0 if self.useless else self.noise_rate if self.noise_found else 0.0, self.useless)
+        """A loss for training on these pairs: a rule of thumb, from a table measured on a few small data sets."""
+        return recommend(self.noise_rate if self.noise_found else 0.0, self.useless or self.cannot_tell)
 
     def summary(self, fdr: float = 0.1) -> str:
         """A few lines for a terminal."""
@@ -178,10 +178,10 @@ def as_record(result: Audit, fdr: float) -> Mapping[str, Any]:
         "flagged": len(result.flag(fdr)),
         "remarks": list(result.remarks),
         "recommend": {
-            "q": advice.q,
-            "density_ratio": advice.lam.r,
+            "loss": advice.loss,
+            "arguments": dict(advice.arguments),
             "temperature": advice.temperature,
-            "scale": advice.scale,
+            "trust": advice.trust,
             "reason": advice.reason,
         },
     }

@@ -42,6 +42,11 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--temperatures", nargs="+", type=float, metavar="T", help="tried for every loss (the task's)")
     parser.add_argument("--rates", nargs="+", type=float, metavar="R", help="noise rates in [0, 1) (the task's)")
     parser.add_argument("--seeds", type=int, default=3, help="how many: 0, 1, ... (3)")
+    parser.add_argument(
+        "--tune-seeds", type=int, metavar="N",
+        help="try all temperatures on the first N seeds only, the best one on the others (the task's; else all seeds)",
+    )  # fmt: skip
+    parser.add_argument("--epochs", type=int, metavar="N", help="of every training (the task's)")
     parser.add_argument("--source", help="where the task's data are")
     parser.add_argument("--out", type=Path, help="folder for the results (runs/compare/TASK)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="runs at a time (%(default)s)")
@@ -55,48 +60,69 @@ def main(arguments: list[str]) -> int:
     from rince.compare.report import write_report
     from rince.compare.summary import summarise
     from rince.compare.tasks import find_task
-    from rince.reproduce.grid import finished_runs, run_grid
 
     task = find_task(found.task, found.source)
-    losses = found.losses or list(task.losses)
-    rates = found.rates if found.rates is not None else list(task.rates)
-    temperatures = found.temperatures or list(task.temperatures)
-    check(losses, rates, temperatures, found)
-    for loss in losses:
+    for name in ("losses", "rates", "temperatures"):
+        if getattr(found, name) is None:
+            setattr(found, name, list(getattr(task, name)))
+    check(found)
+    for loss in found.losses:
         task.check_loss(parse_loss(loss))
-        parse_loss(loss).build(temperatures[0])  # says now what is wrong with it
+        parse_loss(loss).build(found.temperatures[0])  # says now what is wrong with it
     if not found.so_far:
         task.check()
-    runs = [
-        {"loss": loss, "temperature": t, "rate": rate, "seed": seed}
-        for seed in range(found.seeds)
-        for rate in rates
-        for loss in losses
-        for t in temperatures
-    ]
     out = found.out or Path("runs/compare") / task.name
-    if found.so_far:
-        results = finished_runs(runs, out / "runs", name_of)
-    else:
-        work = functools.partial(one_run, task=found.task, source=found.source, out=out)
-        results = run_grid(runs, work, out / "runs", name_of, found.workers)
-    summary = summarise(task.name, task.metric, task.noise, results)
+    tune_seeds = task.tune_seeds if found.tune_seeds is None else found.tune_seeds
+    if tune_seeds is not None and tune_seeds >= found.seeds:
+        tune_seeds = None  # all seeds have a say
+    results = results_of(found, tune_seeds, out)
+    summary = summarise(task.name, task.metric, task.noise, results, tune_seeds)
     print(write_report(summary, results, out, shlex.join(["rince", "compare", *arguments])), end="")
     print(f"written: {out / 'comparison.html'}, table.md, results.csv, summary.json, comparison.png and .svg")
     return 0
 
 
-def check(losses: list[str], rates: list[float], temperatures: list[float], found: argparse.Namespace) -> None:
-    for name, values in (("losses", losses), ("rates", rates), ("temperatures", temperatures)):
+def results_of(found: argparse.Namespace, tune_seeds: int | None, out: Path) -> list[dict[str, Any]]:
+    """All runs, done where they are not finished: every temperature for the seeds that choose it, then the chosen."""
+    from rince.compare.summary import chosen_temperatures
+    from rince.reproduce.grid import finished_runs, run_grid
+
+    everything = [
+        {"loss": loss, "temperature": t, "rate": rate, "seed": seed}
+        | ({"epochs": found.epochs} if found.epochs else {})
+        for seed in range(found.seeds)
+        for rate in found.rates
+        for loss in found.losses
+        for t in found.temperatures
+    ]
+    if found.so_far:
+        return finished_runs(everything, out / "runs", name_of)
+    work = functools.partial(one_run, task=found.task, source=found.source, out=out)
+    tuning = [run for run in everything if tune_seeds is None or run["seed"] < tune_seeds]
+    results = run_grid(tuning, work, out / "runs", name_of, found.workers)
+    chosen = chosen_temperatures(results)
+    rest = [
+        run
+        for run in everything
+        if run not in tuning and run["temperature"] == chosen[str(run["loss"]), float(run["rate"])]
+    ]
+    return results + (run_grid(rest, work, out / "runs", name_of, found.workers) if rest else [])
+
+
+def check(found: argparse.Namespace) -> None:
+    """Refuse options that make no sense before any work begins."""
+    for name in ("losses", "rates", "temperatures"):
+        values = getattr(found, name)
         if len(set(values)) != len(values):
             raise UsageError(f"--{name} names one twice: {' '.join(map(str, values))}")
-    if wrong := [rate for rate in rates if not 0 <= rate < 1]:
+    if wrong := [rate for rate in found.rates if not 0 <= rate < 1]:
         raise UsageError(f"--rates must lie in [0, 1), got {wrong[0]:g}")
-    if wrong := [t for t in temperatures if not 0 < t < float("inf")]:
+    if wrong := [t for t in found.temperatures if not 0 < t < float("inf")]:
         raise UsageError(f"--temperatures must be positive, got {wrong[0]:g}")
-    for name in ("seeds", "workers"):
-        if getattr(found, name) < 1:
-            raise UsageError(f"--{name} must be at least 1, got {getattr(found, name)}")
+    for name in ("seeds", "workers", "tune_seeds", "epochs"):
+        value = getattr(found, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
 
 
 def name_of(run: Any) -> str:

@@ -42,12 +42,9 @@ class LossName:
 
     def build(self, temperature: float, contrast: Any = None) -> Any:
         """The loss itself."""
-        import rince
+        from rince.losses.named import named_loss
 
-        arguments = dict(self.arguments)
-        if isinstance(lam := arguments.get("lam"), dict):
-            arguments["lam"] = rince.DensityRatio(**lam["init_args"])
-        return getattr(rince, self.kind)(**arguments, temperature=temperature, contrast=contrast)
+        return named_loss(self.kind, self.arguments, temperature, contrast)
 
 
 def parse_loss(name: str) -> LossName:

@@ -47,8 +47,15 @@ def table(summary: Summary) -> str:
     seeds = sorted({cell.seeds for cell in summary.cells.values()})
     return aligned(header, rows) + (
         f"\n{summary.task}: mean and standard deviation over {' to '.join(map(str, seeds))} seeds on a test part "
-        "without noise; t is the temperature, chosen for every cell on a validation part without noise.\n"
+        f"without noise; t is the temperature, {how_chosen(summary)}.\n"
     )
+
+
+def how_chosen(summary: Summary) -> str:
+    """How the temperatures of a comparison were chosen."""
+    seeds = summary.tune_seeds
+    of = "" if seeds is None else f" of {'the first seed' if seeds == 1 else f'the first {seeds} seeds'}"
+    return f"chosen for every cell on a validation part without noise{of}"
 
 
 def as_record(summary: Summary, command: str) -> dict[str, Any]:
@@ -58,6 +65,7 @@ def as_record(summary: Summary, command: str) -> dict[str, Any]:
         "metric": summary.metric,
         "noise": summary.noise,
         "command": command,
+        "tune_seeds": summary.tune_seeds,
         "cells": [vars(cell) for cell in summary.cells.values()],
         "advice": summary.advice(),
     }
@@ -104,7 +112,7 @@ def comparison_page(summary: Summary, svg: str, command: str) -> str:
         f'<section class="panel"><h2>Table</h2><div class="table"><table><thead><tr><th>loss</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
         '<p class="hint">Mean and standard deviation over the seeds on a test part without noise; t is the '
-        "temperature, chosen for every cell on a validation part without noise.</p>"
+        f"temperature, {how_chosen(summary)}.</p>"
         f'<p class="hint">{html.escape(command)}</p></section></main>'
     )
     return page(f"rince compare {summary.task}", body, {})

@@ -24,12 +24,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Summary:
-    """All cells of a comparison, by loss and rate."""
+    """All cells of a comparison, by loss and rate; ``tune_seeds`` as ``summarise`` was given it."""
 
     task: str
     metric: str
     noise: str
     cells: dict[tuple[str, float], Cell]
+    tune_seeds: int | None = None
 
     @property
     def losses(self) -> list[str]:
@@ -78,20 +79,36 @@ class Summary:
         return f"{text}."
 
 
-def summarise(task: str, metric: str, noise: str, results: Sequence[Result]) -> Summary:
+def chosen_temperatures(results: Sequence[Result], tune_seeds: int | None = None) -> dict[tuple[str, float], float]:
+    """For every loss and rate, the temperature with the best validation mean.
+
+    Args:
+        results: As ``summarise`` takes them.
+        tune_seeds: Only runs of the first so many seeds have a say; all of them if ``None``.
+    """
+    found: dict[tuple[str, float], dict[float, list[float]]] = {}
+    for result in results:
+        s = result["settings"]
+        if tune_seeds is None or s["seed"] < tune_seeds:
+            cell = found.setdefault((s["loss"], s["rate"]), {})
+            cell.setdefault(s["temperature"], []).append(result["validation"])
+    return {key: max(values, key=lambda t: statistics.fmean(values[t])) for key, values in found.items()}
+
+
+def summarise(task: str, metric: str, noise: str, results: Sequence[Result], tune_seeds: int | None = None) -> Summary:
     """The summary of the runs that are there; of every loss and rate the temperature with the best validation mean.
 
     Args:
+        task: The name of the task.
+        metric: What was measured.
+        noise: What a noise rate is a rate of.
         results: One per run, with ``settings`` (loss, temperature, rate, seed), ``validation`` and ``test``.
+        tune_seeds: Temperatures are chosen on the validation parts of the first so many seeds (``None``: of all).
     """
-    found: dict[tuple[str, float], dict[float, list[Result]]] = {}
-    for result in results:
-        s = result["settings"]
-        found.setdefault((s["loss"], s["rate"]), {}).setdefault(s["temperature"], []).append(result)
     cells = {}
-    for (loss, rate), by_temperature in found.items():
-        chosen = max(by_temperature, key=lambda t: statistics.fmean(r["validation"] for r in by_temperature[t]))
-        tests = [r["test"] for r in by_temperature[chosen]]
+    for (loss, rate), temperature in chosen_temperatures(results, tune_seeds).items():
+        wanted = {"loss": loss, "rate": rate, "temperature": temperature}
+        tests = [r["test"] for r in results if wanted.items() <= r["settings"].items()]
         deviation = statistics.stdev(tests) if len(tests) > 1 else 0.0
-        cells[loss, rate] = Cell(loss, rate, chosen, statistics.fmean(tests), deviation, len(tests))
-    return Summary(task, metric, noise, cells)
+        cells[loss, rate] = Cell(loss, rate, temperature, statistics.fmean(tests), deviation, len(tests))
+    return Summary(task, metric, noise, cells, tune_seeds)

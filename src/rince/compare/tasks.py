@@ -4,7 +4,7 @@ import functools
 import gzip
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from rince.compare.losses import LossName, parse_loss
 from rince.compare.towers import Columns, Split, Training, recall_at_1, split, train
 from rince.errors import UsageError
 
-Run = Mapping[str, Any]  # loss, temperature, rate, seed
+Run = Mapping[str, Any]  # loss, temperature, rate, seed, and epochs where they are not the task's own
 
 LOSSES = ("infonce", "gce-0.5", "gce-1", "rince-0.1-r2.5", "rince-0.5")
 
@@ -33,6 +33,7 @@ class Task:
         temperatures: Those that are tried for every loss; the best on the validation part counts.
         losses: Those that are compared unless the user says otherwise.
         rates: Noise rates that are compared unless the user says otherwise.
+        tune_seeds: How many seeds try all temperatures, where one run costs much; ``None`` for all of them.
     """
 
     name: str = ""
@@ -42,7 +43,7 @@ class Task:
     temperatures: tuple[float, ...] = (0.1, 0.2, 0.4)
     losses: tuple[str, ...] = LOSSES
     rates: tuple[float, ...] = (0.0, 0.2, 0.4)
-    options: dict[str, Any] = field(default_factory=dict)
+    tune_seeds: int | None = None
 
     def check(self) -> None:
         """Refuse, with a ``UsageError``, what would fail after the first run began."""
@@ -71,9 +72,8 @@ class TwoTowers(Task):
         weights = trusted(pairs, out / f"trust-{run['rate']:g}-{run['seed']}.npy", run["seed"]) if loss.trust else None
         from rince.losses import CrossView
 
-        towers = train(
-            pairs.a, pairs.b, loss.build(run["temperature"], CrossView()), run["seed"], self.training, weights
-        )
+        training = self.training._replace(epochs=run.get("epochs", self.training.epochs))
+        towers = train(pairs.a, pairs.b, loss.build(run["temperature"], CrossView()), run["seed"], training, weights)
         return {"validation": recall_at_1(*towers, pairs.validation), "test": recall_at_1(*towers, pairs.test)}
 
 

@@ -13,6 +13,7 @@ class Trained(Task):
     """One run of ``rince train`` per loss, temperature, rate and seed, in a folder of its own."""
 
     config = ""
+    epochs = 0
 
     def changes(self, run: Run, out: Path) -> dict[str, Any]:
         """What differs from the configuration: data, noise and seed."""
@@ -27,7 +28,13 @@ class Trained(Task):
 
         loss = parse_loss(run["loss"])
         name = f"{run['loss']}-t{run['temperature']:g}-rate{run['rate']:g}-seed{run['seed']}"
-        constant = {"method.q_schedule": "constant", "seed": run["seed"]}
+        constant = {
+            "method.q_schedule": "constant",
+            "seed": run["seed"],
+            "trainer.max_epochs": run.get("epochs", self.epochs),
+            "checkpoint_every": 1000,
+            "probe": False,
+        }
         changes = {"loss": loss.part(run["temperature"]), **constant, **self.changes(run, out)}
         return self.measure(*trained(settings_of(self.config, changes), out / "trained" / name))
 
@@ -40,6 +47,7 @@ class SpokenDigits(Trained):
     """Images of digits and people saying them."""
 
     config = "spoken_digits/infonce"
+    epochs = 36
 
     def __init__(self, source: str | None = None) -> None:
         super().__init__(
@@ -49,6 +57,7 @@ class SpokenDigits(Trained):
             temperatures=(0.1, 0.2, 0.5),
             losses=("infonce", "gce-0.5", "gce-1", "rince-0.1", "rince-0.5"),
             rates=(0.0, 0.4),
+            tune_seeds=1,
         )
         self.source = str(source or Path(os.environ.get("RINCE_DATA", "data")) / "fsdd.zip")
 
@@ -58,7 +67,7 @@ class SpokenDigits(Trained):
 
     def changes(self, run: Run, out: Path) -> dict[str, Any]:
         data = {"data.source": self.source, "data.wrong_pairs": run["rate"], "data.wrong_pairs_seed": run["seed"]}
-        return {**data, "trainer.max_epochs": 36, "checkpoint_every": 1000, "probe": False}
+        return data
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:
         from rince.evaluate.pairs import pair_features, retrieval
@@ -75,6 +84,7 @@ class CIFAR10LabelNoise(Trained):
     """Pairs of images that share a label, some of the labels wrong."""
 
     config = "cifar10/small-label-noise"
+    epochs = 40
 
     def __init__(self, source: str | None = None) -> None:
         super().__init__(
@@ -85,6 +95,7 @@ class CIFAR10LabelNoise(Trained):
             temperatures=(0.1, 0.2, 0.5),
             losses=("infonce", "gce-0.5", "gce-1", "rince-0.5-r5", "rince-1-r5"),
             rates=(0.0, 0.2, 0.4),
+            tune_seeds=1,
         )
         self.source = str(source or os.environ.get("RINCE_CIFAR10", "data"))
 

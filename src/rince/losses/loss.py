@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from rince.errors import UsageError
+from rince.errors import UsageError, WrongType
 from rince.losses.contrast import Contrast, Objective, Scores, Supervised, TwoView
 from rince.losses.contrast.agreement import REDUCTIONS, one_call, processes
 from rince.losses.contrast.gather import total
@@ -52,7 +52,7 @@ class ContrastiveLoss(nn.Module):
     ):
         super().__init__()
         if contrast is not None and not isinstance(contrast, Contrast):
-            raise TypeError(f"contrast must be a rince contrast such as rince.TwoView(), got {type(contrast).__name__}")
+            raise WrongType(f"contrast must be a rince contrast such as rince.TwoView(), got {type(contrast).__name__}")
         if reduction not in ("mean", "sum", "none"):
             raise UsageError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
         self._objective = as_objective(objective)
@@ -153,7 +153,7 @@ def check_number(
 ) -> float:
     """A finite number of at least ``least`` (or above ``above``) and below ``below``."""
     if not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+        raise WrongType(f"{name} must be a number, got {type(value).__name__}")
     low = above if least is None else least
     if low is None or not (low <= value < below) or value == above:
         bounds = "[" if least is not None else "("
@@ -164,7 +164,7 @@ def check_number(
 def check_q(q: float) -> Tensor:
     """A q in [0, 1], as a tensor: a compiled loss takes its new value without compiling again."""
     if not isinstance(q, numbers.Real):
-        raise TypeError(f"q must be a number in [0, 1], got {type(q).__name__}")
+        raise WrongType(f"q must be a number in [0, 1], got {type(q).__name__}")
     if not 0 <= q <= 1:
         raise UsageError(f"q must lie in [0, 1], got {q!r}")
     return torch.tensor(float(q), dtype=torch.float64, device="cpu")
@@ -174,11 +174,11 @@ def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
     if weights is None:
         return None
     if not isinstance(weights, Tensor):
-        raise TypeError(f"weights must be a tensor, got {type(weights).__name__}")
+        raise WrongType(f"weights must be a tensor, got {type(weights).__name__}")
     if weights.shape != a.shape[:1]:
         raise UsageError(f"weights must have one value a pair: expected ({a.shape[0]},), got {tuple(weights.shape)}")
     if weights.is_complex():
-        raise TypeError(f"weights must be real numbers, got {weights.dtype}")
+        raise WrongType(f"weights must be real numbers, got {weights.dtype}")
     if can_look(weights):
         bad = weights[~((weights >= 0) & (weights < torch.inf))]
         if len(bad):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rince.errors import UsageError
+from rince.errors import UsageError, WrongType
 
 LEAST_TEMPERATURE = 0.01
 """A learned temperature counts as at least this; one that training drives to 0 would divide by it."""
@@ -18,7 +18,7 @@ def check_temperature(temperature: float | Tensor) -> float | Tensor:
         if temperature.numel() != 1:
             raise UsageError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
     elif not isinstance(temperature, numbers.Real):
-        raise TypeError(f"temperature must be a positive number or a parameter, got {type(temperature).__name__}")
+        raise WrongType(f"temperature must be a positive number or a parameter, got {type(temperature).__name__}")
     if not 0 < number_of(temperature) < math.inf:
         raise UsageError(f"temperature must be positive, got {number_of(temperature)}")
     if isinstance(temperature, Tensor) and number_of(temperature) < 0.999 * LEAST_TEMPERATURE:

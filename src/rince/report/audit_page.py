@@ -85,8 +85,7 @@ def audit_data(
         "fdr": fdr,
         "score": "log odds over chance" if result.fitted else result.scorer.removeprefix("the "),
         "remarks": list(result.remarks),
-        "q": advice.q,
-        "r": advice.lam.r,
+        "advice": advice.label,
         "reason": advice.reason,
         "histogram": histogram({"pairs": result.judged(result.scores), "mismatched pairs": result.null}),
         "stops": [

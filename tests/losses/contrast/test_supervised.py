@@ -3,6 +3,7 @@ import torch
 
 import reference
 import rince
+from rince.errors import WrongType
 
 
 def test_with_labels_of_their_own_it_is_simclr():
@@ -88,7 +89,7 @@ def test_number_counts_what_stands_in_the_denominator_beside_the_positive():
     [
         (None, ValueError, r"needs labels: call loss\(z1, z2, labels=y\)"),
         (torch.arange(3), ValueError, r"labels must have one value a pair: expected \(4,\), got \(3,\)"),
-        (torch.rand(4), TypeError, "labels must be integers"),
+        (torch.rand(4), WrongType, "labels must be integers"),
     ],
 )
 def test_bad_labels_are_refused(labels, error, message):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from rince.errors import UsageError
+from rince.errors import UsageError, WrongType
 from rince.losses.contrast.scores import Objective, Second
 
 
@@ -40,9 +40,9 @@ def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
         raise UsageError("this contrast compares two views: call loss(z1, z2)")
     for name, z in (("first", a), ("second", b)):
         if not isinstance(z, Tensor):
-            raise TypeError(f"the {name} embeddings must be a tensor, got {type(z).__name__}")
+            raise WrongType(f"the {name} embeddings must be a tensor, got {type(z).__name__}")
         if not z.is_floating_point():
-            raise TypeError(f"the {name} embeddings must be floating point, got {z.dtype}: convert them with .float()")
+            raise WrongType(f"the {name} embeddings must be floating point, got {z.dtype}: convert them with .float()")
         if z.dim() != 2:
             raise UsageError(f"the {name} embeddings must have the shape (pairs, width), got {tuple(z.shape)}")
         if z.shape[1] == 0:
@@ -59,9 +59,9 @@ def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None
     if values is None:
         return None
     if not isinstance(values, Tensor):
-        raise TypeError(f"{name} must be a tensor of integers, got {type(values).__name__}")
+        raise WrongType(f"{name} must be a tensor of integers, got {type(values).__name__}")
     if values.is_floating_point() or values.is_complex():
-        raise TypeError(f"{name} must be integers, got {values.dtype}")
+        raise WrongType(f"{name} must be integers, got {values.dtype}")
     if values.shape != a.shape[:1]:
         raise UsageError(f"{name} must have one value a pair: expected ({a.shape[0]},), got {tuple(values.shape)}")
     return values.to(a.device, torch.int64)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
-from rince.errors import UsageError
+from rince.errors import UsageError, WrongType
 
 
 class Scores(NamedTuple):
@@ -75,13 +75,13 @@ def as_objective(function: Any) -> Objective:
     """Functions of ``Scores`` and functions of ``(positive, negatives)`` as objectives; an objective as it is.
 
     Raises:
-        TypeError: if it cannot be called.
+        WrongType: if it cannot be called.
         UsageError: if it needs neither one nor two arguments.
     """
     if isinstance(function, Objective):
         return function
     if not callable(function):
-        raise TypeError(
+        raise WrongType(
             f"objective must be a function of (positive, negatives) or of Scores, got {type(function).__name__}"
         )
     needed = _needed_arguments(function)

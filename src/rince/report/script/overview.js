@@ -23,7 +23,7 @@ function cards(audit) {
   const told = audit.distinguishable === null ? "" : `; a right pair outscores about ${percent(audit.distinguishable, 0)} of them`;
   put($("cards"), rateCard(audit),
     card("Pairs", whole(audit.pairs), `compared with ${whole(audit.mismatched)} mismatched pairs by ${audit.score}${told}`),
-    card("Rule of thumb for training", `q ${audit.q}`, audit.reason));
+    card("Rule of thumb for training", audit.advice, audit.reason));
   for (const remark of audit.remarks) put($("cards"), put(make("div", "card wide"), make("p", "", remark)));
 }
 
