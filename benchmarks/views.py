@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from rince._support.step_seeds import Draws, generator
-from rince.views.image import CIFAR10_MEAN, CIFAR10_STD, Recipe
+from rince.views.recipe import CIFAR10_MEAN, CIFAR10_STD, Recipe
 
 
 def main() -> None:

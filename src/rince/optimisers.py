@@ -14,6 +14,9 @@ class LARS(torch.optim.Optimizer):
     """SGD with momentum whose steps are scaled to the size of each weight matrix.
 
     Biases and norms (parameters of one dimension) get neither the scaling nor weight decay, unless ``scale_all``.
+
+    Example:
+        >>> optimizer = rince.optimisers.LARS(nn.Linear(8, 4).parameters(), lr=0.3)
     """
 
     def __init__(
@@ -33,6 +36,9 @@ class LARS(torch.optim.Optimizer):
             weight_decay: Of what is scaled.
             trust: Size of a step as a share of the size of the weights.
             scale_all: Scale and decay biases and norms too, as the SimCLR code that the paper builds on does.
+
+        Raises:
+            UsageError: If a number is negative, or the momentum does not lie in [0, 1).
         """
         for name, value in (("lr", lr), ("weight_decay", weight_decay), ("trust", trust)):
             if value < 0:
@@ -46,6 +52,7 @@ class LARS(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step, as every optimizer of torch takes it."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -72,7 +79,20 @@ class LARS(torch.optim.Optimizer):
 
 
 def warmup_cosine(step: int, total: int, warmup: int) -> float:
-    """The share of the learning rate at a step: a line up to 1 over ``warmup`` steps, then half a cosine down to 0."""
+    """The share of the learning rate at a step: a line up to 1 over ``warmup`` steps, then half a cosine down to 0.
+
+    Args:
+        step: From 0.
+        total: Steps of the whole training.
+        warmup: Steps of the line.
+
+    Returns:
+        A share from 0 to 1.
+
+    Example:
+        >>> [round(rince.optimisers.warmup_cosine(step, total=100, warmup=10), 2) for step in (5, 10, 55, 100)]
+        [0.6, 1.0, 0.5, 0.0]
+    """
     if step < warmup:
         return (step + 1) / warmup
     progress = (step - warmup) / max(1, total - warmup)

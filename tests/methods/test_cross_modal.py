@@ -18,8 +18,8 @@ from rince.evaluate.pairs import evaluate_pairs
 from rince.methods.cross_modal import CrossModal
 from rince.views.batch import PairBatch
 from rince.views.clip import ClipRecipe
-from rince.views.image import Recipe
 from rince.views.pair import PairViews, Unchanged
+from rince.views.recipe import Recipe
 from rince.views.sound import SoundRecipe
 
 

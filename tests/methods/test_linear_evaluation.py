@@ -15,7 +15,7 @@ from rince.encoders.convnet import ConvNet
 from rince.encoders.files import save_encoder
 from rince.methods.linear_evaluation import LinearEvaluation
 from rince.train.load import load_run
-from rince.views.image import Recipe
+from rince.views.recipe import Recipe
 
 CLASSES = 7
 

@@ -3,7 +3,7 @@ import torch
 
 from rince._support.step_seeds import Draws, generator
 from rince.noise.crops import ExtraCrop
-from rince.views.image import Recipe
+from rince.views.recipe import Recipe
 
 STILL = {"crop": None, "flip": 0, "jitter_chance": 0, "grey_chance": 0, "blur_chance": 0}
 

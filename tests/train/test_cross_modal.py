@@ -27,7 +27,7 @@ loss: {class_path: rince.RINCE, init_args: {q: 0.4, lam: balanced, temperature: 
 views:
   class_path: rince.views.pair.PairViews
   init_args:
-    a: {class_path: rince.views.image.Recipe, init_args: {size: 8, flip: 0, blur_chance: 0, mean: [0.3], std: [0.4]}}
+    a: {class_path: rince.views.recipe.Recipe, init_args: {size: 8, flip: 0, blur_chance: 0, mean: [0.3], std: [0.4]}}
     b: {class_path: rince.views.sound.SoundRecipe, init_args: {sample_rate: 8000, window: 128, hop: 0.016, shift: 0.05}}
 data:
   class_path: rince.data.pairs.spoken_digits.SpokenDigits

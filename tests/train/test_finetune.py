@@ -234,7 +234,7 @@ def test_a_file_does_not_choose_what_is_run(finetune, tmp_path, capsys):
     file = tmp_path / "evil.safetensors"
     recipe = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": {"class_path": "os.system"}, "b": None}}
     save_encoder(file, torch.nn.Linear(2, 2), recipe, {})
-    assert finetune("a", "--views", "rince.views.image.Recipe", "--data", "x.Y", run=file) == 2
+    assert finetune("a", "--views", "rince.views.recipe.Recipe", "--data", "x.Y", run=file) == 2
     assert "holds os.system, which is not rince's: build it" in capsys.readouterr().err
 
 

@@ -6,7 +6,7 @@ from PIL import Image
 from rince._support import image_operations as op
 from rince._support.step_seeds import Draws, generator
 from rince.views.clip import ClipRecipe
-from rince.views.image import Recipe
+from rince.views.recipe import Recipe
 
 STILL = {"crop": None, "flip": 0.0, "jitter": (0.0, 0.0, 0.0, 0.0)}
 

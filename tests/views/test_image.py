@@ -33,7 +33,7 @@ def test_two_processes_make_the_views_that_one_would():
 def test_pieces_of_a_batch_do_not_change_it(monkeypatch):
     images, recipe = some_images(), Recipe()
     whole = recipe(images, draws(16))
-    monkeypatch.setattr("rince.views.image.PIXELS_AT_A_TIME", 5 * 32 * 32)
+    monkeypatch.setattr("rince.views.recipe.PIXELS_AT_A_TIME", 5 * 32 * 32)
     torch.testing.assert_close(recipe(images, draws(16)), whole)
 
 

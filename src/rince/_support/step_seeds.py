@@ -35,6 +35,17 @@ class Draws:
     """Random numbers for the items of this process, cut out of those for the whole batch.
 
     So an item gets the same numbers on one process and on eight. They are drawn on the CPU for the same reason.
+
+    Args:
+        generator: Where they come from.
+        items: How many items this process has.
+        rank: The number of this process.
+        processes: How many processes share the batch.
+
+    Example:
+        >>> draw = rince.views.Draws(torch.Generator().manual_seed(0), items=3)
+        >>> draw.uniform().shape, draw.chance(0.5).dtype, draw.uniform(shape=(4, 2)).shape
+        (torch.Size([3]), torch.bool, torch.Size([3, 4, 2]))
     """
 
     def __init__(self, generator: torch.Generator, items: int, rank: int = 0, processes: int = 1):

@@ -40,6 +40,14 @@ class DataModule(LightningDataModule):
         class_names: Names of the classes, where they have any.
         trust: Set by the run: how far each training pair is to be trusted, from 0 to 1; None for all alike.
         among: Set by the run: the numbers of the training pairs to learn from; None for all of them.
+
+    Example:
+        >>> class Mine(rince.data.DataModule):
+        ...     def train_dataloader(self):
+        ...         batch = rince.views.PairBatch(torch.randn(8, 4), torch.randn(8, 4), torch.zeros(8), torch.arange(8))
+        ...         return [batch] * 10
+        >>> Mine().classes
+        0
     """
 
     seed: int = 0

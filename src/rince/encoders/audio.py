@@ -15,6 +15,10 @@ class AudioConvNet(nn.Module):
     A 7 x 7 convolution of stride 2, then four blocks of two 3 x 3 convolutions whose widths double from block to block;
     the first convolution of the first three blocks has stride 2. All have a norm and a ReLU. With the default width
     that is 512 features of 4.7 million weights.
+
+    Example:
+        >>> rince.encoders.AudioConvNet(width=8)(torch.randn(2, 1, 64, 65)).shape
+        torch.Size([2, 64])
     """
 
     def __init__(self, width: int = 64, channels: int = 1, norm: Literal["batch", "group", "none"] = "batch"):
@@ -23,6 +27,9 @@ class AudioConvNet(nn.Module):
             width: Channels of the first convolution and the first block; each further block has twice as many.
             channels: Channels of the spectrograms.
             norm: Normalisation after every convolution; "group" does not depend on the other sounds of a batch.
+
+        Raises:
+            UsageError: If the width is below 1.
         """
         super().__init__()
         if width < 1:

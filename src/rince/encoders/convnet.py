@@ -9,6 +9,11 @@ class ConvNet(nn.Module):
     """Three stages of 3 x 3 convolutions, halving the image between them, and the mean over what is left.
 
     ``norm="group"`` depends on no other image of the batch, so that one process and several compute the same.
+
+    Example:
+        >>> encoder = rince.encoders.ConvNet(width=16)
+        >>> encoder(torch.randn(2, 3, 32, 32)).shape, encoder.features
+        (torch.Size([2, 64]), 64)
     """
 
     def __init__(

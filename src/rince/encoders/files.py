@@ -17,7 +17,24 @@ from rince.errors import FileError, MissingFile, UsageError
 def save_encoder(
     path: str | os.PathLike[str], encoder: nn.Module, recipe: dict[str, Any], about: dict[str, Any]
 ) -> None:
-    """Write the weights of ``encoder`` with ``recipe`` (class_path and init_args) and whatever else is to be known."""
+    """Write the weights of an encoder into a safetensors file, with the recipe to build it again.
+
+    Args:
+        path: The file to write. It is written whole or not at all.
+        encoder: The module whose weights are written.
+        recipe: ``class_path`` and ``init_args``, as in a configuration.
+        about: Whatever else a reader should know, as plain values; ``load_encoder`` gives it as ``encoder.about``.
+
+    Raises:
+        FileError: If the file cannot be written.
+
+    Example:
+        >>> encoder = rince.encoders.ConvNet(width=8)
+        >>> recipe = {"class_path": "rince.encoders.ConvNet", "init_args": {"width": 8}}
+        >>> rince.encoders.save_encoder("encoder.safetensors", encoder, recipe, {"data": "mine"})
+        >>> rince.load_encoder("encoder.safetensors").about
+        {'data': 'mine'}
+    """
     safetensors = require("safetensors.torch", "train")
     # Copies, because safetensors refuses tensors that share memory, as tied weights do.
     weights = {name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
@@ -38,8 +55,26 @@ def safetensors_error() -> type[Exception]:
 def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None) -> nn.Module:
     """The encoder of an exported file or a run folder, in evaluation mode.
 
-    ``encoder.about`` tells how it was trained and how its inputs were normalised. The file names the class of the
-    encoder; one from outside rince is not built from a name in a file: build it yourself and pass it.
+    The file names the class of the encoder. A class from outside rince is not built from a name in a file: build it
+    yourself and pass it.
+
+    Args:
+        path: A file that ``rince export`` or :func:`save_encoder` wrote, or the folder of a run.
+        encoder: The module to put the weights into, where it is not one of rince's.
+
+    Returns:
+        The encoder. ``encoder.about`` tells how it was trained and how its inputs were normalised.
+
+    Raises:
+        MissingFile: If there is no encoder at the path.
+        UsageError: If the file is damaged, names a class from outside rince, or does not fit the encoder given.
+
+    Example:
+        >>> recipe = {"class_path": "rince.encoders.ConvNet", "init_args": {"width": 8}}
+        >>> rince.encoders.save_encoder("encoder.safetensors", rince.encoders.ConvNet(width=8), recipe, {})
+        >>> encoder = rince.load_encoder("encoder.safetensors")
+        >>> encoder(torch.rand(4, 3, 32, 32)).shape
+        torch.Size([4, 32])
     """
     path = Path(path)
     path = path / "encoder.safetensors" if path.is_dir() else path

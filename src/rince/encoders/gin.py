@@ -1,4 +1,4 @@
-"""Graph isomorphism network: sums over neighbours, a small MLP a layer, and the sum over nodes of every layer."""
+"""Graph isomorphism network: sums over neighbours, a small MLP per layer, and the sum over nodes of every layer."""
 
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,22 @@ class GINLayer(nn.Module):
 
 
 class GIN(nn.Module):
-    """Features [graphs, layers * width] of a PyG batch: every layer's nodes summed over each graph, side by side."""
+    """Features [graphs, layers * width] of a PyG batch: every layer's nodes summed over each graph, side by side.
+
+    Args:
+        in_features: Features of a node.
+        width: Features of a node after every layer.
+        layers: How many layers there are.
+
+    Raises:
+        UsageError: If one of them is below 1.
+
+    Example:
+        >>> from torch_geometric.data import Batch, Data
+        >>> graph = Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> rince.encoders.GIN(in_features=1)(Batch.from_data_list([graph, graph])).shape
+        torch.Size([2, 96])
+    """
 
     def __init__(self, in_features: int, width: int = 32, layers: int = 3) -> None:
         super().__init__()
@@ -50,7 +65,7 @@ class GIN(nn.Module):
     def forward(self, batch: "Batch") -> Tensor:
         x, pooled = batch.x, []
         if x.shape[1] != self.in_features:
-            raise UsageError(f"this GIN takes {self.in_features} features a node, the graphs have {x.shape[1]}")
+            raise UsageError(f"this GIN takes {self.in_features} features per node, the graphs have {x.shape[1]}")
         neighbours = Neighbours(batch.edge_index, len(x))
         for layer in self.layers:
             x = layer(x, neighbours)
@@ -59,7 +74,20 @@ class GIN(nn.Module):
 
 
 class Pooled(nn.Module):
-    """Any PyG network that maps ``(x, edge_index)`` to node features, summed or averaged over each graph."""
+    """Any PyG network that maps ``(x, edge_index)`` to node features, summed or averaged over each graph.
+
+    Args:
+        network: The network.
+        features: How many features it gives each node.
+        mean: Average over the nodes of a graph instead of adding them up.
+
+    Example:
+        >>> from torch_geometric.data import Batch, Data
+        >>> from torch_geometric.nn import GCNConv
+        >>> graph = Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> rince.encoders.Pooled(GCNConv(1, 16), features=16)(Batch.from_data_list([graph, graph])).shape
+        torch.Size([2, 16])
+    """
 
     def __init__(self, network: nn.Module, features: int, mean: bool = False) -> None:
         super().__init__()

@@ -13,6 +13,18 @@ class PatchStem(nn.Module):
     ``fit`` draws patches from images, whitens them (ZCA) and keeps them as filters; responses are split into what is
     above and below zero, averaged over the quarters of the image, and reduced to ``features`` principal components. On
     CIFAR-10 a linear classifier on this is right about two times out of three, and all further training is quick.
+
+    Args:
+        features: How many principal components are kept.
+        patches: How many filters there are.
+        patch: Height and width of a patch.
+        channels: Channels of the images.
+
+    Example:
+        >>> images = torch.randint(256, (64, 3, 16, 16), dtype=torch.uint8)
+        >>> stem = rince.encoders.PatchStem(features=32, patches=48).fit(images)
+        >>> stem(images).shape
+        torch.Size([64, 32])
     """
 
     filters: Tensor
@@ -28,7 +40,16 @@ class PatchStem(nn.Module):
 
     @torch.no_grad()
     def fit(self, images: Tensor, seed: int = 0, regular: float = 0.1) -> "PatchStem":
-        """Take filters and components from bytes (n, channels, height, width)."""
+        """Take filters and components from images.
+
+        Args:
+            images: (n, channels, height, width) bytes.
+            seed: The same seed draws the same patches.
+            regular: Added to the eigenvalues of the patches before they are whitened.
+
+        Returns:
+            The stem itself.
+        """
         if len(images) <= self.features:
             raise UsageError(f"a patch stem of {self.features} features needs more images than that, got {len(images)}")
         source = generator(seed, 40)
@@ -74,7 +95,12 @@ class PatchStem(nn.Module):
 
 
 class MLP(nn.Module):
-    """Linear layers with batch norm and ReLU between them, and dropout on the input."""
+    """Linear layers with batch norm and ReLU between them, and dropout on the input.
+
+    Example:
+        >>> rince.encoders.MLP([40, 128, 32])(torch.randn(4, 40)).shape
+        torch.Size([4, 32])
+    """
 
     def __init__(self, widths: list[int], dropout: float = 0.0, norm: bool = True, relu_last: bool = False):
         """
@@ -83,6 +109,9 @@ class MLP(nn.Module):
             dropout: Share of the inputs that is left out at random.
             norm: Batch norm before every ReLU.
             relu_last: End with batch norm and ReLU, for a head to follow.
+
+        Raises:
+            UsageError: If there are fewer than two widths.
         """
         super().__init__()
         from rince.encoders.heads import mlp

@@ -15,21 +15,28 @@ class R2Plus1D(nn.Module):
     one over space (1 x 3 x 3) and one over time (3 x 1 x 1) of the *same* width; forms that widen the step between the
     two, so as to have as many weights as the whole convolution, are other networks.
 
-    The default has 15,380,928 parameters. A convolution has its weights, a batch norm two numbers a channel:
+    The default has 15,380,928 parameters. A convolution has its weights, a batch norm two numbers per channel:
 
     - stem, 3 to 64: 3 * 64 * (3 * 7 * 7) + 2 * 64 = 28,352
     - stage of width 64, twice a block of 2 * (9 + 3) c^2 + 8 c: 2 * 98,816 = 197,632
     - stages of width c = 128, 256, 512: the first block comes from c / 2 channels and has a 1 x 1 x 1 shortcut,
       (4.5 + 3 + 9 + 3 + 0.5) c^2 + 10 c, and the second is 24 c^2 + 8 c; together 44 c^2 + 18 c:
       723,200 + 2,888,192 + 11,543,552
+
+    Example:
+        >>> rince.encoders.R2Plus1D(width=4)(torch.randn(2, 3, 8, 32, 32)).shape
+        torch.Size([2, 32])
     """
 
     def __init__(self, width: int = 64, blocks: Sequence[int] = (2, 2, 2, 2), channels: int = 3):
         """
         Args:
             width: Channels of the stem and the first stage; each further stage has twice as many.
-            blocks: Residual blocks in each stage, two convolutions (of two halves each) a block.
+            blocks: Residual blocks in each stage, two convolutions (of two halves each) in a block.
             channels: Channels of the clips.
+
+        Raises:
+            UsageError: If the width or a number of blocks is below 1.
         """
         super().__init__()
         if width < 1 or not blocks or min(blocks) < 1:

@@ -10,7 +10,14 @@ LAYERS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
 class ResNet(nn.Module):
-    """ResNet-18, -34 or -50 without its classifier: images (n, channels, height, width) to (n, 512 or 2048)."""
+    """ResNet-18, -34 or -50 without its classifier: images (n, channels, height, width) to (n, 512 or 2048).
+
+    Names in the state dict are torchvision's, so its checkpoints load.
+
+    Example:
+        >>> rince.encoders.ResNet(18, stem="cifar")(torch.randn(2, 3, 32, 32)).shape
+        torch.Size([2, 512])
+    """
 
     def __init__(
         self,
@@ -25,6 +32,9 @@ class ResNet(nn.Module):
             stem: "imagenet" is a 7 x 7 convolution of stride 2 and a max-pool, "cifar" a 3 x 3 convolution.
             channels: Channels of the images.
             zero_last: Start with residual branches that add nothing.
+
+        Raises:
+            UsageError: If there is no ResNet of that depth.
         """
         super().__init__()
         if depth not in LAYERS:

@@ -4,7 +4,14 @@ from torch import Tensor, nn
 
 
 class Towers(nn.Module):
-    """``towers(xa, xb)`` gives the features of both sides; ``towers.a`` and ``towers.b`` are encoders on their own."""
+    """``towers(xa, xb)`` gives the features of both sides; ``towers.a`` and ``towers.b`` are encoders on their own.
+
+    Example:
+        >>> towers = rince.encoders.Towers(rince.encoders.MLP([40, 32]), rince.encoders.MLP([24, 32]))
+        >>> a, b = towers(torch.randn(4, 40), torch.randn(4, 24))
+        >>> a.shape, b.shape
+        (torch.Size([4, 32]), torch.Size([4, 32]))
+    """
 
     def __init__(self, a: nn.Module, b: nn.Module):
         """

@@ -15,7 +15,26 @@ Space = Literal["encoder", "projection"]
 
 @torch.no_grad()
 def labelled_features(method: Any, batches: Iterable[Any], space: Space = "encoder") -> tuple[Tensor, Tensor]:
-    """Features (n, width) and labels (n,) of what a loader gives; items without a label are left out."""
+    """Features and labels of what a loader gives; items without a label are left out.
+
+    Args:
+        method: A training method such as ``rince.methods.SimCLR``.
+        batches: Batches with labels, as ``data.labelled_batches("test")`` gives them.
+        space: ``"encoder"`` for the encoder's features, ``"projection"`` for embeddings behind the projection head.
+
+    Returns:
+        Features (n, width) and labels (n,).
+
+    Example:
+        >>> from rince.methods import SimCLR
+        >>> data = rince.data.DigitImages(batch_size=256)
+        >>> data.setup()
+        >>> views = rince.views.SimCLRViews(size=8, mean=[0.3], std=[0.4])
+        >>> method = SimCLR(rince.encoders.ConvNet(1, width=4), rince.RINCE(), views, torch.optim.Adam)
+        >>> features, labels = rince.evaluate.labelled_features(method, data.labelled_batches("test"))
+        >>> features.shape[1], len(features) == len(labels)
+        (16, True)
+    """
     was_training = method.training
     method.eval()
     found = []

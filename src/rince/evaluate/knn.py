@@ -9,7 +9,26 @@ from rince.evaluate.linear import check
 
 
 def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, temperature: float = 0.1) -> Tensor:
-    """The class with most votes among the ``k`` nearest by cosine, each vote weighing exp(cosine / temperature)."""
+    """The class with most votes among the ``k`` nearest by cosine, each vote weighing exp(cosine / temperature).
+
+    Args:
+        train: (n, width) features with known classes.
+        labels: (n,) their classes, from 0.
+        test: (m, width) features to be classified.
+        k: How many neighbours vote; all of them if there are fewer.
+        temperature: What cosines are divided by.
+
+    Returns:
+        (m,) classes.
+
+    Raises:
+        UsageError: If k is below 1, or features and labels do not fit.
+
+    Example:
+        >>> train, labels = torch.eye(3), torch.tensor([0, 1, 2])
+        >>> rince.evaluate.knn_predict(train, labels, torch.tensor([[0.9, 0.1, 0.0]]), k=1)
+        tensor([0])
+    """
     check(train, labels)
     if k < 1:
         raise UsageError(f"k must be at least 1 neighbour, got {k}")
@@ -27,4 +46,22 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, tempe
 def knn_accuracy(
     train: Tensor, labels: Tensor, test: Tensor, test_labels: Tensor, k: int = 200, temperature: float = 0.1
 ) -> float:
+    """The share of the test features that :func:`knn_predict` classifies right.
+
+    Args:
+        train: (n, width) features with known classes.
+        labels: (n,) their classes, from 0.
+        test: (m, width) features to be classified.
+        test_labels: (m,) their classes.
+        k: How many neighbours vote; all of them if there are fewer.
+        temperature: What cosines are divided by.
+
+    Returns:
+        A share from 0 to 1.
+
+    Example:
+        >>> train, labels = torch.eye(3), torch.tensor([0, 1, 2])
+        >>> rince.evaluate.knn_accuracy(train, labels, torch.eye(3)[:2], torch.tensor([0, 2]), k=1)
+        0.5
+    """
     return float((knn_predict(train, labels, test, k, temperature) == test_labels).double().mean())

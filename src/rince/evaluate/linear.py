@@ -14,7 +14,20 @@ DECAYS = (1.0, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 
 
 class LinearProbe(NamedTuple):
-    """Logits are ``(x - mean) / std @ weight.T + bias``."""
+    """A linear classifier: logits are ``(x - mean) / std @ weight.T + bias``.
+
+    Attributes:
+        weight: (classes, width).
+        bias: (classes,).
+        mean: (width,) mean of the features it was fitted to.
+        std: (width,) their standard deviation.
+        decay: The weight decay it was fitted with.
+
+    Example:
+        >>> x, y = torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([0, 0, 1, 1])
+        >>> rince.evaluate.fit_linear(x, y, decay=1e-3).predict(torch.tensor([[-1.0], [5.0]]))
+        tensor([0, 1])
+    """
 
     weight: Tensor
     bias: Tensor
@@ -23,10 +36,12 @@ class LinearProbe(NamedTuple):
     decay: float
 
     def predict(self, features: Tensor) -> Tensor:
+        """The class of every row of features."""
         x = (features.to(self.mean) - self.mean) / self.std
         return (x @ self.weight.T + self.bias).argmax(1)
 
     def accuracy(self, features: Tensor, labels: Tensor) -> float:
+        """The share of rows whose class is predicted right, from 0 to 1."""
         return float((self.predict(features) == labels).double().mean())
 
 
@@ -69,7 +84,27 @@ def fit_linear(
     validation: float = 0.2,
     seed: int = 0,
 ) -> LinearProbe:
-    """The exact linear probe. Of several ``decay``, the one that does best on a part set aside for it is taken."""
+    """The exact linear probe: logistic regression on standardised features, as scikit-learn's.
+
+    Args:
+        features: (n, width) features of a frozen encoder.
+        labels: (n,) classes from 0.
+        decay: Weight decay; of several, the one that does best on a part set aside for it is taken.
+        validation: The share of the items in that part.
+        seed: Which items these are.
+
+    Returns:
+        The probe.
+
+    Raises:
+        UsageError: If decay is negative, features and labels do not fit, or there is only one class.
+
+    Example:
+        >>> x, y = torch.randn(200, 8), torch.arange(200) % 2
+        >>> x[:, 0] += 4 * y
+        >>> rince.evaluate.fit_linear(x, y).accuracy(x, y) > 0.9
+        True
+    """
     check(features, labels)
     x, y = features.double(), labels.long()
     classes = int(y.max()) + 1
@@ -109,7 +144,26 @@ def fit_adam(
     batch_size: int = 256,
     seed: int = 0,
 ) -> LinearProbe:
-    """The paper's probe for CIFAR-10: a linear layer on the features as they are, trained with Adam."""
+    """The paper's probe for CIFAR-10: a linear layer on the features as they are, trained with Adam.
+
+    Args:
+        features: (n, width) features of a frozen encoder.
+        labels: (n,) classes from 0.
+        epochs: How often all items are seen.
+        lr: Learning rate.
+        decay: Weight decay.
+        batch_size: Items in a batch.
+        seed: Of the order of the items and the initial weights.
+
+    Returns:
+        The probe.
+
+    Example:
+        >>> x, y = torch.randn(200, 8), torch.arange(200) % 2
+        >>> x[:, 0] += 4 * y
+        >>> rince.evaluate.fit_adam(x, y, epochs=20, lr=0.05).accuracy(x, y) > 0.9
+        True
+    """
     check(features, labels)
     x, y = features.float(), labels.long()
     layer = nn.Linear(x.shape[1], int(y.max()) + 1)

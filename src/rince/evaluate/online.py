@@ -11,7 +11,15 @@ from torch import nn
 class OnlineProbe(Callback):
     """Logs ``probe``, the accuracy of a linear classifier on the features of each step, before it learns from them.
 
-    It sees views, and the labels that training sees: noise and all. The encoder gets no gradient from it.
+    It sees views, and the labels that training sees, noise included. The encoder gets no gradient from it.
+
+    Args:
+        classes: How many classes there are.
+        lr: Learning rate of its Adam.
+
+    Example:
+        >>> from lightning.pytorch import Trainer
+        >>> trainer = Trainer(callbacks=[rince.evaluate.OnlineProbe(classes=10)], logger=False, accelerator="cpu")
     """
 
     def __init__(self, classes: int, lr: float = 1e-3):

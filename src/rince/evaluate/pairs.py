@@ -17,7 +17,18 @@ from rince.views.batch import PairBatch
 
 
 class PairFeatures(NamedTuple):
-    """Both sides of N pairs: features of the encoders, embeddings behind the heads, and what is known of the pairs."""
+    """Both sides of N pairs: features, embeddings, and what is known of the pairs.
+
+    Attributes:
+        features: Features of the two encoders.
+        embeddings: What the projection heads make of them, in one space.
+        labels: Classes, -1 where unknown.
+        ids: Numbers of the pairs.
+
+    Example:
+        >>> a, b = torch.randn(2, 4, 8)
+        >>> found = rince.evaluate.PairFeatures((a, b), (a, b), torch.full((4,), -1), torch.arange(4))
+    """
 
     features: tuple[Tensor, Tensor]
     embeddings: tuple[Tensor, Tensor]
@@ -27,7 +38,27 @@ class PairFeatures(NamedTuple):
 
 @torch.no_grad()
 def pair_features(method: Any, batches: Iterable[PairBatch]) -> PairFeatures:
-    """Everything that evaluation needs of a method such as CrossModal, in evaluation mode, batch by batch."""
+    """Everything that evaluation needs of a method such as CrossModal, in evaluation mode, batch by batch.
+
+    Args:
+        method: A ``rince.methods.CrossModal``.
+        batches: Pairs, as ``data.pair_batches("test")`` gives them.
+
+    Returns:
+        Features and embeddings of both sides, labels and ids.
+
+    Raises:
+        UsageError: If there are no pairs.
+
+    Example:
+        >>> from rince.encoders import MLP, Towers
+        >>> from rince.methods import CrossModal
+        >>> views = rince.views.PairViews(rince.views.Unchanged(), rince.views.Unchanged())
+        >>> method = CrossModal(Towers(MLP([8, 16]), MLP([6, 16])), rince.RINCE(), views, torch.optim.Adam, width=4)
+        >>> batch = rince.views.PairBatch(torch.randn(4, 8), torch.randn(4, 6), torch.full((4,), -1), torch.arange(4))
+        >>> rince.evaluate.pair_features(method, [batch]).embeddings[0].shape
+        torch.Size([4, 4])
+    """
     was_training = method.training
     method.eval()
     found: list[tuple[Tensor, ...]] = []
@@ -46,7 +77,23 @@ def pair_features(method: Any, batches: Iterable[PairBatch]) -> PairFeatures:
 def retrieval(a: Tensor, b: Tensor, labels: Tensor | None = None, ks: tuple[int, ...] = (1, 10)) -> dict[str, float]:
     """From embeddings (n, width) of both sides, how often in percent the partner is among the k nearest, both ways.
 
-    ``class``, where labels are known, is how often the nearest item of the other side is of the same class.
+    Args:
+        a: (n, width) embeddings of the first side.
+        b: (n, width) embeddings of their partners.
+        labels: (n,) classes, where they are known: ``class`` is then how often the nearest item of the other side is of
+            the same class.
+        ks: The ranks to report.
+
+    Returns:
+        Percentages by name, such as ``"a to b recall@1"``.
+
+    Raises:
+        UsageError: If the two sides do not have the same shape.
+
+    Example:
+        >>> from rince.evaluate.pairs import retrieval
+        >>> retrieval(torch.eye(3), torch.eye(3), ks=(1,))
+        {'a to b recall@1': 100.0, 'b to a recall@1': 100.0}
     """
     if a.shape != b.shape:
         raise UsageError(f"both sides must be embeddings of the same pairs, got {tuple(a.shape)} and {tuple(b.shape)}")
@@ -61,7 +108,24 @@ def retrieval(a: Tensor, b: Tensor, labels: Tensor | None = None, ks: tuple[int,
 
 
 def wrong_pairs_auc(a: Tensor, b: Tensor, wrong: Any) -> float | None:
-    """How well the cosine of a pair tells right pairs from wrong ones, in percent; nothing if there is but one kind."""
+    """How well the cosine of a pair tells right pairs from wrong ones: the AUC in percent.
+
+    Args:
+        a: (n, width) embeddings of the first side.
+        b: (n, width) embeddings of their partners.
+        wrong: (n,) booleans: whether the pair is wrong.
+
+    Returns:
+        From 0 to 100, 50 by chance; None if all pairs are right or all are wrong.
+
+    Raises:
+        UsageError: If ``wrong`` does not have one value per pair.
+
+    Example:
+        >>> a = torch.eye(4)
+        >>> rince.evaluate.wrong_pairs_auc(a, a[[0, 1, 3, 2]], [False, False, True, True])
+        100.0
+    """
     wrong = torch.as_tensor(wrong)
     if wrong.shape != a.shape[:1]:
         raise UsageError(f"wrong must say of every pair whether it is: expected ({len(a)},), got {tuple(wrong.shape)}")
@@ -76,9 +140,33 @@ def evaluate_pairs(
 ) -> dict[str, float]:
     """All numbers of a run, in percent: retrieval on a part, linear probes of each side, and the AUC of wrong pairs.
 
-    ``data.pair_batches(part)`` gives right pairs; ``pair_batches("train", noisy=True)`` gives what was trained on,
-    of which ``data.noise_record()["partner_hit"]`` tells by number (``ids``) which are wrong. ``decay`` is that of the
-    linear probes, the best of several by default.
+    Args:
+        method: A ``rince.methods.CrossModal``.
+        data: Pairs: ``data.pair_batches(part)`` gives right ones, ``pair_batches("train", noisy=True)`` what was
+            trained on. ``data.noise_record()["partner_hit"]`` tells by number (``ids``) which of those are wrong.
+        space: Probes are fitted to the encoders' features (``"encoder"``) or behind the heads (``"projection"``).
+        part: The part to evaluate on.
+        decay: Weight decay of the linear probes; the best of several by default.
+
+    Returns:
+        Percentages by name.
+
+    Example:
+        >>> from rince.data.pairs import Pairs, Part
+        >>> from rince.encoders import MLP, Towers
+        >>> from rince.methods import CrossModal
+        >>> parts = {"train": slice(40), "test": slice(40, 60)}
+        >>> class Copies(Pairs):
+        ...     def read(self):
+        ...         x = torch.randn(60, 8)
+        ...         unknown = torch.full((60,), -1)
+        ...         return {part: Part(x[rows], x[rows], unknown[rows]) for part, rows in parts.items()}
+        >>> data = Copies(batch_size=20)
+        >>> data.setup()
+        >>> views = rince.views.PairViews(rince.views.Unchanged(), rince.views.Unchanged())
+        >>> method = CrossModal(Towers(MLP([8, 16]), MLP([8, 16])), rince.RINCE(), views, torch.optim.Adam, width=0)
+        >>> sorted(rince.evaluate.evaluate_pairs(method, data))
+        ['a to b recall@1', 'a to b recall@10', 'b to a recall@1', 'b to a recall@10']
     """
     held_out = pair_features(method, data.pair_batches(part))
     result = retrieval(*held_out.embeddings, held_out.labels)
@@ -107,7 +195,7 @@ def _probes(
 
 
 def table(result: dict[str, dict[str, float]]) -> str:
-    """A line for each way and kind of features."""
+    """One line for each direction and kind of features."""
     columns = ("recall@1", "recall@10", "class", "linear")
     names = {"class": "same class", "linear": "linear probe"}
     shown = [c for c in columns if any(key.endswith(c) for row in result.values() for key in row)]

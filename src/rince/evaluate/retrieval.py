@@ -10,7 +10,26 @@ from rince.errors import UsageError
 def recall_at(
     query: Tensor, query_keys: Tensor, gallery: Tensor, gallery_keys: Tensor, ks: tuple[int, ...] = (1, 10)
 ) -> dict[int, float]:
-    """The share of queries with an item of equal key (class, or partner) among the ``k`` nearest by cosine."""
+    """The share of queries with an item of equal key (class, or partner) among the ``k`` nearest by cosine.
+
+    Args:
+        query: (n, width) embeddings.
+        query_keys: (n,) what each of them looks for.
+        gallery: (m, width) embeddings that are searched.
+        gallery_keys: (m,) what each of them is.
+        ks: The ranks to report.
+
+    Returns:
+        Rank -> share from 0 to 1.
+
+    Raises:
+        UsageError: If a rank is below 1, or there are no queries or no gallery.
+
+    Example:
+        >>> partner = torch.arange(3)
+        >>> rince.evaluate.recall_at(torch.eye(3), partner, torch.eye(3), partner, ks=(1,))
+        {1: 1.0}
+    """
     if not ks or min(ks) < 1:
         raise UsageError(f"ranks must be at least 1, got {ks}")
     if not len(query) or not len(gallery):

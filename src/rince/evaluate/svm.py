@@ -26,7 +26,19 @@ LOOSE = 0.1  # takes half the time at a large C; accuracies are then right to ha
 
 @dataclass(frozen=True)
 class SVMResult:
-    """Accuracy of every outer fold, the C chosen for it, and the prediction of every sample while it was held out."""
+    """What cross-validation of an SVM found.
+
+    Attributes:
+        accuracies: Of every outer fold.
+        chosen: The C chosen for it.
+        validation: The accuracy of that C in the inner folds.
+        predictions: The prediction of every sample while it was held out.
+
+    Example:
+        >>> x, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)
+        >>> rince.evaluate.svm_accuracy(x, y, folds=4, inner_folds=2).accuracies
+        (1.0, 1.0, 1.0, 1.0)
+    """
 
     accuracies: tuple[float, ...]
     chosen: tuple[float, ...]
@@ -35,6 +47,7 @@ class SVMResult:
 
     @property
     def accuracy(self) -> float:
+        """The mean over the outer folds, from 0 to 1."""
         return float(np.mean(self.accuracies))
 
 
@@ -48,11 +61,30 @@ def svm_accuracy(
     workers: int = 1,
     exhaustive: bool = True,
 ) -> SVMResult:
-    """``folds``-fold stratified cross-validation (shuffled by ``seed``) of an RBF SVC, with C by ``inner_folds`` more.
+    """Stratified cross-validation of an SVM with an RBF kernel on frozen features; C is chosen by inner folds.
 
-    ``workers`` outer folds are worked on at a time, by threads. With ``exhaustive=False`` a C is not looked at closely
-    if two signs speak against it: the C before it was worse than the best already, and a loosely converged machine is
-    behind the best one by more than three standard errors. That is quicker, and may now and then choose another C.
+    Args:
+        features: (n, width).
+        labels: (n,) classes.
+        folds: Outer folds, for the accuracy.
+        inner_folds: Inner folds of every outer one, for C.
+        grid: The C to choose from.
+        seed: Which sample is in which fold.
+        workers: How many outer folds are worked on at a time, by threads.
+        exhaustive: Try every C. Otherwise a C is skipped if two signs speak against it: the C before it was worse than
+            the best already, and a loosely converged machine is behind the best one by more than three standard errors.
+            That is quicker, and may now and then choose another C.
+
+    Returns:
+        Accuracies, chosen C and predictions.
+
+    Raises:
+        UsageError: If there are too few samples of a class for the folds, or a C is not positive.
+
+    Example:
+        >>> x, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)
+        >>> rince.evaluate.svm_accuracy(x, y, folds=4, inner_folds=2).accuracy
+        1.0
     """
     require("sklearn", "train")
     from sklearn.model_selection import StratifiedKFold
@@ -87,7 +119,28 @@ def linear_accuracy(
     grid: Sequence[float] = GRID,
     seed: int = 0,
 ) -> float:
-    """The same folds and search for a linear probe: logistic regression on standardised features."""
+    """The same folds and search as :func:`svm_accuracy` for a linear probe: logistic regression on standardised
+    features.
+
+    Args:
+        features: (n, width).
+        labels: (n,) classes.
+        folds: Outer folds, for the accuracy.
+        inner_folds: Inner folds of every outer one, for C.
+        grid: The C to choose from.
+        seed: Which sample is in which fold.
+
+    Returns:
+        The mean accuracy over the outer folds, from 0 to 1.
+
+    Raises:
+        UsageError: If there are too few samples of a class for the folds, or a C is not positive.
+
+    Example:
+        >>> x, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)
+        >>> rince.evaluate.linear_accuracy(x, y, folds=4, inner_folds=2)
+        1.0
+    """
     require("sklearn", "train")
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score

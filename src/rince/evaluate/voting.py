@@ -8,7 +8,18 @@ from rince.errors import UsageError
 
 
 class Votes(NamedTuple):
-    """One row an item, by rising id: the mean of its scores, and its label."""
+    """One row per item, by rising id.
+
+    Attributes:
+        ids: The items.
+        scores: The mean score of every item and class.
+        labels: The right class of every item.
+
+    Example:
+        >>> scores = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
+        >>> rince.evaluate.vote(torch.tensor([0, 0, 1]), scores, torch.tensor([0, 0, 1])).accuracy
+        1.0
+    """
 
     ids: Tensor
     scores: Tensor
@@ -16,11 +27,29 @@ class Votes(NamedTuple):
 
     @property
     def accuracy(self) -> float:
+        """The share of items whose highest mean score is that of their class, from 0 to 1."""
         return float((self.scores.argmax(1) == self.labels).double().mean())
 
 
 def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
-    """From scores (looks, classes) with the ids and labels of their items to one mean score an item."""
+    """From several scored views per item, such as ten clips of a video, to one mean score per item.
+
+    Args:
+        ids: (views,) the item that each view shows.
+        scores: (views, classes) its scores.
+        labels: (views,) the class of its item.
+
+    Returns:
+        The items with their mean scores and labels.
+
+    Raises:
+        UsageError: If there is nothing, the three are not equally many, or one item has two labels.
+
+    Example:
+        >>> scores = torch.tensor([[0.9, 0.1], [0.4, 0.6]])
+        >>> rince.evaluate.vote(torch.tensor([7, 7]), scores, torch.tensor([0, 0])).scores
+        tensor([[0.6500, 0.3500]], dtype=torch.float64)
+    """
     if not len(ids):
         raise UsageError("there is nothing to test on: the test part is empty")
     if not len(ids) == len(scores) == len(labels):

@@ -24,23 +24,36 @@ Reduction = Literal["mean", "sum", "none"]
 class ContrastiveLoss(nn.Module):
     """Any objective on any contrast.
 
+    Call it with two matrices of embeddings, one row per pair, of any scale: ``loss(z1, z2)``. Optional, with one value
+    per pair: ``labels`` (integers, for ``Supervised``), ``ids`` (integers; pairs of equal id are no negatives of each
+    other) and ``weights`` (numbers from 0 up, which get no gradient; the mean is then a weighted one). A ``contrast``
+    in a call takes the place of the loss's own for that call, so that several models can share a loss.
+
+    On several processes every process gives its own pairs, as many as it has, and candidates come from all of them. The
+    average of the returned losses over the processes, and so the gradient that DistributedDataParallel forms, is what
+    one process would get for the joined batch; ``"none"`` gives the anchors of this process. All processes have to call
+    the loss, also to evaluate it, and all or none of them ``backward``.
+
     Args:
         objective: a function of ``(positive, negatives)`` or of ``Scores``, elementwise; or an ``Objective``, which
             also says what it needs. See ``rince.losses.objectives``.
         temperature: what cosines are divided by: a positive number, or a parameter to learn it. A learned one counts
             as at least ``rince.losses.temperature.LEAST_TEMPERATURE``, 0.01, and can rise again from there.
         contrast: who is whose positive and negative; ``TwoView()`` if nothing is said.
-        reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss an anchor.
+        reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss per anchor.
 
-    Call it with two matrices of embeddings, one pair a row, of any scale: ``loss(z1, z2)``. Optional, one value a pair:
-    ``labels`` (integers, for ``Supervised``), ``ids`` (integers; pairs of equal id are no negatives of each other) and
-    ``weights`` (numbers from 0 up, which get no gradient; the mean is then a weighted one). A ``contrast`` in a call
-    takes the place of the loss's own for that call, so that several models can share a loss.
+    Raises:
+        UsageError: if the temperature is not positive or the reduction is none of the three.
+        TypeError: if the contrast is not one of rince's, or the objective cannot be called.
 
-    On several processes every process gives its own pairs, as many as it has, and candidates come from all of them. The
-    average of the returned losses over the processes, and so the gradient that DistributedDataParallel forms, is what
-    one process would get for the joined batch; ``"none"`` gives the anchors of this process. All processes have to call
-    the loss, also to evaluate it, and all or none of them ``backward``.
+    Example:
+        A margin on top of InfoNCE:
+
+        >>> def margin(positive, negatives):
+        ...     return torch.nn.functional.softplus(negatives - positive + 0.5)
+        >>> loss = rince.ContrastiveLoss(margin, temperature=0.1, contrast=rince.CrossView())
+        >>> loss(torch.randn(8, 16), torch.randn(8, 16)).shape
+        torch.Size([])
     """
 
     def __init__(

@@ -19,14 +19,36 @@ SMALLEST_Q = 1e-30  # as good as 0 in the formulas
 
 
 def info_nce(positive: Tensor, negatives: Tensor) -> Tensor:
-    """-log(pos / (pos + neg)): the positive has to win against all negatives at once."""
+    """-log(pos / (pos + neg)): the positive has to win against all negatives at once.
+
+    Args:
+        positive: the score of the positive pair, any shape.
+        negatives: the log-sum-exp of the scores of the negatives, same shape; -inf where there are none.
+
+    Returns:
+        The loss of every anchor, same shape.
+
+    Example:
+        >>> rince.objectives.info_nce(torch.tensor(0.0), torch.tensor(0.0))  # one negative, as good as the positive
+        tensor(0.6931)
+    """
     return softplus(negatives - positive, threshold=40)
 
 
 def dcl(positive: Tensor, negatives: Tensor) -> Tensor:
     """-log(pos / neg): decoupled, with the positive left out of the denominator; GraphCL's published form.
 
-    Unbounded below, so an anchor without negatives counts as 0 instead of -inf.
+    Args:
+        positive: the score of the positive pair, any shape.
+        negatives: the log-sum-exp of the scores of the negatives, same shape; -inf where there are none.
+
+    Returns:
+        The loss of every anchor, same shape. It is unbounded below, so an anchor without negatives counts as 0 and not
+        as -inf.
+
+    Example:
+        >>> rince.objectives.dcl(torch.tensor(2.0), torch.tensor(1.0))
+        tensor(-1.)
     """
     alone = torch.isneginf(negatives)
     return torch.where(alone, 0, torch.where(alone, positive, negatives) - positive)
@@ -37,6 +59,19 @@ def rince(positive: Tensor, negatives: Tensor, q: float | Tensor = 0.5, lam: flo
 
     q = 1 is symmetric in the sense of noisy classification, q -> 0 goes over into InfoNCE + log lam, which is what
     q = 0 returns.
+
+    Args:
+        positive: the score of the positive pair, any shape.
+        negatives: the log-sum-exp of the scores of the negatives, same shape; -inf where there are none.
+        q: from 0 to 1.
+        lam: the weight of the negatives, in (0, 1].
+
+    Returns:
+        The loss of every anchor, same shape.
+
+    Example:
+        >>> rince.objectives.rince(torch.tensor(0.0), torch.tensor(0.0), q=1.0, lam=0.5)
+        tensor(0.)
     """
     return _Rince.apply(positive, negatives, _positive(q), lam.log() if isinstance(lam, Tensor) else math.log(lam))
 
@@ -45,6 +80,18 @@ def gce(positive: Tensor, negatives: Tensor, q: float | Tensor = 0.7) -> Tensor:
     """(1 - p^q) / q with p = pos / (pos + neg), for q in [0, 1]: generalised cross-entropy of the softmax over a batch.
 
     q = 1 is 1 - p ("MAE"), q -> 0 goes over into InfoNCE, which is what q = 0 returns.
+
+    Args:
+        positive: the score of the positive pair, any shape.
+        negatives: the log-sum-exp of the scores of the negatives, same shape; -inf where there are none.
+        q: from 0 to 1.
+
+    Returns:
+        The loss of every anchor, same shape.
+
+    Example:
+        >>> rince.objectives.gce(torch.tensor(0.0), torch.tensor(0.0), q=1.0)
+        tensor(0.5000)
     """
     q = _positive(q)
     info = info_nce(positive, negatives)
@@ -59,6 +106,20 @@ def symmetric_cross_entropy(
     """alpha * -log p + beta * -log_zero * (1 - p): cross-entropy, and cross-entropy with the two sides exchanged.
 
     The second one would take the logarithm of a target of 0, which counts as ``log_zero``.
+
+    Args:
+        positive: the score of the positive pair, any shape.
+        negatives: the log-sum-exp of the scores of the negatives, same shape; -inf where there are none.
+        alpha: weight of the cross-entropy.
+        beta: weight of the reversed cross-entropy.
+        log_zero: what the logarithm of 0 counts as, below 0.
+
+    Returns:
+        The loss of every anchor, same shape.
+
+    Example:
+        >>> rince.objectives.symmetric_cross_entropy(torch.tensor(0.0), torch.tensor(0.0), alpha=0.0)
+        tensor(2.)
     """
     info = info_nce(positive, negatives)
     return alpha * info - (beta * log_zero) * _below_one(info)
@@ -69,6 +130,19 @@ def debiased(scores: Scores, tau_plus: float, temperature: float | Tensor) -> Te
 
     That is what N true negatives would give if a share ``tau_plus`` of what is taken for negatives were of the
     anchor's own class.
+
+    Args:
+        scores: of every anchor.
+        tau_plus: the chance that something taken for a negative is of the anchor's class, in [0, 1).
+        temperature: what the cosines were divided by.
+
+    Returns:
+        The loss of every anchor.
+
+    Example:
+        >>> scores = rince.losses.Scores(torch.tensor([1.0]), torch.tensor([1.0]), torch.tensor([2.0]))
+        >>> rince.objectives.debiased(scores, tau_plus=0.0, temperature=1.0)
+        tensor([0.6931])
     """
     return _debiased(scores.positive, scores.negatives, scores.number, tau_plus, temperature)
 
@@ -76,7 +150,20 @@ def debiased(scores: Scores, tau_plus: float, temperature: float | Tensor) -> Te
 def hard_negatives(scores: Scores, tau_plus: float, temperature: float | Tensor) -> Tensor:
     """``debiased``, with negatives weighted by exp(beta score): N times the weighted mean of exp(score) for neg.
 
-    Needs the second reduction ``"tilted"``, which brings beta; without one, all weights are equal.
+    Args:
+        scores: of every anchor, with the second reduction ``"tilted"``, which brings beta; without one, all weights are
+            equal.
+        tau_plus: the chance that something taken for a negative is of the anchor's class, in [0, 1).
+        temperature: what the cosines were divided by.
+
+    Returns:
+        The loss of every anchor.
+
+    Example:
+        >>> two = torch.tensor([1.0]), torch.tensor([1.0]), torch.tensor([2.0])
+        >>> hard = rince.losses.Scores(*two, second=torch.tensor([0.9]))  # one of the two negatives is much harder
+        >>> rince.objectives.hard_negatives(hard, tau_plus=0.0, temperature=1.0)
+        tensor([1.0331])
     """
     if scores.second is None:
         return debiased(scores, tau_plus, temperature)
@@ -88,7 +175,16 @@ def hard_negatives(scores: Scores, tau_plus: float, temperature: float | Tensor)
 def mil_nce(scores: Scores) -> Tensor:
     """-log(bag / (bag + neg)): the bag of an anchor's positives has to win; which one of them does, is left open.
 
-    Needs the second reduction ``"bag"``.
+    Args:
+        scores: of every anchor, with the second reduction ``"bag"``.
+
+    Returns:
+        The loss of every anchor.
+
+    Example:
+        >>> bag = rince.losses.Scores(torch.zeros(1), torch.zeros(1), torch.ones(1), second=torch.tensor([2.0]))
+        >>> rince.objectives.mil_nce(bag)
+        tensor([0.1269])
     """
     assert scores.second is not None, "mil_nce needs Second('bag')"
     return info_nce(scores.second, scores.negatives)
@@ -97,7 +193,17 @@ def mil_nce(scores: Scores) -> Tensor:
 def sigmoid(scores: Scores, bias: float | Tensor) -> Tensor:
     """log(1 + exp(-(positive + bias))) + the sum of log(1 + exp(score + bias)) over negatives: each pair by itself.
 
-    Needs the second reduction ``"softplus"`` with the same bias as its shift.
+    Args:
+        scores: of every anchor, with the second reduction ``"softplus"``, whose shift is the same bias.
+        bias: added to every score.
+
+    Returns:
+        The loss of every anchor.
+
+    Example:
+        >>> one = rince.losses.Scores(torch.zeros(1), torch.zeros(1), torch.ones(1), second=torch.tensor([0.5]))
+        >>> rince.objectives.sigmoid(one, bias=0.0)
+        tensor([1.1931])
     """
     assert scores.second is not None, "sigmoid needs Second('softplus')"
     return softplus(-(scores.positive + bias), threshold=40) + scores.second

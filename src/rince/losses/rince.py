@@ -29,6 +29,17 @@ class DensityRatio:
 
     A fixed lam changes its meaning with the batch. This does not: at q = 1 a pair attracts only if it is ``r`` times
     likelier than chance.
+
+    Args:
+        r: how many times likelier than chance; 1 is ``lam="balanced"``.
+
+    Raises:
+        UsageError: if r is not a positive number.
+
+    Example:
+        >>> rince.DensityRatio(1)(torch.tensor(255.0))  # 1 / 256
+        tensor(0.0039)
+        >>> loss = rince.RINCE(q=0.5, lam=rince.DensityRatio(2.5))
     """
 
     r: float = 1.0
@@ -54,6 +65,9 @@ class RINCE(ContrastiveLoss):
         scale: ``"paper"``, or ``"unit"`` for the same times exp(-q / temperature), which keeps gradients of the size of
             InfoNCE's: a learning rate carries over, and no temperature is too low.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss per anchor.
+
+    Raises:
+        UsageError: if q does not lie in [0, 1], lam not in (0, 1], or scale is neither ``"paper"`` nor ``"unit"``.
 
     Example:
         >>> z1, z2 = torch.randn(2, 8, 16)
@@ -81,6 +95,7 @@ class RINCE(ContrastiveLoss):
 
     @property
     def q(self) -> float:
+        """How little pairs that look wrong count, from 0 to 1. It can be set between steps."""
         return float(self._q)
 
     @q.setter

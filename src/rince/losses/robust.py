@@ -44,6 +44,7 @@ class GCE(ContrastiveLoss):
 
     @property
     def q(self) -> float:
+        """How little pairs that look wrong count, from 0 to 1. It can be set between steps."""
         return float(self._q)
 
     @q.setter

@@ -12,16 +12,52 @@ Schedule = Callable[[float], float]
 
 
 def constant(value: float) -> Schedule:
+    """The same value throughout.
+
+    Args:
+        value: that value.
+
+    Returns:
+        A function of progress from 0 to 1.
+
+    Example:
+        >>> rince.schedules.constant(0.3)(0.5)
+        0.3
+    """
     return partial(_line, value, value)
 
 
 def linear(start: float = 0.01, end: float = 0.4) -> Schedule:
-    """A straight line; the defaults are the paper's warm-up of q for video."""
+    """A straight line; the defaults are the paper's warm-up of q for video.
+
+    Args:
+        start: the value at progress 0.
+        end: the value at progress 1.
+
+    Returns:
+        A function of progress from 0 to 1.
+
+    Example:
+        >>> rince.schedules.linear(0.0, 0.4)(0.5)
+        0.2
+    """
     return partial(_line, start, end)
 
 
 def cosine(start: float, end: float) -> Schedule:
-    """Half a cosine: flat at both ends."""
+    """Half a cosine: flat at both ends.
+
+    Args:
+        start: the value at progress 0.
+        end: the value at progress 1.
+
+    Returns:
+        A function of progress from 0 to 1.
+
+    Example:
+        >>> round(rince.schedules.cosine(0.0, 0.4)(0.25), 4)
+        0.0586
+    """
     return partial(_half_cosine, start, end)
 
 

@@ -31,7 +31,13 @@ class CrossCorrelation(nn.Module):
 
 
 class BarlowTwins(Method):
-    """Both views through encoder and wide projector. Meant for ``rince.methods.barlow_twins.CrossCorrelation``."""
+    """Both views through encoder and wide projector. Meant for ``rince.methods.barlow_twins.CrossCorrelation``.
+
+    Example:
+        >>> from rince.methods.barlow_twins import CrossCorrelation
+        >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.BarlowTwins(encoder, CrossCorrelation(), views, torch.optim.Adam, 256, width=256)
+    """
 
     def __init__(
         self,

@@ -27,6 +27,11 @@ class BYOL(MoCoV3):
     """MoCo v3 with batch norm in the hidden layers only. Meant for the loss ``rince.methods.byol.NegativeCosine``.
 
     Both directions are added and counted twice, which is the squared distance of unit vectors up to a constant.
+
+    Example:
+        >>> from rince.methods.byol import NegativeCosine
+        >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.BYOL(encoder, NegativeCosine(), views, torch.optim.Adam, hidden=256)
     """
 
     def __init__(

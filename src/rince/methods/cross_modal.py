@@ -21,6 +21,12 @@ class CrossModal(Method):
     N pairs are 2N anchors. "SimCLR style" can be read in two ways: negatives of an anchor are the N - 1 other items of
     the other side (``negatives="other_side"``, as in AVID), or all 2N - 2 other items of both sides (``"both_sides"``).
     The features that an online probe watches are those of the first side, which the labels belong to.
+
+    Example:
+        >>> from rince.encoders import MLP, Towers
+        >>> from rince.views import PairViews, Unchanged
+        >>> towers, views = Towers(MLP([40, 32]), MLP([24, 32])), PairViews(Unchanged(), Unchanged())
+        >>> method = rince.methods.CrossModal(towers, rince.RINCE(lam="balanced"), views, torch.optim.Adam)
     """
 
     encoder: Towers
@@ -46,6 +52,9 @@ class CrossModal(Method):
             layers: Linear layers in a head.
             head_norm: Batch norm in the heads.
             negatives: Of the other side only, or of both.
+
+        Raises:
+            UsageError: If encoder or views do not have two sides, or a head has no layers.
         """
         for what, part, kind in (("encoder", encoder, Towers), ("views", views, PairViews)):
             if not all(isinstance(getattr(part, side, None), nn.Module) for side in "ab"):
@@ -91,4 +100,5 @@ class CrossModal(Method):
         return self.encoder.get_submodule(side)(recipe.plain(items))
 
     def project_side(self, side: Side, features: Tensor) -> Tensor:
+        """Features of one side in the space of the loss."""
         return self.get_submodule(f"head_{side}")(features)

@@ -18,6 +18,10 @@ class FineTune(Method):
 
     Works on any batch with ``labels`` whose first field is what is to be classified. In tests, the scores of what has
     the same number in ``ids`` (several clips of a video) are averaged.
+
+    Example:
+        >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.FineTune(encoder, nn.CrossEntropyLoss(), views, torch.optim.Adam, classes=10)
     """
 
     trusts = None
@@ -45,6 +49,9 @@ class FineTune(Method):
             decay: What it is multiplied by then.
             linear: Only the classifier learns, in all epochs.
             tower: Of a cross-modal run: which of the two encoders, "a" or "b", and which of the two views.
+
+        Raises:
+            UsageError: If a number is out of range, or milestones do not rise.
         """
         super().__init__(encoder, loss, one_recipe(views, tower), optimiser)
         if classes < 0:
@@ -129,7 +136,7 @@ class FineTune(Method):
         return not getattr(data, "sharded_tests", False) and batch_idx % self.trainer.world_size != self.global_rank
 
     def test_result(self) -> dict[str, Any]:
-        """What the last test found, in percent: of whole items and of single looks at them."""
+        """What the last test found, in percent: of whole items and of single views of them."""
         assert self.votes is not None
         without = {"test_items_without_label": self.unlabelled} if self.unlabelled else {}
         return {
@@ -166,6 +173,6 @@ def one_recipe(views: nn.Module, tower: str | None) -> nn.Module:
     if not hasattr(views, "plain"):
         raise UsageError(
             f"{type(views).__name__} makes no single view that can be classified: set views, such as "
-            "rince.views.image.Recipe"
+            "rince.views.recipe.Recipe"
         )
     return views

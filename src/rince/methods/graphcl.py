@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 class GraphCL(Method):
-    """Both views through the encoder and a head of the same width; N anchors with N - 1 negatives each."""
+    """Both views through the encoder and a head of the same width; N anchors with N - 1 negatives each.
+
+    Example:
+        >>> views = rince.views.GraphViews()
+        >>> method = rince.methods.GraphCL(rince.encoders.GIN(3), rince.RINCE(q=0.1), views, torch.optim.Adam)
+    """
 
     def __init__(
         self,

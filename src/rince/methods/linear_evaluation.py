@@ -16,6 +16,10 @@ class LinearEvaluation(FineTune):
 
     Nothing but a batch is ever in memory, training resumes after an interruption, and several processes share the work:
     it is a method of ``rince finetune``, as in ``rince finetune RUN imagenet/linear --trainer.devices 8``.
+
+    Example:
+        >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.LinearEvaluation(encoder, nn.CrossEntropyLoss(), views, torch.optim.SGD, classes=10)
     """
 
     def __init__(

@@ -23,11 +23,19 @@ class Method(LightningModule):
 
     It may have a ``head`` from features to the space of the loss, and its own way from a batch to features (``embed``).
 
-    The first four arguments are the same for all methods, so that a configuration names them once: what encodes, what
-    is minimised, how views are made, and who takes the steps.
+    The first four arguments are the same for all methods, so that a configuration names them once: the encoder, the
+    loss, the views and the optimizer.
 
     Whatever is random in a step depends on the seed and the number of the step alone: ``self.draw(items)`` gives such
     numbers, and the global generators of torch, numpy and Python are seeded at the start of every step.
+
+    Example:
+        >>> class Plain(rince.methods.Method):
+        ...     def batch_loss(self, batch):
+        ...         first, second = self.views(batch.images, self.draw(len(batch.images)))
+        ...         return self.loss(self.encoder(first), self.encoder(second))
+        >>> views = rince.views.SimCLRViews(size=32)
+        >>> method = Plain(rince.encoders.ConvNet(width=8), rince.RINCE(), views, torch.optim.Adam)
     """
 
     seed: int = 0
@@ -57,6 +65,9 @@ class Method(LightningModule):
                 60 % of training and again after 80 % (MoCo v1).
             q_schedule: How the loss's q goes from ``q_start`` to its own value over training.
             q_start: Where q starts if it has a schedule.
+
+        Raises:
+            UsageError: If warmup_epochs is negative.
         """
         super().__init__()
         if warmup_epochs < 0:
@@ -88,6 +99,7 @@ class Method(LightningModule):
         return self.contrastive(a, b, **given) if weights is None else self.contrastive(a, b, weights=weights, **given)
 
     def batch_loss(self, batch: Any) -> Tensor:
+        """The loss of a batch, with a gradient; a subclass has to give it."""
         raise NotImplementedError
 
     def embed(self, batch: Any) -> Tensor:
@@ -165,11 +177,11 @@ class Method(LightningModule):
         )
 
     def note(self, features: Tensor, labels: Tensor | None) -> None:
-        """Leave features and labels of this step for whoever watches, such as an online probe."""
+        """Leave features and labels of this step for callbacks, such as an online probe."""
         self.watched = (features.detach(), labels)
 
     def note_similarity(self, a: Tensor, b: Tensor) -> None:
-        """Log the mean cosine of positive pairs and of strangers, from embeddings of both views."""
+        """Log the mean cosine of positive pairs and of mismatched ones, from embeddings of both views."""
         with torch.no_grad():
             a, b = nn.functional.normalize(a.float(), dim=1), nn.functional.normalize(b.float(), dim=1)
             positive, negative = (a * b).sum(1).mean(), (a * b.roll(1, 0)).sum(1).mean()

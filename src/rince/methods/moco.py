@@ -19,6 +19,11 @@ class MoCo(Method):
     """The first view asks, the second answers through the slow encoder; negatives are the newest earlier keys.
 
     ``hidden=0`` is v1's head of a single layer, a hidden layer is v2's. For v2 also take its views and the cosine.
+
+    Example:
+        >>> from rince.encoders import ConvNet
+        >>> views = rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.MoCo(ConvNet(width=8), rince.InfoNCE(0.2), views, torch.optim.Adam, queue=4096)
     """
 
     def __init__(
@@ -42,6 +47,9 @@ class MoCo(Method):
             momentum: Of the slow encoder.
             batch_norm: "shuffled" lets keys be encoded by another process than their queries, so that batch statistics
                 give nothing away; "as_is" leaves them, for synchronised batch norm (trainer.sync_batchnorm) or none.
+
+        Raises:
+            UsageError: If the momentum does not lie in [0, 1).
         """
         super().__init__(encoder, loss, views, optimiser, **schedules)
         if not 0 <= momentum < 1:
@@ -65,6 +73,7 @@ class MoCo(Method):
         return self.compare_pairs(query, key, batch)
 
     def keys(self, views: Tensor) -> Tensor:
+        """Embeddings of the second views by the slow encoder, which get no gradient."""
         if not self.shuffled or self.trainer.world_size == 1:
             return self.slow_head(self.slow_encoder(views))
         size, rank = len(views), self.global_rank

@@ -16,7 +16,13 @@ from rince.views.batch import ImageBatch
 
 
 class MoCoV3(Method):
-    """Projector and predictor on the encoder, a slow copy without predictor, both directions added and times 2t."""
+    """Projector and predictor on the encoder, a slow copy without predictor, both directions added and times 2t.
+
+    Example:
+        >>> from rince.encoders import ConvNet
+        >>> views = rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.MoCoV3(ConvNet(width=8), rince.InfoNCE(0.2), views, torch.optim.Adam, hidden=256)
+    """
 
     def __init__(
         self,
@@ -39,6 +45,9 @@ class MoCoV3(Method):
             head_norm: Batch norm in projector and predictor.
             predictor_norm: The predictor ends with batch norm too. MoCo v3 has it so for vision transformers, not for
                 ResNets.
+
+        Raises:
+            UsageError: If the momentum does not lie in [0, 1].
         """
         super().__init__(encoder, loss, views, optimiser, **schedules)
         if not 0 <= momentum <= 1:

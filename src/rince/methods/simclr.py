@@ -12,7 +12,13 @@ from rince.views.batch import ImageBatch
 
 
 class SimCLR(Method):
-    """Both views through the encoder and a projection head; 2N anchors with 2N - 2 negatives each."""
+    """Both views through the encoder and a projection head; 2N anchors with 2N - 2 negatives each.
+
+    Example:
+        >>> from rince.encoders import ConvNet
+        >>> views = rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.SimCLR(ConvNet(width=8), rince.RINCE(q=0.5), views, torch.optim.Adam)
+    """
 
     def __init__(
         self,
@@ -48,7 +54,9 @@ class SimCLR(Method):
         return self.compare(z1, z2, batch)
 
     def own_contrast(self) -> Contrast:
+        """The contrast of this method."""
         return TwoView()
 
     def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
+        """The loss of the embeddings of both views."""
         return self.compare_pairs(z1, z2, batch)

@@ -11,7 +11,13 @@ from rince.views.batch import ImageBatch
 
 
 class SimSiam(Method):
-    """Projector of three layers, predictor with a narrow middle. Meant for ``rince.methods.byol.NegativeCosine``."""
+    """Projector of three layers, predictor with a narrow middle. Meant for ``rince.methods.byol.NegativeCosine``.
+
+    Example:
+        >>> from rince.methods.byol import NegativeCosine
+        >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.SimSiam(encoder, NegativeCosine(), views, torch.optim.Adam, hidden=256, width=128)
+    """
 
     def __init__(
         self,

@@ -12,13 +12,18 @@ from rince.views.batch import ImageBatch
 
 
 class SupCon(SimCLR):
-    """One positive an anchor, drawn among the images of its label, or all of the batch that share it.
+    """One positive per anchor, drawn among the images of its label, or all of the batch that share it.
 
     "one" is the form of the paper's label-noise experiments; "several" is supervised contrastive learning with the sum
     outside the logarithm, with two views of every image.
 
-    A trust is one in labels: a pair of "one" counts as much as both labels are trusted; with "several" an image whose
-    label is trusted less than half has its own other view as its only positive.
+    Trust is here a trust in labels: a pair of "one" counts as much as both labels are trusted; with "several" an image
+    whose label is trusted less than half has its own other view as its only positive.
+
+    Example:
+        >>> from rince.encoders import ConvNet
+        >>> views = rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.SupCon(ConvNet(width=8), rince.RINCE(), views, torch.optim.Adam, positives="several")
     """
 
     trusts = "labels"

@@ -34,7 +34,13 @@ class SwappedPrediction(nn.Module):
 
 
 class SwAV(Method):
-    """Two views, no further crops. Meant for the loss ``rince.methods.swav.SwappedPrediction``."""
+    """Two views, no further crops. Meant for the loss ``rince.methods.swav.SwappedPrediction``.
+
+    Example:
+        >>> from rince.methods.swav import SwappedPrediction
+        >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.SwAV(encoder, SwappedPrediction(), views, torch.optim.Adam, prototypes=100)
+    """
 
     def __init__(self, encoder: nn.Module, loss: nn.Module, views: nn.Module, optimiser: OptimiserFactory,
                  hidden: int = 2048, width: int = 128, prototypes: int = 3000, **schedules: Any):  # fmt: skip

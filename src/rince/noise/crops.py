@@ -13,7 +13,7 @@ from rince.errors import UsageError
 class Hits(nn.Module):
     """Which views the noise has hit so far: how many of how many, and a hash of all of them in their order.
 
-    It is part of a checkpoint, so the account of a resumed run is that of a run in one piece.
+    It is part of a checkpoint, so a resumed run counts like a run in one piece.
     """
 
     def __init__(self) -> None:
@@ -21,11 +21,13 @@ class Hits(nn.Module):
         self.views, self.hit, self.digest = 0, 0, ""
 
     def see(self, hit: Tensor) -> None:
+        """Count a batch of views, each hit or not."""
         self.views, self.hit = self.views + len(hit), self.hit + int(hit.sum())
         packed = np.packbits(hit.cpu().numpy()).tobytes()
         self.digest = hashlib.sha256(self.digest.encode() + packed).hexdigest()
 
     def record(self) -> dict[str, Any]:
+        """The counts and the hash, as plain values."""
         return {"views": self.views, "hit": self.hit, "sha256": self.digest}
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -38,8 +40,18 @@ class Hits(nn.Module):
 class ExtraCrop:
     """With probability ``rate`` a view is cropped once more, to ``area`` of its area, and enlarged again.
 
-    Every view of every step draws anew; the recipe that has it keeps in ``last_hit`` which images were hit last, and in
-    ``hits`` an account of all of them.
+    Every view of every step draws anew. The recipe that has it keeps in ``last_hit`` which images were hit last, and in
+    ``hits`` a count of all of them.
+
+    Args:
+        rate: The probability of a further crop.
+        area: The share of the area that this crop keeps.
+
+    Raises:
+        UsageError: If the rate does not lie in [0, 1], or the area not in (0, 1].
+
+    Example:
+        >>> views = rince.views.SimCLRViews(noise=rince.noise.ExtraCrop(rate=0.4))
     """
 
     def __init__(self, rate: float, area: float = 0.2):

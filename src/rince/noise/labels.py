@@ -15,7 +15,12 @@ CIFAR10_PAIRS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
 
 
 class NoisyLabels(NamedTuple):
-    """Labels with noise, and which of them were changed."""
+    """Labels with noise, and which of them were changed.
+
+    Attributes:
+        labels: the noisy labels.
+        hit: whether each of them was changed.
+    """
 
     labels: Tensor
     hit: Tensor
@@ -26,6 +31,7 @@ class NoisyLabels(NamedTuple):
         return hashlib.sha256(whole).hexdigest()
 
     def record(self) -> dict[str, Any]:
+        """As arrays, to be saved with a run."""
         return {"labels": self.labels.numpy(), "hit": self.hit.numpy(), "sha256": np.array(self.digest())}
 
 
@@ -33,10 +39,10 @@ class LabelFlips:
     """Every item of a class in ``pairs`` gets the label paired with it, with probability ``rate``.
 
     ``rate`` is a flip rate. The paper's eta is twice that: it flips with probability eta / 2 (:class:`PaperFlips`).
-    Labels below 0 are nobody's class and stay.
+    Labels below 0 mean "unknown" and stay.
 
     Example:
-        >>> LabelFlips(1.0, pairs={0: 1})(torch.tensor([0, 1, 2])).labels
+        >>> rince.noise.LabelFlips(1.0, pairs={0: 1})(torch.tensor([0, 1, 2])).labels
         tensor([1, 1, 2])
     """
 
@@ -45,7 +51,10 @@ class LabelFlips:
         Args:
             rate: The probability of a flip for an item of a class that is flipped at all.
             seed: The same seed flips the same labels.
-            pairs: From class to class; CIFAR-10's usual flips where nothing is given.
+            pairs: From class to class; CIFAR-10's usual flips if none are given.
+
+        Raises:
+            UsageError: If the rate does not lie in [0, 1], or a class is negative.
         """
         if not 0 <= rate <= 1:
             raise UsageError(f"the rate of label flips must lie in [0, 1], got {rate}")
@@ -57,7 +66,7 @@ class LabelFlips:
     def __call__(self, labels: Tensor) -> NoisyLabels:
         if labels.is_floating_point() or labels.dim() != 1:
             raise UsageError(
-                f"labels must be one whole number an item, got {labels.dtype} of shape {tuple(labels.shape)}"
+                f"labels must be one whole number per item, got {labels.dtype} of shape {tuple(labels.shape)}"
             )
         largest = int(labels.max()) if len(labels) else 0
         known = max(0, largest, *self.pairs, *self.pairs.values()) + 1
@@ -72,10 +81,11 @@ class LabelFlips:
 class PaperFlips(LabelFlips):
     """The paper's label noise, by its own eta: a label is flipped with probability ``eta / 2``.
 
-    So eta 1 gives both classes of an exchanged pair equal shares of right and wrong labels, and no more than that.
+    So with eta = 1 both classes of an exchanged pair have equal shares of right and wrong labels, which is the most
+    noise there can be.
 
     Example:
-        >>> PaperFlips(0.8).rate
+        >>> rince.noise.PaperFlips(0.8).rate
         0.4
     """
 
@@ -84,7 +94,10 @@ class PaperFlips(LabelFlips):
         Args:
             eta: The paper's noise rate, twice the probability of a flip.
             seed: The same seed flips the same labels.
-            pairs: From class to class; CIFAR-10's usual flips where nothing is given.
+            pairs: From class to class; CIFAR-10's usual flips if none are given.
+
+        Raises:
+            UsageError: If eta does not lie in [0, 1].
         """
         if not 0 <= eta <= 1:
             raise UsageError(f"eta must lie in [0, 1], got {eta}")

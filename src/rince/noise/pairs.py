@@ -1,4 +1,4 @@
-"""Mispaired views: some items get the partner of a stranger."""
+"""Mismatched pairs: some items get the partner of another item."""
 
 from typing import NamedTuple
 
@@ -9,18 +9,44 @@ from rince.errors import UsageError
 
 
 class WrongPairs(NamedTuple):
-    """``b[partner]`` is the noisy second column; ``hit`` marks the rows that now have a stranger's partner."""
+    """Partners of which some are wrong on purpose.
+
+    Attributes:
+        partner: ``b[partner]`` is the noisy second column.
+        hit: marks the rows that now have the partner of another row.
+
+    Example:
+        >>> noise = rince.noise.wrong_pairs(5, rate=0.4, seed=0)
+        >>> int(noise.hit.sum()), bool((noise.partner[~noise.hit] == np.arange(5)[~noise.hit]).all())
+        (2, True)
+    """
 
     partner: NDArray[np.int64]
     hit: NDArray[np.bool_]
 
 
 def wrong_pairs(n: int, rate: float, seed: int = 0, groups: ArrayLike | None = None) -> WrongPairs:
-    """Give ``round(rate * n)`` of ``n`` pairs, drawn at random, a stranger's partner.
+    """Give ``round(rate * n)`` of ``n`` pairs, drawn at random, the partner of another pair.
 
     The hit rows exchange their partners among themselves, so every partner is still used once (a single hit row copies
-    one instead). No row keeps its own partner; with ``groups`` (one value a row, such as the class) it gets none of its
-    own group either. The same seed gives the same pairs.
+    one instead). No row keeps its own partner.
+
+    Args:
+        n: how many pairs there are, at least 2.
+        rate: the share of them to be made wrong, in [0, 1].
+        seed: the same seed gives the same pairs.
+        groups: one value per row, such as its class: a row then gets no partner of its own group either.
+
+    Returns:
+        The partners, and which rows were hit.
+
+    Raises:
+        UsageError: if n or rate is out of range, or if one group is too large to find partners outside of it.
+
+    Example:
+        >>> partner, hit = rince.noise.wrong_pairs(1000, rate=0.2, seed=0)
+        >>> int(hit.sum()), int((partner != np.arange(1000)).sum())
+        (200, 200)
     """
     if not isinstance(n, (int, np.integer)) or n < 2:
         raise UsageError(f"wrong pairs need at least 2 pairs to exchange partners, got n = {n}")
@@ -28,15 +54,15 @@ def wrong_pairs(n: int, rate: float, seed: int = 0, groups: ArrayLike | None = N
         raise UsageError(f"the rate of wrong pairs must lie in [0, 1], got {rate}")
     keys = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
     if len(keys) != n:
-        raise UsageError(f"groups must have one value a pair: expected {n}, got {len(keys)}")
+        raise UsageError(f"groups must have one value per pair: expected {n}, got {len(keys)}")
     random = np.random.default_rng(seed)
     chosen = random.permutation(n)[: round(rate * n)]
     index = np.arange(n)
     if len(chosen) == 1:
-        strangers = np.flatnonzero(keys != keys[chosen[0]])
-        if not len(strangers):
-            raise UsageError("there is no stranger: all pairs are of one group")
-        index[chosen] = random.choice(strangers)
+        others = np.flatnonzero(keys != keys[chosen[0]])
+        if not len(others):
+            raise UsageError("there is no partner of another group: all pairs are of one group")
+        index[chosen] = random.choice(others)
     elif len(chosen):
         index[chosen] = chosen[_exchange(keys[chosen], random)]
     hit = np.zeros(n, dtype=bool)

@@ -11,8 +11,14 @@ from rince.noise.pairs import wrong_pairs
 
 
 class NoisySounds(NamedTuple):
-    """For every video whose sound it gets, how many seconds late that is taken, whether it is silenced, and whether
-    any of this happened to it."""
+    """What was done to the sounds of all videos, one value per video.
+
+    Attributes:
+        partner: The video whose sound it gets.
+        shift: How many seconds late the sound is taken.
+        silent: Whether the sound is silence.
+        hit: Whether any of this happened to it.
+    """
 
     partner: NDArray[np.int64]
     shift: NDArray[np.float64]
@@ -24,6 +30,7 @@ class NoisySounds(NamedTuple):
         return hashlib.sha256(b"".join(array.tobytes() for array in self)).hexdigest()
 
     def record(self) -> dict[str, Any]:
+        """As arrays, to be saved with a run."""
         names = ("partner", "shift", "silent", "partner_hit")
         return {**dict(zip(names, self, strict=True)), "sha256": np.array(self.digest())}
 
@@ -36,6 +43,9 @@ class SoundNoise:
         Args:
             rate: Share of the videos that are hit.
             seed: Which videos these are, and what happens to them.
+
+        Raises:
+            UsageError: If the rate does not lie in [0, 1].
         """
         if not 0 <= rate <= 1:
             raise UsageError(f"the rate of noise on sounds must lie in [0, 1], got {rate}")
@@ -52,7 +62,13 @@ class SoundNoise:
 
 
 class Overdub(SoundNoise):
-    """A share of the videos exchange their sounds among themselves: each has the sound of a stranger."""
+    """A share of the videos exchange their sounds among themselves: each has the sound of another video.
+
+    Example:
+        >>> noise = rince.noise.Overdub(rate=0.4)(10)
+        >>> int(noise.hit.sum()), bool((noise.partner[noise.hit] != np.arange(10)[noise.hit]).all())
+        (4, True)
+    """
 
     def __init__(self, rate: float, seed: int = 0, other_class: bool = False):
         """
@@ -72,7 +88,13 @@ class Overdub(SoundNoise):
 
 
 class Shift(SoundNoise):
-    """A share of the sounds is taken earlier or later than the pictures, each by a time of its own."""
+    """A share of the sounds is taken earlier or later than the pictures, each by a time of its own.
+
+    Example:
+        >>> noise = rince.noise.Shift(rate=0.5, least=1.0, most=2.0)(10)
+        >>> bool((abs(noise.shift[noise.hit]) >= 1).all())
+        True
+    """
 
     def __init__(self, rate: float, least: float = 1.0, most: float = 4.0, seed: int = 0):
         """
@@ -81,6 +103,9 @@ class Shift(SoundNoise):
             least: Least distance in seconds.
             most: Largest distance in seconds; earlier and later are equally likely.
             seed: Which videos these are, and how far their sounds are shifted.
+
+        Raises:
+            UsageError: If least and most are not 0 <= least <= most.
         """
         super().__init__(rate, seed)
         if not 0 <= least <= most < float("inf"):
@@ -94,7 +119,12 @@ class Shift(SoundNoise):
 
 
 class Silence(SoundNoise):
-    """A share of the videos has no sound to hear."""
+    """A share of the videos has no sound to hear.
+
+    Example:
+        >>> int(rince.noise.Silence(rate=0.3)(10).silent.sum())
+        3
+    """
 
     def __call__(self, n: int, labels: ArrayLike | None = None) -> NoisySounds:
         hit, _ = self._hit(n)

@@ -8,18 +8,19 @@ if TYPE_CHECKING:
     from rince.views.batch import ClipBatch, ImageBatch, PairBatch
     from rince.views.clip import ClipRecipe
     from rince.views.graph import GraphViews
-    from rince.views.image import MoCoV3Views, OwnViews, Recipe, SimCLRViews, TwoViews
+    from rince.views.image import MoCoV3Views, OwnViews, SimCLRViews, TwoViews
     from rince.views.mirror import MirrorViews
     from rince.views.pair import PairViews, Unchanged
+    from rince.views.recipe import Recipe
     from rince.views.sound import SoundRecipe
-    from rince.views.views import Views
+    from rince.views.views import Draws, Views
 
 HOMES = {  # public name: the module that defines it
     "SimCLRViews": "image",
     "MoCoV3Views": "image",
     "OwnViews": "image",
     "TwoViews": "image",
-    "Recipe": "image",
+    "Recipe": "recipe",
     "ClipRecipe": "clip",
     "SoundRecipe": "sound",
     "PairViews": "pair",
@@ -30,11 +31,13 @@ HOMES = {  # public name: the module that defines it
     "PairBatch": "batch",
     "ClipBatch": "batch",
     "Views": "views",
+    "Draws": "views",
 }
 
 __all__ = [
     "ClipBatch",
     "ClipRecipe",
+    "Draws",
     "GraphViews",
     "ImageBatch",
     "MirrorViews",

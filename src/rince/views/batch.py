@@ -6,11 +6,21 @@ from torch import Tensor
 
 
 class ImageBatch(NamedTuple):
-    """Images (n, channels, height, width) as bytes, and what is known of them.
+    """Images as bytes, and what is known of them.
 
-    ``partners`` are the images of the second view: another image of the same label, a stranger, or ``None`` for the
-    image itself. ``cropped`` says that both have been cropped at random already. ``weights`` say how far each pair is
-    to be trusted, from 0 to 1 (for several positives per anchor: how far each label is); ``None`` for all alike.
+    Attributes:
+        images: (n, channels, height, width) bytes.
+        labels: (n,) classes, -1 where unknown.
+        ids: (n,) numbers of the images.
+        partners: The images of the second view: another image of the same label, a mismatched one, or ``None`` for the
+            image itself.
+        cropped: Whether images and partners have been cropped at random already.
+        weights: How far each pair is to be trusted, from 0 to 1 (for several positives per anchor: how far each label
+            is); ``None`` for all alike.
+
+    Example:
+        >>> images = torch.randint(256, (4, 3, 8, 8), dtype=torch.uint8)
+        >>> batch = rince.views.ImageBatch(images, labels=torch.tensor([0, 1, -1, 0]), ids=torch.arange(4))
     """
 
     images: Tensor
@@ -24,8 +34,16 @@ class ImageBatch(NamedTuple):
 class PairBatch(NamedTuple):
     """Two kinds of things that belong together, row by row: clips and sounds, images and texts.
 
-    ``labels`` are -1 where nobody knows them. ``cropped`` says that the pictures in ``a`` have been cropped at random
-    already. ``weights`` say how far each pair is to be trusted, from 0 to 1; ``None`` for all alike.
+    Attributes:
+        a: The items of the first side.
+        b: Their partners.
+        labels: (n,) classes, -1 where unknown.
+        ids: (n,) numbers of the pairs.
+        cropped: Whether the pictures in ``a`` have been cropped at random already.
+        weights: How far each pair is to be trusted, from 0 to 1; ``None`` for all alike.
+
+    Example:
+        >>> batch = rince.views.PairBatch(torch.randn(4, 40), torch.randn(4, 24), torch.full((4,), -1), torch.arange(4))
     """
 
     a: Tensor
@@ -37,7 +55,18 @@ class PairBatch(NamedTuple):
 
 
 class ClipBatch(NamedTuple):
-    """Clips (n, frames, height, width, 3) as bytes; several clips of one video have the same number in ``ids``."""
+    """Clips as bytes; several clips of one video have the same number in ``ids``.
+
+    Attributes:
+        clips: (n, frames, height, width, 3) bytes.
+        labels: (n,) classes, -1 where unknown.
+        ids: (n,) numbers of the videos.
+        cropped: Whether the clips have been cropped at random already.
+
+    Example:
+        >>> clips = torch.randint(256, (2, 8, 16, 16, 3), dtype=torch.uint8)
+        >>> batch = rince.views.ClipBatch(clips, labels=torch.tensor([0, 1]), ids=torch.arange(2))
+    """
 
     clips: Tensor
     labels: Tensor

@@ -8,7 +8,7 @@ from torch import Tensor
 from rince._support import image_operations as op
 from rince._support.step_seeds import Draws
 from rince.errors import UsageError
-from rince.views.image import IMAGENET_MEAN, IMAGENET_STD, PIXELS_AT_A_TIME, Recipe
+from rince.views.recipe import IMAGENET_MEAN, IMAGENET_STD, PIXELS_AT_A_TIME, Recipe
 
 TEST_CROP = 0.875  # of the shorter side: the same as resizing it to size / 0.875 and cutting out the middle
 
@@ -18,6 +18,12 @@ class ClipRecipe(Recipe):
 
     The views are (n, 3, frames, size, size) and normalised. Contrast is changed around the mean grey of the whole clip:
     with a mean for every frame, a change of brightness within the clip would be weakened or blown up frame by frame.
+
+    Example:
+        >>> clips = torch.randint(256, (2, 8, 24, 32, 3), dtype=torch.uint8)
+        >>> recipe = rince.views.ClipRecipe(size=16)
+        >>> recipe(clips, rince.views.Draws(torch.Generator().manual_seed(0), items=2)).shape
+        torch.Size([2, 3, 8, 16, 16])
     """
 
     def __init__(
@@ -49,7 +55,16 @@ class ClipRecipe(Recipe):
 
     @torch.no_grad()
     def forward(self, clips: Tensor, draw: Draws, cropped: bool = False) -> Tensor:
-        """``cropped`` says that the clips have been cropped at random already."""
+        """One random view of every clip.
+
+        Args:
+            clips: (n, frames, height, width, 3) bytes.
+            draw: Where random numbers come from.
+            cropped: Whether the clips have been cropped at random already.
+
+        Returns:
+            (n, 3, frames, size, size) normalised floats.
+        """
         n, frames, height, width, channels = _shape(clips)
         self.check(channels)
         numbers = self._numbers(draw, n, height, width, cropped)

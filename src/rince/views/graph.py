@@ -206,7 +206,22 @@ class Choice(View):
 
 
 class GraphViews(Views):
-    """Two views of a batch of graphs; with ``one_view=True`` (as published) the first is the batch itself."""
+    """Two views of a batch of graphs.
+
+    Args:
+        view: How a view is made: ``DropNodes``, ``PerturbEdges``, ``MaskAttributes``, ``Subgraph``, or a ``Choice`` of
+            them; GraphCL's choice of all four if none is given.
+        one_view: Take the batch itself as the first view, as published.
+
+    Example:
+        >>> from torch_geometric.data import Batch, Data
+        >>> ring = torch.stack([torch.arange(6), torch.arange(6).roll(-1)])
+        >>> graph = Data(x=torch.ones(6, 1), edge_index=torch.cat([ring, ring.flip(0)], 1))
+        >>> views = rince.views.GraphViews(rince.views.graph.DropNodes(rate=0.5))
+        >>> first, second = views(Batch.from_data_list([graph, graph]))
+        >>> first.num_nodes, second.num_nodes
+        (12, 6)
+    """
 
     def __init__(self, view: View | None = None, one_view: bool = True) -> None:
         super().__init__()

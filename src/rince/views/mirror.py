@@ -8,7 +8,14 @@ from rince.views.views import Views
 
 
 class MirrorViews(Views):
-    """A view is an image or its mirror image, with equal chance; for features (n, 2, width) of both."""
+    """A view is an image or its mirror image, with equal chance; for features (n, 2, width) of both.
+
+    Example:
+        >>> draw = rince.views.Draws(torch.Generator().manual_seed(0), items=4)
+        >>> first, second = rince.views.MirrorViews()(torch.randn(4, 2, 16), draw)
+        >>> first.shape
+        torch.Size([4, 16])
+    """
 
     def forward(
         self, images: Tensor, draw: Draws, partners: Tensor | None = None, cropped: bool = False
@@ -16,6 +23,7 @@ class MirrorViews(Views):
         return self._pick(images, draw), self._pick(images if partners is None else partners, draw)
 
     def plain(self, images: Tensor) -> Tensor:
+        """The features of the images that are not mirrored."""
         return images[:, 0]
 
     def _pick(self, images: Tensor, draw: Draws) -> Tensor:

@@ -26,6 +26,11 @@ class SoundRecipe(Views):
     each; see :func:`bin_statistics`), or by what the first batch of training measures of them (``normalise="data"``).
     Otherwise a sound is normalised by itself, bin by bin over its own time or as a whole, and then the volume no longer
     matters.
+
+    Example:
+        >>> recipe = rince.views.SoundRecipe(sample_rate=8000, window=256)
+        >>> recipe(torch.randn(2, 8000), rince.views.Draws(torch.Generator().manual_seed(0), items=2)).shape
+        torch.Size([2, 1, 100, 129])
     """
 
     mean: Tensor | None
@@ -49,7 +54,7 @@ class SoundRecipe(Views):
         """
         Args:
             volume: Largest relative change of the volume, up or down.
-            sample_rate: Samples a second.
+            sample_rate: Samples per second.
             window: Samples under the Hann window of a frame.
             hop: Seconds from frame to frame.
             floor: Decibels below the loudest point of a sound that are kept.
@@ -60,6 +65,10 @@ class SoundRecipe(Views):
                 keep.
             shift: Largest shift in time in seconds, either way; silence fills the gap.
             pair_bins: Average the power of neighbouring bins, as AVID does with a window of 1024.
+
+        Raises:
+            UsageError: If a number is out of range, a hop is longer than the window, or mean and std do not go
+                together.
         """
         super().__init__()
         if not 0 <= volume < 1:

@@ -4,11 +4,25 @@ from typing import Any
 
 from torch import nn
 
+from rince._support.step_seeds import Draws
+
+__all__ = ["Draws", "Views", "about_views"]
+
 
 class Views(nn.Module):
     """Base class of views and of recipes for single views. Everything but ``forward`` has a default.
 
     ``plain(items)`` is what evaluation sees; views for graphs have none, since graphs are evaluated as they are.
+
+    Example:
+        >>> class Noisy(rince.views.Views):
+        ...     def forward(self, items, draw, partners=None, cropped=False):
+        ...         return items + 0.1 * torch.randn_like(items), items + 0.1 * torch.randn_like(items)
+        ...
+        ...     def plain(self, items):
+        ...         return items
+        >>> Noisy().about()
+        {}
     """
 
     def about(self) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from films import TONE, film, turn
-from rince.data.video.decode import BadVideo, TooShort, VideoFile, probe, read_clip, told
-from rince.data.video.frame_transform import Look
+from rince.data.video.decode import BadVideo, TooShort, VideoFile, probe, read_clip
+from rince.data.video.frame_transform import FrameTransform
+from rince.data.video.local_file import video_errors
 from rince.data.video.soundtrack import demuxed
 
 VARIABLE = np.concatenate([np.arange(0, 1, 1 / 30), [1.0, 1.15], np.arange(1.2, 3, 0.1)])
@@ -193,8 +194,10 @@ def test_a_turned_video_is_shown_upright_whole_or_cropped(tmp_path, degrees, mir
     assert np.array_equal(shown, expected)
     with VideoFile(path) as file:
         box = (4, 8, 28, 32)
-        look = Look(lambda width, height: box if (height, width) == shown.shape[:2] else (0, 0, 2, 2), 24)
-        cropped = file.clips([0.0], 1, looks=[look])[0].frames[0]
+        transform = FrameTransform(
+            lambda width, height: box if (height, width) == shown.shape[:2] else (0, 0, 2, 2), 24
+        )
+        cropped = file.clips([0.0], 1, transforms=[transform])[0].frames[0]
     assert cropped.shape == (24, 24, 3)
     assert np.abs(cropped.astype(int) - expected[8:32, 4:28]).mean() < 6
 
@@ -206,16 +209,16 @@ def test_grey_and_unusual_pixels_become_rgb(tmp_path, pixels, codec):
     path = film(tmp_path / "a.mkv", seconds=1, video=codec, pixels=pixels, picture=noise_picture, audio=None, bframes=0)
     with VideoFile(path) as file:
         plain = file.clips([0.0], 4, 30)[0].frames
-        small = file.clips([0.0], 4, 30, looks=[Look(lambda w, h: (0, 0, w, h), 16)])[0].frames
+        small = file.clips([0.0], 4, 30, transforms=[FrameTransform(lambda w, h: (0, 0, w, h), 16)])[0].frames
     for i in range(4):
         assert np.abs(plain[i].astype(int) - noise_picture(i, 0)).mean() < 8
     assert small.shape == (4, 16, 16, 3)
 
 
 def test_frames_that_change_their_size_get_that_of_the_first_one():
-    look = Look()
+    transform = FrameTransform()
     first, second = (np.repeat(np.repeat(noise_picture(0, 0), k, 0), k, 1) for k in (1, 2))
-    shown = [look(av.VideoFrame.from_ndarray(picture, "rgb24")).copy() for picture in (first, second, first)]
+    shown = [transform(av.VideoFrame.from_ndarray(picture, "rgb24")).copy() for picture in (first, second, first)]
     assert np.array_equal(shown[0], first) and np.array_equal(shown[2], first)
     assert shown[1].shape == first.shape and np.abs(shown[1].astype(int) - first).mean() < 12
 
@@ -246,7 +249,7 @@ def test_packets_of_streams_that_are_not_there_end_a_file(error):
 
     with demuxed(Container(), "pictures") as packets:
         assert [packet.size for packet in packets] == [3]
-    with pytest.raises(BadVideo, match=r"a\.flv does not decode as a video"), told("a.flv"):
+    with pytest.raises(BadVideo, match=r"a\.flv does not decode as a video"), video_errors("a.flv"):
         raise error
 
 
@@ -255,8 +258,8 @@ def test_a_crop_resized_on_the_way_equals_one_made_afterwards(numbered):
 
     box = (6, 4, 54, 40)
     with VideoFile(numbered["h264.mp4"]) as file:
-        whole_frames = file.clips([1.0], looks=None)[0].frames
-        frames = file.clips([1.0], looks=[Look(lambda w, h: box, 32)])[0].frames
+        whole_frames = file.clips([1.0], transforms=None)[0].frames
+        frames = file.clips([1.0], transforms=[FrameTransform(lambda w, h: box, 32)])[0].frames
     for frame, picture in zip(frames, whole_frames, strict=True):
         slow = np.asarray(Image.fromarray(picture).resize((32, 32), 2, box=box))
         assert np.abs(frame.astype(int) - slow).mean() < 6
@@ -365,7 +368,9 @@ def test_real_files_give_the_protocol_s_shapes_and_the_frames_of_a_whole_decode(
         with VideoFile(path) as file:
             room = file.duration - 0.55
             starts = [0.0, 0.31 * room, 0.77 * room, room]
-            cropped = file.clips(starts, looks=[Look(lambda w, h: (0, 0, 224, 224), 224) for _ in starts])
+            cropped = file.clips(
+                starts, transforms=[FrameTransform(lambda w, h: (0, 0, 224, 224), 224) for _ in starts]
+            )
             plain = [file.clips([start], audio=False)[0] for start in starts]
             together = file.clips(starts, audio=False)
         times, pictures = whole(path)

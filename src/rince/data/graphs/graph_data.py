@@ -23,8 +23,12 @@ class GraphData(DataModule):
     """A set of graphs; all of them are trained on, without their labels.
 
     Example:
-        >>> data = GraphData(Graphs.from_list(my_graphs), batch_size=128)
-        >>> Trainer(max_epochs=20).fit(GraphCL(GIN(3), RINCE(), GraphViews(), torch.optim.Adam), data)
+        >>> from torch_geometric.data import Data
+        >>> edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> graphs = rince.data.Graphs.from_list([Data(x=torch.ones(3, 1), edge_index=edges)] * 20)
+        >>> data = rince.data.GraphData(graphs, batch_size=10, wrong_pairs=0.2)
+        >>> int(data.noise_record()["partner_hit"].sum())
+        4
     """
 
     def __init__(
@@ -40,6 +44,9 @@ class GraphData(DataModule):
             batch_size: Graphs in a batch, counted over all processes. Fewer graphs than that make one batch.
             wrong_pairs: Share of graphs that are paired with a view of another graph, the same one throughout.
             wrong_pairs_seed: Which graphs that are, and whose view they get.
+
+        Raises:
+            UsageError: If wrong_pairs does not lie in [0, 1].
         """
         super().__init__()
         require("torch_geometric", "graph")  # now, not when the first batch is made
@@ -54,6 +61,7 @@ class GraphData(DataModule):
 
     @property
     def graphs(self) -> Graphs:
+        """All graphs, read on first use."""
         if self._graphs is None:
             self._graphs = self.read()
         return self._graphs

@@ -20,9 +20,26 @@ if TYPE_CHECKING:
 class Graphs(Dataset):
     """A data set of graphs: nodes and edges of all graphs stand one after the other.
 
-    Graph ``i`` owns the nodes ``node_ptr[i]:node_ptr[i + 1]`` and the edges ``edge_ptr[i]:edge_ptr[i + 1]``;
-    ``edge_index`` counts nodes from zero within each graph. Given to a ``DataLoader`` with ``collate_fn=list.pop`` or
-    asked through :meth:`batch`, it gives PyG batches a hundred times faster than collating graphs one by one.
+    Graph ``i`` owns the nodes ``node_ptr[i]:node_ptr[i + 1]`` and the edges ``edge_ptr[i]:edge_ptr[i + 1]``. Given to a
+    ``DataLoader`` with ``collate_fn=list.pop`` or asked through :meth:`batch`, it gives PyG batches a hundred times
+    faster than collating graphs one by one.
+
+    Args:
+        x: (nodes, features) of all graphs.
+        edge_index: (2, edges); nodes count from 0 within each graph.
+        node_ptr: (graphs + 1,) where the nodes of each graph start.
+        edge_ptr: (graphs + 1,) where its edges start.
+        y: (graphs,) classes from 0.
+        edge_attr: (edges, features), where edges have any.
+        name: Of the data set.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> several = [Data(x=torch.ones(3, 1), edge_index=edges, y=torch.tensor([i % 2])) for i in range(4)]
+        >>> graphs = rince.data.Graphs.from_list(several)
+        >>> len(graphs), graphs.num_classes, graphs.batch([0, 2]).num_nodes
+        (4, 2, 6)
     """
 
     x: Tensor  # [nodes, features]
@@ -38,10 +55,12 @@ class Graphs(Dataset):
 
     @property
     def num_features(self) -> int:
+        """Features of a node."""
         return self.x.shape[1]
 
     @property
     def num_classes(self) -> int:
+        """How many classes the graphs have."""
         return int(self.y.max()) + 1 if len(self.y) else 0
 
     def batch(self, index: Tensor | Sequence[int] | None = None) -> "Batch":
@@ -88,6 +107,7 @@ class Graphs(Dataset):
 
     @staticmethod
     def collate(batches: "list[Batch]") -> "Batch":
+        """For a ``DataLoader`` that asks for whole batches: the batch itself."""
         return batches[0]
 
     def subset(self, index: Tensor | Sequence[int]) -> "Graphs":

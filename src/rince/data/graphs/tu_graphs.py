@@ -6,7 +6,13 @@ from rince.data.graphs.tudataset import tudataset
 
 
 class TUGraphs(GraphData):
-    """Any data set of the TUDataset collection; all its graphs are trained on, without their labels."""
+    """Any data set of the TUDataset collection; all its graphs are trained on, without their labels.
+
+    Nothing is read or downloaded before training asks for it.
+
+    Example:
+        >>> data = rince.data.TUGraphs("PROTEINS", root="data/tudataset", wrong_pairs=0.2)
+    """
 
     def __init__(
         self,

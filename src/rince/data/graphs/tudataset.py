@@ -37,11 +37,34 @@ def tudataset(
     edge_labels: bool = False,
     download: bool = False,
 ) -> Graphs:
-    """The data set ``name`` from ``root``: a folder with ``NAME.zip`` or ``NAME/NAME_A.txt``, or the zip itself.
+    r"""A data set of the TUDataset collection.
 
-    Node features are one-hot node labels, with ``node_attributes=True`` the real-valued attributes before them, and a
-    constant 1 where a data set has neither. Graph labels are renumbered from 0. ``edge_labels=True`` keeps one-hot edge
-    labels as ``edge_attr``. Nothing is downloaded unless ``download=True``.
+    Graph labels are renumbered from 0. Node features are one-hot node labels, and a constant 1 where a data set has
+    neither labels nor attributes.
+
+    Args:
+        name: Its name, such as ``"MUTAG"``.
+        root: A folder with ``NAME.zip`` or ``NAME/NAME_A.txt``, or the zip itself.
+        node_attributes: Put the real-valued node attributes before the one-hot labels.
+        edge_labels: Keep one-hot edge labels as ``edge_attr``.
+        download: Fetch the data set if it is not in ``root``.
+
+    Returns:
+        The graphs.
+
+    Raises:
+        MissingFile: If the data set is not in ``root`` and ``download`` is not set.
+        UsageError: If its files do not fit together.
+
+    Example:
+        >>> from pathlib import Path
+        >>> Path("TINY").mkdir()
+        >>> edges, graph_of_node, labels = "1, 2\n2, 1\n3, 4\n4, 3\n", "1\n1\n2\n2\n", "-1\n1\n"
+        >>> for kind, text in (("A", edges), ("graph_indicator", graph_of_node), ("graph_labels", labels)):
+        ...     _ = Path(f"TINY/TINY_{kind}.txt").write_text(text)
+        >>> graphs = rince.data.tudataset("TINY", root=".")
+        >>> len(graphs), graphs.y.tolist()
+        (2, [0, 1])
     """
     if not re.fullmatch(r"[\w.+-]+", name):
         raise UsageError(f"{name!r} is not the name of a TUDataset (letters, digits, - and _)")

@@ -18,6 +18,12 @@ class Arrays(Images):
     """A file with ``images`` (n, height, width[, channels], bytes) and, where known, ``labels`` (n,).
 
     ``test_images`` and ``test_labels`` are the test part; without them every tenth image is.
+
+    Example:
+        >>> images = np.random.default_rng(0).integers(256, size=(50, 8, 8, 3), dtype=np.uint8)
+        >>> np.savez("mine.npz", images=images, labels=np.arange(50) % 5)
+        >>> rince.data.Arrays("mine.npz").split("test")[0].shape
+        torch.Size([5, 3, 8, 8])
     """
 
     def __init__(
@@ -35,7 +41,7 @@ class Arrays(Images):
             batch_size: Images in a batch, counted over all processes.
             noise: Wrong labels for training; evaluation always sees the right ones.
             limit: Train on the first so many images only.
-            wrong_pairs: Share of images whose second view is one of a stranger.
+            wrong_pairs: Share of images whose second view shows another image.
             wrong_pairs_seed: Which images that are, and whose view they get.
         """
         super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)

@@ -26,7 +26,13 @@ TRAIN, TEST = [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"]
 
 
 class CIFAR10(Images):
-    """60,000 colour images of 32 x 32 pixels in ten classes, 10,000 of them for tests."""
+    """60,000 colour images of 32 x 32 pixels in ten classes, 10,000 of them for tests.
+
+    Nothing is read or downloaded before training, or ``split``, asks for it. Reading runs nothing in the archive.
+
+    Example:
+        >>> data = rince.data.CIFAR10(root="data", noise=rince.noise.PaperFlips(eta=0.4), validation=5000)
+    """
 
     class_names = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -47,10 +53,13 @@ class CIFAR10(Images):
             batch_size: Images in a batch, counted over all processes.
             noise: Wrong labels for training; evaluation always sees the right ones.
             limit: Train on the first so many images only.
-            wrong_pairs: Share of images whose second view is one of a stranger.
+            wrong_pairs: Share of images whose second view shows another image.
             wrong_pairs_seed: Which images that are, and whose view they get.
             validation: How many of the last training images are set aside as the part "validation".
             download: Fetch the archive (170 MB) if it is not there.
+
+        Raises:
+            UsageError: If validation leaves no image to train on.
         """
         super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
         if not 0 <= validation < 50_000:

@@ -27,6 +27,17 @@ class ImageFolder(DataModule):
 
     Workers decode an image, take two random crops and shrink them to ``size``; colours, blur and the rest are done for
     whole batches on the model's device. An image that does not decode is replaced by another one, and counted.
+
+    Example:
+        >>> from PIL import Image
+        >>> from pathlib import Path
+        >>> for path in ("train/cat", "train/dog", "val/cat", "val/dog"):
+        ...     Path("pictures", path).mkdir(parents=True)
+        ...     Image.new("RGB", (40, 30)).save(Path("pictures", path, "1.png"))
+        >>> data = rince.data.ImageFolder("pictures", size=16, workers=0)
+        >>> data.setup()
+        >>> data.class_names, data.split("test")[0].shape
+        (('cat', 'dog'), torch.Size([2, 3, 16, 16]))
     """
 
     sharded_tests = True
@@ -159,7 +170,7 @@ class ImageFolder(DataModule):
 
 
 def list_images(folder: Path) -> tuple[tuple[str, ...], list[Path], Tensor]:
-    """Class names, files and labels of a folder with one folder a class."""
+    """Class names, files and labels of a folder with one folder per class."""
     if not folder.is_dir():
         raise MissingFile(f"there is no folder {folder}: images belong into {folder}/CLASS/")
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))

@@ -24,7 +24,19 @@ Weights = Callable[[Tensor, Tensor], Tensor | None]
 
 
 class Images(DataModule):
-    """Images in memory. A subclass fills ``train`` and ``test`` in ``read``."""
+    """Images in memory. A subclass returns the parts "train" and "test" from ``read``.
+
+    Example:
+        >>> class Squares(rince.data.Images):
+        ...     def read(self):
+        ...         images = torch.randint(256, (60, 1, 8, 8), dtype=torch.uint8)
+        ...         labels = torch.arange(60) % 3
+        ...         return {"train": (images[:50], labels[:50]), "test": (images[50:], labels[50:])}
+        >>> data = Squares(batch_size=10, wrong_pairs=0.2)
+        >>> data.setup()
+        >>> data.classes, int(data.noise_record()["partner_hit"].sum())
+        (3, 10)
+    """
 
     def __init__(
         self,
@@ -39,8 +51,11 @@ class Images(DataModule):
             batch_size: Images in a batch, counted over all processes.
             noise: Wrong labels for training; evaluation always sees the right ones.
             limit: Train on the first so many images only.
-            wrong_pairs: Share of images whose second view is one of a stranger.
+            wrong_pairs: Share of images whose second view shows another image.
             wrong_pairs_seed: Which images that are, and whose view they get.
+
+        Raises:
+            UsageError: If the limit is below 1.
         """
         super().__init__()
         if limit is not None and limit < 1:

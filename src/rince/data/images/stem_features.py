@@ -21,6 +21,9 @@ class StemFeatures(Images):
 
     ``source`` gives the images. The first ``train`` of its training part are learnt from, the last 5,000 are the part
     "validation", and "test" are the first 5,000 of the test part.
+
+    Example:
+        >>> data = rince.data.StemFeatures(rince.data.CIFAR10(root="data"), cache="stem.npz", train=10_000)
     """
 
     def __init__(

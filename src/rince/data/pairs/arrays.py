@@ -18,6 +18,13 @@ class PairedArrays(Pairs):
 
     Bytes stay bytes, as image recipes want them; other numbers become floats. ``test_a``, ``test_b`` and
     ``test_labels`` are the test part; without them every tenth pair is. ``ids`` (n,), where given, name the pairs.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> np.savez("pairs.npz", a=random.normal(size=(100, 40)), b=random.normal(size=(100, 24)))
+        >>> data = rince.data.PairedArrays("pairs.npz", batch_size=32, wrong_pairs=0.2)
+        >>> data.split("test").b.shape
+        torch.Size([10, 24])
     """
 
     _names: np.ndarray
@@ -54,7 +61,7 @@ class PairedArrays(Pairs):
         a, b = (self._side(arrays, f"{prefix}{side}") for side in "ab")
         if len(a) != len(b):
             raise UsageError(
-                f"{prefix}a and {prefix}b in {self.path} must have one row a pair, got {len(a)} and {len(b)} rows"
+                f"{prefix}a and {prefix}b in {self.path} must have one row per pair, got {len(a)} and {len(b)} rows"
             )
         labels = np.asarray(arrays.get(f"{prefix}labels", np.full(len(a), -1)))
         if labels.shape != (len(a),) or not np.issubdtype(labels.dtype, np.integer):
@@ -69,7 +76,7 @@ class PairedArrays(Pairs):
         values = arrays[name]
         if values.dtype.kind not in "fiub" or values.ndim < 2:
             raise UsageError(
-                f"{name} in {self.path} must hold numbers, one row a pair, got {values.dtype} {values.shape}"
+                f"{name} in {self.path} must hold numbers, one row per pair, got {values.dtype} {values.shape}"
             )
         if values.dtype != np.uint8:
             values = values.astype(np.float32)

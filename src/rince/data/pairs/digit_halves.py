@@ -12,7 +12,13 @@ Cut = Literal["rows", "columns", "top_bottom", "left_right"]
 
 
 class DigitPairs(NamedTuple):
-    """Two views of every digit, (1797, 32) each in [0, 1], and which digit it is."""
+    """Two views of every digit, (1797, 32) each in [0, 1], and which digit it is.
+
+    Attributes:
+        a: The first half of every digit.
+        b: The second half.
+        digit: From 0 to 9.
+    """
 
     a: NDArray[np.float32]
     b: NDArray[np.float32]
@@ -20,7 +26,22 @@ class DigitPairs(NamedTuple):
 
 
 def digit_pairs(cut: Cut = "rows") -> DigitPairs:
-    """The digits cut in two: even against odd ``"rows"`` or ``"columns"``, ``"top_bottom"`` or ``"left_right"``."""
+    """Scikit-learn's digits cut in two: pairs that belong together, for experiments without any download.
+
+    Args:
+        cut: Even against odd ``"rows"`` or ``"columns"``, ``"top_bottom"`` or ``"left_right"``.
+
+    Returns:
+        Both halves of all 1,797 digits, and which digit each is.
+
+    Raises:
+        UsageError: If there is no such cut.
+
+    Example:
+        >>> pairs = rince.data.digit_pairs()
+        >>> pairs.a.shape, pairs.b.shape
+        ((1797, 32), (1797, 32))
+    """
     bundle = require("sklearn.datasets", "train").load_digits()
     a, b = cut_in_two(bundle.images.astype(np.float32) / 16, cut)
     return DigitPairs(a, b, bundle.target.astype(np.int64))

@@ -18,6 +18,9 @@ class HuggingFacePairs(Pairs):
     ``path`` is a folder written by ``save_to_disk``, a file (.parquet, .json, .csv, .arrow) or a name on the Hub.
     Columns hold images of one size, arrays or lists of numbers of one shape, or numbers. Texts have to be embedded
     first, or trained on with ``rince.integrations.sentence_transformers``.
+
+    Example:
+        >>> data = rince.data.HuggingFacePairs("pairs.parquet", a="image_embedding", b="text_embedding")
     """
 
     def __init__(

@@ -17,7 +17,16 @@ from rince.views.batch import PairBatch
 
 
 class Part(NamedTuple):
-    """Items that belong together row by row, and the class of each pair, -1 where nobody knows it."""
+    """Items that belong together row by row.
+
+    Attributes:
+        a: The items of the first side.
+        b: Their partners.
+        labels: The class of each pair, -1 where unknown.
+
+    Example:
+        >>> part = rince.data.pairs.Part(torch.randn(8, 40), torch.randn(8, 24), torch.full((8,), -1))
+    """
 
     a: Tensor
     b: Tensor
@@ -25,14 +34,29 @@ class Part(NamedTuple):
 
 
 class Pairs(DataModule):
-    """Pairs in memory. A subclass fills the parts "train" and "test" in ``read``."""
+    """Pairs in memory. A subclass returns the parts "train" and "test" from ``read``.
+
+    Example:
+        >>> from rince.data.pairs import Part
+        >>> class Mine(rince.data.Pairs):
+        ...     def read(self):
+        ...         a, b, labels = torch.randn(60, 8), torch.randn(60, 6), torch.full((60,), -1)
+        ...         return {"train": Part(a[:50], b[:50], labels[:50]), "test": Part(a[50:], b[50:], labels[50:])}
+        >>> data = Mine(batch_size=10, wrong_pairs=0.2)
+        >>> data.setup()
+        >>> int(data.noise_record()["partner_hit"].sum())
+        10
+    """
 
     def __init__(self, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
         """
         Args:
             batch_size: Pairs in a batch, counted over all processes.
-            wrong_pairs: Share of training pairs in which ``b`` is a stranger's.
+            wrong_pairs: Share of training pairs in which ``b`` belongs to another pair.
             wrong_pairs_seed: Which pairs that are, and whose ``b`` they get.
+
+        Raises:
+            UsageError: If wrong_pairs does not lie in [0, 1].
         """
         super().__init__()
         if not 0 <= wrong_pairs <= 1:

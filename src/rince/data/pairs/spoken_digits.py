@@ -30,6 +30,9 @@ class SpokenDigits(Pairs):
     Every recording has one image of its digit for good, drawn by ``split_seed``. Images are parted too, in three:
     an image of the test part is in no training pair. There are fewer images than recordings, so the training part uses
     an image about twice. A wrong pair is always one of two different digits.
+
+    Example:
+        >>> data = rince.data.SpokenDigits("data/fsdd.zip", wrong_pairs=0.4)
     """
 
     class_names = tuple("0123456789")
@@ -55,6 +58,9 @@ class SpokenDigits(Pairs):
             batch_size: Pairs in a batch, counted over all processes.
             wrong_pairs: Share of training pairs of an image and a sound of another digit.
             wrong_pairs_seed: Which pairs that are, and which sounds they get.
+
+        Raises:
+            UsageError: If seconds is not positive, or there is no such parting.
         """
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
         if seconds <= 0:
@@ -163,7 +169,7 @@ def spoken_digit_pairs(source: str | Path, seed: int = 0) -> SpokenPairs:
     """Every recording with an image of the digit that is said, drawn at random from scikit-learn's digits.
 
     There are fewer images than recordings of a digit, so images come up more than once: the audit finds equal rows by
-    itself and never takes them for strangers.
+    itself and never makes mismatched pairs of them.
     """
     from rince.data.pairs.digit_halves import digit_pairs
 

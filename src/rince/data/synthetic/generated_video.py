@@ -13,10 +13,18 @@ from rince.errors import UsageError
 
 
 class GeneratedVideo(Videos):
-    """Eight classes: four motions (bounce, orbit, pulse, slide) of two shapes (cross, disc), 3 s at 16 frames a second.
+    """Eight classes: four motions (bounce, orbit, pulse, slide) of two shapes (cross, disc), 3 s at 16 frames per
+    second.
 
     Colours, sizes, places, backgrounds, pitch and loudness are random, and another shape stands still nearby. The sound
     belongs to the class and is in time with the motion. ``answers.csv`` beside the videos tells all of it.
+
+    Further options are those of :class:`rince.data.Videos`.
+
+    Example:
+        >>> data = rince.data.GeneratedVideo("generated", train=8, test=8)
+        >>> data.classes
+        8
     """
 
     tables = ()
@@ -44,9 +52,12 @@ class GeneratedVideo(Videos):
             videos_seed: Seed of what the videos show.
             size: Height and width of the clips; the videos have 64 pixels.
             crop: Least and largest share of the area that a crop keeps.
-            sample_rate: Samples a second of the sound; the videos have 24,000.
+            sample_rate: Samples per second of the sound; the videos have 24,000.
             batch_size: Clips in a batch, counted over all processes.
             workers: Processes that decode, for each training process.
+
+        Raises:
+            UsageError: If there are fewer videos of a class than per_class.
         """
         super().__init__(
             root, size=size, crop=crop, sample_rate=sample_rate, batch_size=batch_size, workers=workers, **options
@@ -57,7 +68,7 @@ class GeneratedVideo(Videos):
         self.store, self.counts, self.per_class, self.videos_seed = Path(root), (train, test), per_class, videos_seed
 
     def prepare_data(self) -> None:
-        """Make the videos if they are not there yet; with several processes, one a machine does."""
+        """Make the videos if they are not there yet; with several processes, one per machine does."""
         write_videos(self.store, *self.counts, seed=self.videos_seed)
 
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:

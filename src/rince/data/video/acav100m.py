@@ -11,7 +11,13 @@ from rince.errors import UsageError
 
 
 class ACAV100M(Videos):
-    """The videos that ``table`` lists in the folder ``root``, or ``subset`` of them drawn by a seed; no labels."""
+    """The videos that ``table`` lists in the folder ``root``, or ``subset`` of them drawn by a seed; no labels.
+
+    Further options are those of :class:`rince.data.Videos`.
+
+    Example:
+        >>> data = rince.data.ACAV100M("data/acav", table="data/acav/list.txt", subset=20_000)
+    """
 
     tables = ("table",)
 
@@ -19,9 +25,12 @@ class ACAV100M(Videos):
         """
         Args:
             root: Folder of the videos.
-            table: One path a line, seen from root; or a CSV file with the columns path and, if you like, start.
+            table: One path per line, seen from root; or a CSV file with the columns path and, if you like, start.
             subset: How many of them are used, such as 20000 or 500000. A smaller subset is part of a larger one.
             subset_seed: Which of them.
+
+        Raises:
+            UsageError: If the subset is below 2 videos.
         """
         super().__init__(root, table, **options)
         if subset is not None and subset < 2:
@@ -40,7 +49,7 @@ class ACAV100M(Videos):
 
 
 def list_lines(table: Path, root: Path) -> VideoList:
-    """A list with one path a line, or a CSV file whose first line names the column path."""
+    """A list with one path per line, or a CSV file whose first line names the column path."""
     with open(table, encoding="utf-8-sig") as file:
         lines = [line.strip() for line in file]
     if lines and "path" in lines[0].split(","):

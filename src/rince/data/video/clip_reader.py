@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from rince.data.images.crops import crop_box
 from rince.data.video.decode import BadVideo, Clip, Short, TooShort, VideoFile
-from rince.data.video.frame_transform import Box, Look
+from rince.data.video.frame_transform import Box, FrameTransform
 from rince.data.video.video_list import VideoList
 from rince.noise.sounds import NoisySounds
 from rince.views.batch import ClipBatch, PairBatch
@@ -96,7 +96,9 @@ class ClipReader(Dataset):
         path = self.videos.paths[item]
         return path, "is not there" if isinstance(error, FileNotFoundError) else str(error).replace(path, "").strip()
 
-    def clips(self, item: int, shares: Sequence[float], looks: Sequence[Look], sound: bool) -> list[Clip]:
+    def clips(
+        self, item: int, shares: Sequence[float], transforms: Sequence[FrameTransform], sound: bool
+    ) -> list[Clip]:
         """Clips that start at shares (0: first possible start, 1: last) of what the video has room for."""
         form = self.form
         with VideoFile(self.videos.paths[item]) as file:
@@ -106,7 +108,7 @@ class ClipReader(Dataset):
             def read(end: float, short: Short) -> list[Clip]:
                 starts = self._starts(item, end, shares)
                 rest = form.num_frames, form.fps, form.audio_duration, form.sample_rate
-                return file.clips(starts, *rest, sound, short, looks)
+                return file.clips(starts, *rest, sound, short, transforms)
 
             try:
                 return read(file.duration, "refuse")
@@ -188,10 +190,10 @@ class TrainingClips(ClipReader):
         key = (self.seed, step, place, item)
         shares = np.random.default_rng((*key, 2)).random(2 * self.count).tolist()
         own, others = shares[: self.count], shares[self.count :]
-        looks = [Look(self._box((*key, i, 3)), self.form.size) for i in range(self.count)]
+        transforms = [FrameTransform(self._box((*key, i, 3)), self.form.size) for i in range(self.count)]
         if not self.hit(item):
-            return self.clips(item, own, looks, self.form.sound)
-        clips = self.clips(item, own, looks, sound=False)
+            return self.clips(item, own, transforms, self.form.sound)
+        clips = self.clips(item, own, transforms, sound=False)
         return with_sounds(clips, self.noisy(item, own, others, (*key, 4), bad))
 
     def _box(self, key: tuple[int, ...]) -> Callable[[int, int], Box]:
@@ -211,10 +213,10 @@ class EvaluationClips(ClipReader):
 
     def _read(self, item: int, bad: Bad) -> list[Clip]:
         shares = [0.5] if self.count == 1 else np.linspace(0, 1, self.count).tolist()
-        looks = [Look(centre_box, self.form.size) for _ in shares]
+        transforms = [FrameTransform(centre_box, self.form.size) for _ in shares]
         if not self.hit(item):
-            return self.clips(item, shares, looks, self.form.sound)
-        clips = self.clips(item, shares, looks, sound=False)
+            return self.clips(item, shares, transforms, self.form.sound)
+        clips = self.clips(item, shares, transforms, sound=False)
         return with_sounds(clips, self.noisy(item, shares, shares, (item,), bad))
 
 

@@ -2,8 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
@@ -12,34 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
-from rince.data.video.frame_transform import Look, Reel
-from rince.data.video.local_file import BadVideo, open_local
+from rince.data.video.frame_transform import ClipBuffer, FrameTransform
+from rince.data.video.local_file import BadVideo, TooShort, open_local, video_errors
 from rince.data.video.packets import ROUNDING, Clock, Packets
 from rince.data.video.soundtrack import Soundtrack, decoded, demuxed
-from rince.errors import MissingFile, UsageError
+from rince.errors import UsageError
 
 APART = 10.0  # seconds between two wanted frames from which on a seek beats reading on
 
 Short = Literal["refuse", "hold", "loop"]
+Places = NDArray[np.int64]
 
 
 class Clip(NamedTuple):
-    """Frames (T, height, width, 3) as bytes, and mono sound (samples,) in [-1, 1] with the same middle; ``None``
-    where the file has no sound, or none was asked for."""
+    """Frames and the sound around the middle of them.
+
+    Attributes:
+        frames: (T, height, width, 3) bytes.
+        audio: (samples,) in [-1, 1], mono; None where the file has no sound, or none was asked for.
+    """
 
     frames: NDArray[np.uint8]
     audio: NDArray[np.float32] | None
-
-
-class TooShort(BadVideo):
-    """A clip that reaches past the last frame, which is over at ``end`` seconds."""
-
-    def __init__(self, message: str, end: float):
-        super().__init__(message)
-        self.end = end
-
-    def __reduce__(self) -> Any:  # so that it gets from a worker to its loader
-        return TooShort, (str(self), self.end)
 
 
 class Probe(NamedTuple):
@@ -63,12 +56,34 @@ def read_clip(
     audio: bool = True,
     short: Short = "refuse",
 ) -> Clip:
-    """``num_frames`` frames at ``fps``, the first one ``start`` seconds after the file's first frame, and the sound
-    around the middle of the clip.
+    """Frames of a video file at given moments, and the sound around the middle of the clip.
 
-    A frame is the one a player would show at its moment, whatever the file's own frame rate. Sound outside of the file
-    is silence. A clip that reaches past the last frame is refused, or holds it, or starts again from the first one
-    (``short``).
+    A frame is the one a player would show at its moment, whatever the file's frame rate. Sound outside of it is silence.
+
+    Args:
+        path: The video file.
+        start: The moment of the first frame of the clip, in seconds after the file's first frame.
+        num_frames: How many frames the clip has.
+        fps: Frames per second of the clip, whatever the file has.
+        audio_duration: Seconds of sound around the middle of the clip.
+        sample_rate: Samples per second of the sound.
+        audio: Whether to read the sound.
+        short: What happens to a clip that reaches past the last frame: ``"refuse"``, ``"hold"`` the last frame, or
+            ``"loop"`` back to the first one.
+
+    Returns:
+        Frames and sound.
+
+    Raises:
+        UsageError: If the file cannot be read, or is too short for the clip.
+
+    Example:
+        >>> data = rince.data.GeneratedVideo("generated", train=8, test=8)
+        >>> data.prepare_data()
+        >>> path = data.videos("train").paths[0]
+        >>> clip = rince.data.read_clip(path, start=0.5, num_frames=8)
+        >>> clip.frames.shape, clip.audio.shape
+        ((8, 64, 64, 3), (48000,))
     """
     with VideoFile(path) as file:
         return file.clips([start], num_frames, fps, audio_duration, sample_rate, audio, short)[0]
@@ -91,7 +106,7 @@ class VideoFile:
 
     def __init__(self, path: str | os.PathLike[str], threads: int = 1):
         self.path, self.threads = os.fspath(path), threads
-        with told(self.path):
+        with video_errors(self.path):
             self._open()
 
     def _open(self) -> None:
@@ -141,7 +156,7 @@ class VideoFile:
             return float(self.stream.duration * self.stream.time_base)
         if self.container.duration:
             return (self.container.duration + (self.container.start_time or 0)) / 1e6 - self.origin
-        with told(self.path):
+        with video_errors(self.path):
             return Packets(self, 0.0, float("inf")).end
 
     @property
@@ -193,17 +208,17 @@ class VideoFile:
         sample_rate: int = 24000,
         audio: bool = True,
         short: Short = "refuse",
-        looks: Sequence[Look] | None = None,
+        transforms: Sequence[FrameTransform] | None = None,
     ) -> list[Clip]:
-        """As :func:`read_clip`, for several starts; ``looks`` says how each clip is cropped and resized."""
+        """As :func:`read_clip`, for several starts; ``transforms`` says how each clip is cropped and resized."""
         if num_frames < 1 or fps <= 0:
             raise UsageError(f"a clip needs at least 1 frame and more than 0 fps, got {num_frames} and {fps}")
         if short not in get_args(Short):
             raise UsageError(f"short must be one of {', '.join(get_args(Short))}, got {short!r}")
         steps = np.arange(num_frames) / fps
         times = np.concatenate([start + steps for start in starts])
-        looks = [Look() for _ in starts] if looks is None else looks
-        frames = self._read_frames(times, Reel(looks, num_frames), short)
+        transforms = [FrameTransform() for _ in starts] if transforms is None else transforms
+        frames = self._read_frames(times, ClipBuffer(transforms, num_frames), short)
         sounds: list[NDArray[np.float32] | None] = [None] * len(starts)
         if audio and self.soundtrack is not None:
             middles = [start + num_frames / fps / 2 for start in starts]
@@ -214,27 +229,27 @@ class VideoFile:
         """The sound around each of the moments, ``duration`` seconds of it."""
         if self.soundtrack is None:
             raise BadVideo(f"{self.path} has no sound")
-        with told(self.path):
+        with video_errors(self.path):
             return self.soundtrack.around(middles, duration, sample_rate)
 
-    def _read_frames(self, times: NDArray[np.float64], reel: Reel, short: Short) -> list[NDArray[np.uint8]]:
-        """The frame shown at each of the times, put at its place of the reel."""
+    def _read_frames(self, times: NDArray[np.float64], buffer: ClipBuffer, short: Short) -> list[NDArray[np.uint8]]:
+        """The frame shown at each of the times, put at its place of the buffer."""
         if not np.isfinite(times).all() or times.min() < -ROUNDING:
             raise UsageError(f"a clip must start at 0 s or later, got {float(times.min())}")
         try:
-            with told(self.path):
-                self._fill(times, reel)
+            with video_errors(self.path):
+                self._fill(times, buffer)
         except TooShort as error:
             if short == "refuse":
                 raise
             if error.end <= 2 * ROUNDING:
                 raise
             inside = times % error.end if short == "loop" else times
-            with told(self.path):
-                self._fill(np.minimum(inside, error.end - 2 * ROUNDING), reel)
-        return reel.clips
+            with video_errors(self.path):
+                self._fill(np.minimum(inside, error.end - 2 * ROUNDING), buffer)
+        return buffer.clips
 
-    def _fill(self, times: NDArray[np.float64], reel: Reel) -> None:
+    def _fill(self, times: NDArray[np.float64], buffer: ClipBuffer) -> None:
         order = np.argsort(times, kind="stable")
         breaks = np.flatnonzero(np.diff(times[order]) > APART) + 1
         for run in np.split(order, breaks):
@@ -248,51 +263,38 @@ class VideoFile:
                     packets.end,
                 )
             keep = packets.shown(times[run])
-            if keep is None or not self._exactly(packets, keep, run, reel):
-                self._forwards(packets, times, run, reel)
+            if keep is None or not self._exactly(packets, keep, run, buffer):
+                self._forwards(packets, times, run, buffer)
 
-    def _exactly(self, packets: Packets, keep: NDArray[np.int64], run: NDArray[np.int64], reel: Reel) -> bool:
+    def _exactly(self, packets: Packets, keep: Places, run: Places, buffer: ClipBuffer) -> bool:
         """Decode the frames with the stamps ``keep`` and as little else as possible; tell whether all were there."""
         wanted: dict[Any, list[int]] = {}
         for stamp, place in zip(keep.tolist(), run.tolist(), strict=True):
             wanted.setdefault(stamp, []).append(place)
         for stamp, frame in packets.pick(set(wanted)):
             for place in wanted.pop(stamp, ()):
-                reel.put(place, frame)
+                buffer.put(place, frame)
             if not wanted:
                 return True
         return False
 
-    def _forwards(self, packets: Packets, times: NDArray[np.float64], run: NDArray[np.int64], reel: Reel) -> None:
+    def _forwards(self, packets: Packets, times: NDArray[np.float64], run: Places, buffer: ClipBuffer) -> None:
         """Decode everything and take the last frame before each of the times: for files with unreliable stamps."""
         clock, before, waiting = Clock(self, packets.list[0]), None, run.tolist()
         for frame in packets.decode():
             now = clock(frame)
             while waiting and before is not None and times[waiting[0]] < now - ROUNDING:
-                reel.put(waiting.pop(0), before)
+                buffer.put(waiting.pop(0), before)
             before = frame
             if not waiting:
                 return
         if before is None or (waiting and times[waiting[-1]] > clock.now + max(3 / self.fps, 0.25)):
             raise BadVideo(f"{self.path} does not decode at {times[waiting[-1] if waiting else run[0]]:.3f} s")
         for place in waiting:
-            reel.put(place, before)
+            buffer.put(place, before)
 
 
 def _is_cover(stream: Any) -> bool:
     """Whether a stream is one still picture, such as the cover of an album."""
     disposition = getattr(stream, "disposition", 0)  # a number or a flag, as the version of PyAV has it
     return bool(getattr(disposition, "value", disposition) & 0x400)
-
-
-@contextmanager
-def told(path: str) -> Iterator[None]:
-    """Whatever FFmpeg does not like about a file, in one sentence."""
-    av = require("av", "video")
-    try:
-        yield
-    except FileNotFoundError:
-        raise MissingFile(f"there is no video {path}") from None
-    except (av.FFmpegError, IndexError, OverflowError) as error:
-        reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
-        raise BadVideo(f"{path} does not decode as a video ({reason})") from error

@@ -14,7 +14,7 @@ Box = tuple[int, int, int, int]
 """Left, top, right and bottom, in pixels of the frame as it is shown."""
 
 
-class Look:
+class FrameTransform:
     """Called with a frame of PyAV; returns its RGB bytes (height, width, 3), upright: a view of FFmpeg's memory.
 
     ``box`` is called with width and height and says which part is seen; ``size`` is the height and width that it is
@@ -76,16 +76,16 @@ def rgb_of(frame: Any) -> NDArray[np.uint8]:
     return rows[:, : 3 * frame.width].reshape(frame.height, frame.width, 3)
 
 
-class Reel:
+class ClipBuffer:
     """Clips that are filled frame by frame, in any order; place i is frame i % ``num_frames`` of its clip."""
 
-    def __init__(self, looks: Sequence[Look], num_frames: int):
-        self.looks, self.num_frames = looks, num_frames
-        self.clips: list[Any] = [None] * len(looks)
+    def __init__(self, transforms: Sequence[FrameTransform], num_frames: int):
+        self.transforms, self.num_frames = transforms, num_frames
+        self.clips: list[Any] = [None] * len(transforms)
 
     def put(self, place: int, frame: Any) -> None:
         clip, at = divmod(place, self.num_frames)
-        pixels = self.looks[clip](frame)
+        pixels = self.transforms[clip](frame)
         if self.clips[clip] is None:
             self.clips[clip] = np.empty((self.num_frames, *pixels.shape), np.uint8)
         self.clips[clip][at] = pixels

@@ -8,7 +8,13 @@ PARTS = {"1": "train", "2": "test"}  # 0: in neither
 
 
 class HMDB51(SplitVideos):
-    """``root/CLASS/*.avi``, and the official lists (``CLASS_test_split1.txt`` and so on) in ``splits``."""
+    """``root/CLASS/*.avi``, and the official lists (``CLASS_test_split1.txt`` and so on) in ``splits``.
+
+    Further options are those of :class:`rince.data.Videos`.
+
+    Example:
+        >>> data = rince.data.HMDB51("data/hmdb51", splits="data/testTrainMulti_7030_splits", split=1)
+    """
 
     lists = "testTrainMulti_7030_splits"
 

@@ -8,7 +8,13 @@ from rince.errors import MissingFile
 
 
 class Kinetics400(Videos):
-    """``root/train/CLASS/*.mp4`` and ``root/val/CLASS/*.mp4``. Many videos are gone or silent: see ``skipped.csv``."""
+    """``root/train/CLASS/*.mp4`` and ``root/val/CLASS/*.mp4``. Many videos are gone or silent: see ``skipped.csv``.
+
+    Further options are those of :class:`rince.data.Videos`.
+
+    Example:
+        >>> data = rince.data.Kinetics400("data/kinetics400", batch_size=512)
+    """
 
     def __init__(self, root: str, **options: Any):
         """

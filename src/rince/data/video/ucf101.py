@@ -8,7 +8,13 @@ from rince.errors import MissingFile, UsageError
 
 
 class UCF101(SplitVideos):
-    """``root/CLASS/v_*.avi``, and the official lists (``trainlist01.txt`` and so on) in ``splits``."""
+    """``root/CLASS/v_*.avi``, and the official lists (``trainlist01.txt`` and so on) in ``splits``.
+
+    Further options are those of :class:`rince.data.Videos`.
+
+    Example:
+        >>> data = rince.data.UCF101("data/UCF-101", splits="data/ucfTrainTestlist", split=1)
+    """
 
     lists = "ucfTrainTestlist"
 

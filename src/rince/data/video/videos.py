@@ -28,6 +28,9 @@ class Videos(DataModule):
     Workers decode, crop and resize; colours and spectrograms are made for whole batches on the model's device. A video
     that cannot be used is replaced by another one, counted, and listed in ``skipped.csv`` in the run's folder; in
     evaluation it is left out.
+
+    Example:
+        >>> data = rince.data.Videos("videos", num_frames=8, fps=16, noise=rince.noise.Overdub(rate=0.4))
     """
 
     tables: tuple[str, ...] = ("table", "test_table")  # which of them a kind of videos reads
@@ -61,9 +64,9 @@ class Videos(DataModule):
             table: CSV file of the videos to train on, with the columns path, label (optional) and start (optional).
             test_table: CSV file of the videos to test on.
             num_frames: Frames of a clip.
-            fps: Frames a second of a clip, whatever the file has.
+            fps: Frames per second of a clip, whatever the file has.
             audio_duration: Seconds of sound around the middle of the clip.
-            sample_rate: Samples a second of the sound.
+            sample_rate: Samples per second of the sound.
             size: Height and width of the clips.
             crop: Least and largest share of the area that a crop keeps.
             ratio: Least and largest ratio of width to height of a crop.
@@ -76,6 +79,10 @@ class Videos(DataModule):
             validation: Share of the training videos kept aside: the part "validation", for your own use.
             noise: Wrong sounds for training; evaluation always hears the right ones.
             workers: Processes that decode, for each training process.
+
+        Raises:
+            UsageError: If a number is out of range, batch_size is no multiple of clips, or options contradict each
+                other.
         """
         super().__init__()
         for name, value in (("num_frames", num_frames), ("size", size), ("clips", clips), ("visits", visits),

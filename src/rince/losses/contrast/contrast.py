@@ -8,9 +8,24 @@ from rince.losses.contrast.scores import Objective, Second
 
 
 class Contrast(nn.Module):
-    """Who is whose positive, and who is whose negative. ``forward`` returns ``Scores``.
+    """Who is whose positive, and who is whose negative: the base class of all contrasts.
 
-    A subclass takes ``(a, b, temperature, labels, ids)`` and, to serve objectives that ask for one, ``second``.
+    A subclass has a ``forward(a, b, temperature, labels, ids)`` that returns ``Scores``. To serve objectives that ask
+    for a second reduction, it takes ``second`` as well. ``rince.losses.contrast.kernel`` has the sums over negatives,
+    and ``rince.losses.contrast.gather`` the embeddings of other processes.
+
+    Example:
+        Negatives are the other side's items, and nothing is tiled or gathered:
+
+        >>> class Plain(rince.losses.Contrast):
+        ...     def forward(self, a, b, temperature, labels=None, ids=None):
+        ...         scores = nn.functional.normalize(a) @ nn.functional.normalize(b).T / temperature
+        ...         others = scores.masked_fill(torch.eye(len(a), dtype=torch.bool), -torch.inf)
+        ...         return rince.losses.Scores(scores.diag(), others.logsumexp(1), torch.full((len(a),), len(a) - 1.0))
+        >>> a, b = torch.randn(2, 8, 4)
+        >>> own = rince.InfoNCE(contrast=Plain())(a, b)
+        >>> bool(torch.isclose(own, rince.InfoNCE(contrast=rince.CrossView(symmetric=False))(a, b)))
+        True
     """
 
     def losses(

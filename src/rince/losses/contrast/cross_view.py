@@ -19,10 +19,18 @@ from rince.losses.contrast.scores import Scores, Second
 
 
 class CrossView(Contrast):
-    """Anchors in ``a``, candidates in ``b``: N - 1 negatives each, none from the anchor's own side.
+    """The contrast of two modalities: anchors in ``a``, candidates in ``b``, N - 1 negatives each.
 
-    ``symmetric=True`` adds the way back, so that there are 2N anchors, first those in ``a``, then those in ``b``.
-    ``symmetric=False`` is one direction only, as in MoCo v3 and GraphCL.
+    An anchor is never compared with items of its own side.
+
+    Args:
+        symmetric: Add the way back, so that there are 2N anchors as in CLIP, first those in ``a``, then those in ``b``.
+            Without it there is one direction only, as in MoCo v3 and GraphCL.
+
+    Example:
+        >>> images, texts = torch.randn(2, 8, 16)
+        >>> rince.InfoNCE(contrast=rince.CrossView(), reduction="none")(images, texts).shape
+        torch.Size([16])
     """
 
     def __init__(self, symmetric: bool = True):

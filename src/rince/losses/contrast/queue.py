@@ -27,12 +27,26 @@ NO_ID = torch.iinfo(torch.int64).min
 
 
 class Queue(Contrast):
-    """Queries against their keys, with the ``size`` newest keys of earlier batches as negatives.
+    """MoCo's contrast: queries against their keys, with the ``size`` newest keys of earlier batches as negatives.
 
     Called as ``loss(query, key)``. Keys carry no gradient. In training mode each call of the loss pushes the keys of
     all processes, first in, first out; in evaluation mode, and by ``scores``, nothing is pushed. The queue starts empty
     and is part of the state dict. ``ids`` are remembered with their keys: a key of the query's id is no negative.
     A key that is not finite would spoil the losses of many batches: another key of its batch is kept in its place.
+
+    Args:
+        dim: Width of the embeddings.
+        size: How many keys are kept.
+
+    Raises:
+        UsageError: if dim or size is not a whole number of at least 1.
+
+    Example:
+        >>> loss = rince.InfoNCE(contrast=rince.Queue(dim=16, size=4096))
+        >>> query, key = torch.randn(2, 8, 16)
+        >>> value = loss(query, key)
+        >>> int(loss.contrast.pushed)
+        8
     """
 
     keys: Tensor
@@ -97,7 +111,12 @@ class Queue(Contrast):
         return result
 
     def push(self, key: Tensor, ids: Tensor | None = None) -> None:
-        """Put the keys of all processes into the queue, in the order of their ranks, over the oldest."""
+        """Put the keys of all processes into the queue, in the order of their ranks, over the oldest.
+
+        Args:
+            key: (keys, dim) embeddings of this process.
+            ids: One integer per key, where queries have ids too.
+        """
         self._push(key, ids)
 
     @torch.no_grad()

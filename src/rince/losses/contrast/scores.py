@@ -18,6 +18,11 @@ class Scores(NamedTuple):
         negatives: The log-sum-exp of the scores of its negatives; ``-inf`` where it has none.
         number: How many negatives it has.
         second: A second reduction over its negatives, for objectives that ask for one (``Second``).
+
+    Example:
+        >>> scores = rince.CrossView()(torch.randn(8, 4), torch.randn(8, 4), temperature=0.2)
+        >>> scores.positive.shape, scores.number[0]
+        (torch.Size([16]), tensor(7.))
     """
 
     positive: Tensor
@@ -56,12 +61,12 @@ class Objective:
             among its negatives, as in ``Supervised``.
 
     Example:
-        An objective that looks at the negatives as if each were shifted by their hardness::
+        InfoNCE in which negatives count for more the harder they are:
 
-            def hard(scores):
-                return torch.nn.functional.softplus(scores.second + scores.number.log() - scores.positive)
-
-            loss = rince.ContrastiveLoss(Objective(hard, Second("tilted", beta=0.5)))
+        >>> def hard(scores):
+        ...     return torch.nn.functional.softplus(scores.second + scores.number.log() - scores.positive)
+        >>> objective = rince.losses.Objective(hard, rince.losses.Second("tilted", beta=0.5))
+        >>> loss = rince.ContrastiveLoss(objective, temperature=0.2)
     """
 
     def __init__(self, function: Callable[[Scores], Tensor], second: Second | None = None, one_positive: bool = False):

@@ -31,6 +31,12 @@ class Supervised(Contrast):
 
     The objective sees every pair of anchor and positive, so it is evaluated block by block and the blocks are computed
     again in the backward pass: memory grows with the batch, not with its square.
+
+    Example:
+        >>> z1, z2 = torch.randn(2, 8, 16)
+        >>> labels = torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])
+        >>> rince.InfoNCE(contrast=rince.Supervised())(z1, z2, labels=labels).shape
+        torch.Size([])
     """
 
     def losses(

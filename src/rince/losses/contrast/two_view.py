@@ -19,9 +19,14 @@ from rince.losses.contrast.scores import Scores, Second
 
 
 class TwoView(Contrast):
-    """Two views of N items are 2N anchors, each against the 2N - 2 views of the other items.
+    """SimCLR's contrast: two views of N items are 2N anchors, each against the 2N - 2 views of the other items.
 
     Anchors come in the order of the views: first all of ``a``, then all of ``b``.
+
+    Example:
+        >>> z1, z2 = torch.randn(2, 8, 16)
+        >>> rince.InfoNCE(contrast=rince.TwoView(), reduction="none")(z1, z2).shape
+        torch.Size([16])
     """
 
     def forward(
