@@ -58,7 +58,7 @@ def read_clip(
 ) -> Clip:
     """Frames of a video file at given moments, and the sound around the middle of the clip.
 
-    A frame is the one a player would show at its moment, whatever the file's frame rate. Sound outside of it is silence.
+    A frame is the one a player would show at its moment, whatever the file's frame rate. Sound outside is silence.
 
     Args:
         path: The video file.
