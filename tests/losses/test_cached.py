@@ -5,9 +5,9 @@ import sys
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 from torch import nn
 
+import ranks
 import rince
 from processes_cached import CASES, step, worker
 from rince.errors import UsageError
@@ -231,7 +231,7 @@ def test_bad_input_is_named():
 
 
 def test_gradient_of_two_processes_equals_one(tmp_path):
-    mp.spawn(worker, (2, str(tmp_path)), nprocs=2)
+    ranks.start(worker, 2, 2, str(tmp_path))
     got = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for case in CASES:
         true = step(case)

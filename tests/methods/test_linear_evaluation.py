@@ -1,14 +1,13 @@
 """Linear evaluation that streams, end to end on a folder of images: accuracies, resuming, several processes."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+import ranks
 from crashes import CRASHES, Crash
 from rince import cli
 from rince.encoders.convnet import ConvNet
@@ -111,9 +110,7 @@ def test_an_interrupted_evaluation_resumes_to_the_same_bits(finished, encoder, i
 
 def test_two_processes_test_every_image_once_and_find_the_same(finished, encoder, images, tmp_path):
     options = ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
-    line = [sys.executable, "-m", "rince.cli", *command(encoder, images, tmp_path, "two", *options)]
-    done = subprocess.run(line, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    ranks.command(command(encoder, images, tmp_path, "two", *options))
     one, two = (json.loads((folder / "result.json").read_text()) for folder in (finished, tmp_path / "two"))
     assert two["test_items"] == 35
     assert (two["accuracy"], two["top5"]) == pytest.approx((one["accuracy"], one["top5"]), abs=100 / 35 + 0.01)

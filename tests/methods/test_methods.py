@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from lightning.pytorch import Callback, Trainer
 
+import ranks
 from rince import RINCE, CrossView, InfoNCE, Queue, Supervised, TwoView
 from rince._support.step_seeds import generator
 from rince.data.images.in_memory import Images
@@ -307,12 +308,12 @@ def keys_of_two_processes(rank, folder):
 
 
 def test_moco_encodes_keys_on_other_processes_and_brings_them_back(tmp_path):
-    torch.multiprocessing.spawn(keys_of_two_processes, args=(tmp_path,), nprocs=2)
-    ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
-    encoded = torch.cat([seen for _, _, seen in ranks])
-    assert all(torch.equal(keys, views) for views, keys, _ in ranks)
-    assert not any(torch.equal(seen, views) for views, _, seen in ranks)
-    assert torch.equal(encoded.sort(0).values, torch.cat([views for views, _, _ in ranks]))
+    ranks.start(keys_of_two_processes, 2, tmp_path)
+    both = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    encoded = torch.cat([seen for _, _, seen in both])
+    assert all(torch.equal(keys, views) for views, keys, _ in both)
+    assert not any(torch.equal(seen, views) for views, _, seen in both)
+    assert torch.equal(encoded.sort(0).values, torch.cat([views for views, _, _ in both]))
     order = encoded[:, 0].argsort()
     assert not torch.equal(order, order.argsort())  # a shuffle that undoes itself would prove nothing
 

@@ -1,9 +1,7 @@
 """`rince finetune` from the outside: folders, splits, resuming, refusing, and what comes after."""
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -12,6 +10,7 @@ import pytest
 import torch
 import yaml
 
+import ranks
 import rince
 from crashes import CRASHES, Crash
 from rince import cli
@@ -28,7 +27,6 @@ PRETRAIN = [
     "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
     "--data", "DigitImages", "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "1", *QUIET,
 ]  # fmt: skip
-ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 SHORT = ["--trainer.max_epochs", "3", "--trainer.log_every_n_steps", "1", "--method.head_epochs", "1", *QUIET]
 
 
@@ -151,13 +149,12 @@ def test_a_killed_run_resumes_to_the_same_bits(pretrained, tmp_path):
     options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "40", "--checkpoint_every", "3"]
     options += ["--out", str(tmp_path)]
     assert cli.main([*options, "--name", "whole"]) == 0
-    command = [sys.executable, "-m", "rince.cli", *options, "--name", "killed"]
-    threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # sums of several threads round otherwise
-    process = subprocess.Popen(command, env=ENVIRONMENT | threads, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (tmp_path / "killed" / "last.ckpt").exists() and process.poll() is None:
+    process = ranks.begin([*options, "--name", "killed"])
+    while not (tmp_path / "killed" / "last.ckpt").exists() and process.is_alive():
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert cli.main([*options, "--name", "killed"]) == 0
     for name in ("encoder.safetensors", "metrics.csv"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
@@ -168,9 +165,7 @@ def test_two_processes_learn_what_one_does(pretrained, tmp_path):
     options = [*SHORT, "--method.dropout", "0", "--trainer.precision", "64-true", "--out", str(tmp_path)]
     assert cli.main(["finetune", str(pretrained), *options, "--name", "one"]) == 0
     two = ["--name", "two", "--trainer.devices", "2", "--trainer.strategy", "ddp"]
-    command = [sys.executable, "-m", "rince.cli", "finetune", str(pretrained), *options, *two]
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
-    assert done.returncode == 0, done.stderr
+    ranks.command(["finetune", str(pretrained), *options, *two])
     one, both = (torch.load(tmp_path / name / "last.ckpt", weights_only=True)["state_dict"] for name in ("one", "two"))
     for name, value in one.items():
         torch.testing.assert_close(both[name], value, rtol=0, atol=1e-9)

@@ -1,8 +1,7 @@
-import multiprocessing
-
 import pytest
 import torch
 
+import ranks
 from processes import NCCL, cases, step, worker
 
 
@@ -10,8 +9,7 @@ from processes import NCCL, cases, step, worker
 def folder(tmp_path_factory):
     """What three processes have left behind: one pool for all cases, and one import of torch for the pool."""
     place = tmp_path_factory.mktemp("processes")
-    multiprocessing.get_context("forkserver").set_forkserver_preload(["processes"])
-    torch.multiprocessing.start_processes(worker, args=(place,), nprocs=3, start_method="forkserver")
+    ranks.start(worker, 3, place)
     return place
 
 

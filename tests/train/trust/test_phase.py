@@ -2,14 +2,12 @@
 
 import csv
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import ranks
 from crashes import CrashAfter
 from rince import cli
 from rince.noise.pairs import wrong_pairs
@@ -208,13 +206,8 @@ def test_folds_take_no_more_steps_than_the_run(epochs, steps, folds, own, expect
 def test_two_processes_find_and_use_the_same_trust(tmp_path, data, found):
     options = ["--data.path", str(data[0]), "--out", str(tmp_path), "--name", "two", "--trust", "auto"]
     options += ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
-    path = [str(Path(__file__).parents[2]), str(Path(__file__).parents[3] / "src")]
-    code = f"import sys; sys.path[:0] = {path!r}; from rince.cli import main; sys.exit(main(sys.argv[1:]))"
-    script = tmp_path / "train.py"
-    script.write_text(code)
-    done = subprocess.run([sys.executable, str(script), "train", *COMMON, *options], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("trust: fold 1 of 2") == 1
+    said = ranks.command(["train", *COMMON, *options])
+    assert said.count("trust: fold 1 of 2") == 1
     one, two = read_weights(found / "trust.csv"), read_weights(tmp_path / "two" / "trust.csv")
     assert np.allclose(one, two, atol=0.05)
     a, b = (torch.load(folder / "last.ckpt", weights_only=True)["state_dict"] for folder in (found, tmp_path / "two"))
