@@ -12,6 +12,7 @@ Features go into the protocol's SVM (10 folds, nested). JOAO has no library: its
 """
 
 import argparse
+import importlib.util
 import statistics
 import sys
 import time
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch_geometric.utils
 from torch import Tensor, nn
 
 from rince.data.graphs.graphs import Graphs
@@ -71,9 +73,9 @@ def node2vec(graphs: Graphs, seed: int) -> float:
 
 def infograph(graphs: Graphs, seed: int, epochs: int = 20) -> float:
     """Accuracy of the encoder after training without labels."""
-    unneeded = types.ModuleType("dgl")  # PyGCL imports it for the type of one helper that is not used here
-    unneeded.DGLGraph = object  # type: ignore[attr-defined]
-    sys.modules.setdefault("dgl", unneeded)
+    stand_in("dgl", DGLGraph=object)
+    stand_in("torch_sparse", SparseTensor=object, coalesce=object)
+    stand_in("torch_scatter", scatter=torch_geometric.utils.scatter)
     from GCL.losses import JSD
     from GCL.models import SingleBranchContrast
 
@@ -94,6 +96,14 @@ def infograph(graphs: Graphs, seed: int, epochs: int = 20) -> float:
     with torch.no_grad():
         features = node_and_graph_features(encoder, graphs.batch())[1]
     return svm_accuracy(features, graphs.y, seed=seed).accuracy
+
+
+def stand_in(name: str, **contents: Any) -> None:
+    """PyGCL imports extensions that have no build beside every torch, mostly for what is not used here."""
+    if name not in sys.modules and importlib.util.find_spec(name) is None:
+        module = types.ModuleType(name)
+        vars(module).update(contents)
+        sys.modules[name] = module
 
 
 def node_and_graph_features(encoder: GIN, batch: Any) -> tuple[Tensor, Tensor]:

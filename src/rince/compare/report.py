@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from rince._support.atomic_files import write_text, written_whole
-from rince.compare.losses import parse_loss
+from rince.compare.losses import TRUST, parse_loss
 from rince.compare.summary import Cell, Result, Summary
 from rince.report.page import page
-from rince.reproduce.figures import canvas
+from rince.reproduce.figures import COLOURS, canvas
 from rince.reproduce.tables import aligned, as_csv
 
 
@@ -72,25 +72,28 @@ def as_record(summary: Summary, command: str) -> dict[str, Any]:
 
 
 def figure(summary: Summary) -> Any:
-    """A line per loss over the noise rates, with the spread over the seeds."""
-    drawn, axes = canvas(6.4, 4.2)
-    for i, loss in enumerate(summary.losses):
+    """A line per loss over the noise rates, with the spread over the seeds; with trust it is dashed."""
+    drawn, axes = canvas(7.6, 4.2)
+    plain = list(dict.fromkeys(loss.removesuffix(TRUST) for loss in summary.losses))
+    for loss in summary.losses:
+        i = plain.index(loss.removesuffix(TRUST))  # a loss and the same one with trust share a colour
         cells = [summary.cells[loss, rate] for rate in summary.rates if (loss, rate) in summary.cells]
-        x = [100 * cell.rate for cell in cells]
-        style = {"linestyle": "--"} if parse_loss(loss).trust else {}
+        again = ":" if i >= len(COLOURS) else "-"  # more losses than colours
         axes.errorbar(
-            x,
+            [100 * cell.rate for cell in cells],
             [cell.mean for cell in cells],
             [cell.deviation for cell in cells],
             label=parse_loss(loss).label,
+            color=COLOURS[i % len(COLOURS)],
+            linestyle="--" if parse_loss(loss).trust else again,
             marker="osD^vPX*<>"[i % 10],
             markersize=5,
             capsize=2,
-            **style,
         )
+    axes.set_xticks([100 * rate for rate in summary.rates])
     axes.set_xlabel(f"{summary.noise}, %")
     axes.set_ylabel(f"{summary.metric} on clean test data, %")
-    axes.legend(frameon=False, fontsize=8)
+    drawn.legend(loc="outside right upper", frameon=False, fontsize=8)
     return drawn
 
 

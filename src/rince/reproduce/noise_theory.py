@@ -94,7 +94,7 @@ def report(rows: list[dict[str, float]], number: int, lam: float, out: Path) -> 
 
 
 def draw(rows: list[dict[str, float]], number: int, lam: float, path: Path) -> None:
-    from rince.reproduce.figures import canvas, save
+    from rince.reproduce.figures import COLOURS, canvas, save
 
     figure, axes = canvas(10.8, 3.4, columns=3)
     percent = [100 * row["rate"] for row in rows]
@@ -102,17 +102,17 @@ def draw(rows: list[dict[str, float]], number: int, lam: float, path: Path) -> N
     def line(panel: Any, name: str, label: str, **style: Any) -> None:
         panel.plot(percent, [row[name] for row in rows], label=label, **style)
 
-    line(axes[0], "printed", "as printed", color="C1", linestyle="--")
-    line(axes[0], "right", "right", color="C0")
+    line(axes[0], "printed", "as printed", color=COLOURS[1], linestyle="--")
+    line(axes[0], "right", "right", color=COLOURS[0])
     simulated, error = ([row[name] for row in rows] for name in ("simulated", "error"))
     axes[0].errorbar(percent, simulated, [2 * e for e in error], fmt="o", markersize=3, color="0.2", label="simulated")
     axes[0].set_title(f"expected loss, q = 1, K = {number}, lam = {lam:g}", fontsize=10)
-    line(axes[1], "printed_least_lam", "as printed", color="C1", linestyle="--")
-    line(axes[1], "least_lam", "right: 1 / (K + 1)", color="C0")
+    line(axes[1], "printed_least_lam", "as printed", color=COLOURS[1], linestyle="--")
+    line(axes[1], "least_lam", "right: 1 / (K + 1)", color=COLOURS[0])
     axes[1].set_ylim(0, None)
     axes[1].set_title("smallest lam for the bound", fontsize=10)
-    line(axes[2], "wasserstein", "Wasserstein dependency", color="C0")
-    line(axes[2], "information", "mutual information", color="C2")
+    line(axes[2], "wasserstein", "Wasserstein dependency", color=COLOURS[0])
+    line(axes[2], "information", "mutual information", color=COLOURS[2])
     axes[2].set_title("dependency, over that of clean pairs", fontsize=10)
     for panel in axes:
         panel.set_xlabel("mismatched pairs, %")
