@@ -257,7 +257,7 @@ def test_bad_input_is_named(static, transformer):
         loss(columns(static), torch.zeros(24))
     with pytest.raises(UsageError, match="needs a weight per pair"):
         ours.RINCELoss(static, weighted=True)(columns(static))
-    with pytest.raises(UsageError, match="one value a pair"):
+    with pytest.raises(UsageError, match="one value per pair"):
         ours.RINCELoss(static, weighted=True)(columns(static), torch.zeros(3))
     with pytest.raises(UsageError, match=r"embeddings of one shape, got \(33, 5\), \(33, 8\)"):
         loss.compute_loss_from_embeddings([embeddings()[0], embeddings(width=5)[1]])

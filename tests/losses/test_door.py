@@ -61,10 +61,15 @@ Z = torch.randn(4, 8)
         ((Z,), {}, ValueError, r"two views: call loss\(z1, z2\)"),
         (([1.0], [1.0]), {"weights": torch.ones(1)}, WrongType, "must be a tensor, got list"),
         ((Z[:, :0], Z[:, :0]), {}, ValueError, "at least 1 wide"),
-        ((Z, Z), {"ids": torch.arange(3)}, ValueError, r"ids must have one value a pair: expected \(4,\), got \(3,\)"),
+        (
+            (Z, Z),
+            {"ids": torch.arange(3)},
+            ValueError,
+            r"ids must have one value per pair: expected \(4,\), got \(3,\)",
+        ),
         ((Z, Z), {"ids": torch.rand(4)}, WrongType, "ids must be integers"),
         ((Z, Z), {"ids": [1, 2, 3, 4]}, WrongType, "ids must be a tensor"),
-        ((Z, Z), {"weights": torch.ones(8)}, ValueError, "weights must have one value a pair"),
+        ((Z, Z), {"weights": torch.ones(8)}, ValueError, "weights must have one value per pair"),
         ((Z, Z), {"weights": [1.0] * 4}, WrongType, "weights must be a tensor"),
     ],
 )

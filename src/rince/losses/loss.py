@@ -189,7 +189,7 @@ def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
     if not isinstance(weights, Tensor):
         raise WrongType(f"weights must be a tensor, got {type(weights).__name__}")
     if weights.shape != a.shape[:1]:
-        raise UsageError(f"weights must have one value a pair: expected ({a.shape[0]},), got {tuple(weights.shape)}")
+        raise UsageError(f"weights must have one value per pair: expected ({a.shape[0]},), got {tuple(weights.shape)}")
     if weights.is_complex():
         raise WrongType(f"weights must be real numbers, got {weights.dtype}")
     if can_look(weights):

@@ -129,7 +129,7 @@ def test_the_count_follows_whoever_writes_into_the_state():
     [
         (torch.randn(2, 5), None, "keys of width 4, got embeddings of width 5"),
         (torch.randn(4), None, r"\(pairs, width\)"),
-        (torch.randn(2, 4), torch.arange(3), "ids must have one value a pair"),
+        (torch.randn(2, 4), torch.arange(3), "ids must have one value per pair"),
     ],
 )
 def test_a_bad_push_is_refused(key, ids, message):

@@ -88,7 +88,7 @@ def test_number_counts_what_stands_in_the_denominator_beside_the_positive():
     "labels, error, message",
     [
         (None, ValueError, r"needs labels: call loss\(z1, z2, labels=y\)"),
-        (torch.arange(3), ValueError, r"labels must have one value a pair: expected \(4,\), got \(3,\)"),
+        (torch.arange(3), ValueError, r"labels must have one value per pair: expected \(4,\), got \(3,\)"),
         (torch.rand(4), WrongType, "labels must be integers"),
     ],
 )

@@ -50,7 +50,7 @@ def check_second(second: Second | None, ids: Tensor | None) -> None:
 
 
 def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
-    """Two matrices of embeddings, one pair a row; returns the second."""
+    """Two matrices of embeddings, one pair per row; returns the second."""
     if b is None:
         raise UsageError("this contrast compares two views: call loss(z1, z2)")
     for name, z in (("first", a), ("second", b)):
@@ -70,7 +70,7 @@ def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
 
 
 def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None:
-    """One integer a pair (ids, labels), as int64 on the device of the embeddings."""
+    """One integer per pair (ids, labels), as int64 on the device of the embeddings."""
     if values is None:
         return None
     if not isinstance(values, Tensor):
@@ -78,7 +78,7 @@ def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None
     if values.is_floating_point() or values.is_complex():
         raise WrongType(f"{name} must be integers, got {values.dtype}")
     if values.shape != a.shape[:1]:
-        raise UsageError(f"{name} must have one value a pair: expected ({a.shape[0]},), got {tuple(values.shape)}")
+        raise UsageError(f"{name} must have one value per pair: expected ({a.shape[0]},), got {tuple(values.shape)}")
     return values.to(a.device, torch.int64)
 
 

@@ -1,4 +1,4 @@
-"""The contrast of supervised contrastive learning: several positives an anchor."""
+"""The contrast of supervised contrastive learning: several positives per anchor."""
 
 from functools import partial
 
