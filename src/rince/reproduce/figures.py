@@ -37,10 +37,18 @@ def canvas(width: float = 6.0, height: float = 4.0, columns: int = 1) -> tuple[A
     return figure, axes[0, 0] if columns == 1 else axes[0]
 
 
-def lines(points: Sequence[Point], across: str, upwards: str, log: bool = False) -> Any:
-    """A panel for every data set, in it a line for every loss: the mean over seeds, in a band of one deviation."""
+def lines(points: Sequence[Point], across: str, upwards: str, log: bool = False, shared: bool = False) -> Any:
+    """A panel for every data set, in it a line for every loss: the mean over seeds, in a band of one deviation.
+
+    Args:
+        points: One per run.
+        across, upwards: What the axes show.
+        log: Whether the axis across is logarithmic.
+        shared: Whether all panels have one scale upwards, for panels that are to be compared with each other.
+    """
     names, labels = (list(dict.fromkeys(point[place] for point in points)) for place in (0, 1))
-    figure, axes = panels(len(names))
+    figure, axes = panels(len(names), sharey=shared)
+    band = 0.15 if len(labels) < 4 else 0.07  # many bands on top of each other hide the lines
     for axis, name in zip(axes[0], names, strict=True):
         for i, label in enumerate(labels):
             values: dict[float, list[float]] = {}
@@ -53,11 +61,15 @@ def lines(points: Sequence[Point], across: str, upwards: str, log: bool = False)
             style = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "linewidth": 1.4, "color": colour}
             axis.plot(xs, [mean for mean, _ in spread], label=label, **style)
             low, high = [m - d for m, d in spread], [m + d for m, d in spread]
-            axis.fill_between(xs, low, high, color=colour, alpha=0.15, linewidth=0)
+            axis.fill_between(xs, low, high, color=colour, alpha=band, linewidth=0)
         axis.set_title(name, fontsize=10)
         axis.set_xlabel(across, fontsize=9)
         if log:
             axis.set_xscale("log")
+        places = sorted({x for panel, _, x, _ in points if panel == name})
+        if len(places) <= 8:  # the values that were measured, and no others
+            axis.set_xticks(places, [f"{x:g}" for x in places])
+            axis.set_xticks([], minor=True)
     axes[0, 0].set_ylabel(upwards, fontsize=9)
     legend(figure, axes[0, 0])
     return figure

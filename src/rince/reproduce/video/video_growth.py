@@ -55,7 +55,7 @@ class VideoGrowth(GeneratedVideoExperiment):
             for r in results
             for run in [r["settings"]]
         ]
-        return lines(points, "epochs without labels", "accuracy, %")
+        return lines(points, "epochs without labels", "accuracy, %", shared=True)
 
 
 main = VideoGrowth().main
