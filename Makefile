@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 MINIMUM := .venv-minimum
 
-.PHONY: demo test test-peers test-minimum test-python fuzz fuzz-short lint format bench docs lock sbom audit-deps clean
+.PHONY: demo test test-peers test-minimum test-python fuzz fuzz-short lint format bench docs notebooks lock sbom audit-deps clean
 
 demo: $(VENV)/.demo
 	$(BIN)/rince demo
@@ -39,6 +39,10 @@ format: $(VENV)/.dev
 # The site in site/, with every warning an error.
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# Run the notebooks and keep what they show, after a change to them.
+notebooks: $(VENV)/.dev
+	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/jupyter execute --inplace *.ipynb
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/loss.py
