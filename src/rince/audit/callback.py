@@ -37,6 +37,14 @@ class PairMonitor(Callback):
         window: how many of the last batches the figures are taken over.
         grace: steps before a collapse is called one; at the start of training all pairs score alike.
         margin: how much higher than mismatched pairs the pairs must score on average not to count as collapsed.
+
+    Raises:
+        UsageError: If window is below 1 or grace below 0.
+
+    Example:
+        >>> from lightning.pytorch import Trainer
+        >>> from rince.audit.callback import PairMonitor
+        >>> trainer = Trainer(callbacks=[PairMonitor(window=8)], logger=False, accelerator="cpu")
     """
 
     def __init__(self, window: int = 8, grace: int = 200, margin: float = 0.01):

@@ -31,9 +31,19 @@ POOL = 200_000
 class Scored(NamedTuple):
     """A score for every pair, and the scores of a sample of mismatched pairs: the null distribution.
 
-    ``clusters`` has the same whole number, counted from 0, for pairs that are right or wrong together, such as the same
-    pair twice; None if every pair is a witness of its own. ``hit_by_accident`` is the share of right ones among the
-    mismatched pairs that are made from a wrong pair: 0 but where one side is a class (see ``classes``).
+    Attributes:
+        scores: One score per pair.
+        null: Scores of mismatched pairs.
+        clusters: The same whole number, counted from 0, for pairs that are right or wrong together, such as the same
+            pair twice; None if every pair counts by itself.
+        hit_by_accident: The share of right ones among the mismatched pairs that are made from a wrong pair: 0 unless
+            one side is a class (see ``classes``).
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> scored = rince.audit.Scored(random.normal(3, 1, 500), random.normal(0, 1, 100_000))
+        >>> rince.audit.judge(scored).verdict
+        'none found'
     """
 
     scores: NDArray[np.float32]

@@ -22,8 +22,9 @@ class Recommendation(NamedTuple):
         reason: One sentence.
 
     Example:
-        >>> loss = recommend(0.4).build(rince.CrossView())
-        >>> loss(images, captions).backward()
+        >>> loss = rince.audit.recommend(0.4).build(rince.CrossView())
+        >>> loss(torch.randn(8, 16), torch.randn(8, 16)).shape
+        torch.Size([])
     """
 
     loss: str
@@ -55,6 +56,13 @@ def recommend(rate: float, unknown: bool = False) -> Recommendation:
 
     Raises:
         UsageError: if the rate lies outside of [0, 1].
+
+    Returns:
+        The loss, its arguments, and the reason in one sentence.
+
+    Example:
+        >>> rince.audit.recommend(0.4).loss
+        'GCE'
     """
     if not 0 <= rate <= 1:
         raise UsageError(f"the noise rate must lie in [0, 1], got {rate}")

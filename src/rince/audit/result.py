@@ -34,9 +34,21 @@ class Audit:
         null: The scores of a sample of mismatched pairs, shuffled from the same data.
         p_values: The share of mismatched pairs that score at least as high as the pair.
         p_wrong: The probability of every pair to be wrong; 0 unless noise was found.
+        cautious: The lower end of its 80 % interval, from which flags are made.
+        fitted: Whether the scores are those of towers fitted to these pairs.
+        separation: 1 less the mean p-value: how many mismatched pairs a pair outscores on average.
         remarks: What a reader should know besides.
         scorer: What gave the scores.
         dropped: The rows that ``drop_bad`` left out; their scores, p_values and p_wrong are NaN.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> a = random.normal(size=(500, 16))
+        >>> b = a + 0.3 * random.normal(size=a.shape)
+        >>> b[:100] = np.roll(b[:100], 1, axis=0)  # a fifth of the pairs is wrong
+        >>> found = rince.audit.audit(a, b)
+        >>> bool(found.trust[:100].mean() < 0.2 < 0.9 < found.trust[100:].mean())
+        True
     """
 
     scores: NDArray[np.float32]

@@ -49,6 +49,22 @@ def audit(
         progress: show a bar; by default on a terminal.
         drop_bad: leave out pairs with NaN or infinite values and, unless ``fit``, with rows of nothing but zeros. They
             stay in the results as NaN, so that indices mean the rows of ``a`` and ``b``.
+
+    Returns:
+        What was found: the share of wrong pairs with its interval, and the probability of every pair to be wrong.
+
+    Raises:
+        UsageError: If the sides do not have the same number of rows, or fewer than 50, or hold values that are not
+            finite.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> a = random.normal(size=(500, 16))
+        >>> b = a + 0.3 * random.normal(size=a.shape)
+        >>> b[:100] = np.roll(b[:100], 1, axis=0)  # a fifth of the pairs is wrong
+        >>> found = rince.audit.audit(a, b)
+        >>> found.verdict, round(found.noise_rate, 1), len(found.flag(fdr=0.1)) > 80
+        ('found', 0.2, True)
     """
     a, b = as_matrix(a, "a"), as_matrix(b, "b")
     check_columns(a, b)
@@ -97,12 +113,14 @@ def judge(
         What was found.
 
     Raises:
-        ValueError: If there are fewer than 50 scores, no mismatched ones, or some are not finite.
+        UsageError: If there are fewer than 50 scores, no mismatched ones, or some are not finite.
 
     Example:
-        >>> found = judge(scores, null)  # doctest: +SKIP
-        >>> found.verdict  # doctest: +SKIP
-        'found'
+        >>> random = np.random.default_rng(0)
+        >>> scores = np.concatenate([random.normal(5, 1, 400), random.normal(0, 1, 100)])
+        >>> found = rince.audit.judge(scores, random.normal(0, 1, 100_000))
+        >>> found.verdict, round(found.noise_rate, 1)
+        ('found', 0.2)
     """
     scored = as_scored(scored, mismatched)
     clusters = scored.clusters

@@ -28,6 +28,10 @@ class LossName:
         kind: The class in ``rince``, such as ``"RINCE"``.
         arguments: Its arguments beside temperature and contrast, as a configuration has them.
         trust: Whether pairs are weighted by what an audit thinks of them.
+
+    Example:
+        >>> rince.compare.parse_loss("gce-1").build(temperature=0.2, contrast=rince.CrossView()).q
+        1.0
     """
 
     name: str
@@ -53,6 +57,9 @@ def parse_loss(name: str) -> LossName:
     Args:
         name: ``infonce``, ``dcl``, ``sce``, ``gce[-Q]``, ``rince[-Q][-rR]`` (lam = R / (R + K); a bare ``rince-Q`` has
             R = 1, "balanced"), ``debiased[-TAU]``, ``hard[-BETA]``; with ``+trust`` behind it, pairs are weighted.
+
+    Returns:
+        The loss, its arguments and its label.
 
     Raises:
         UsageError: if no loss has that name.

@@ -34,6 +34,11 @@ class Task:
         losses: Those that are compared unless the user says otherwise.
         rates: Noise rates that are compared unless the user says otherwise.
         tune_seeds: How many seeds try all temperatures, where one run costs much; ``None`` for all of them.
+
+    Example:
+        >>> task = rince.compare.find_task(["digits"])
+        >>> task.metric, task.rates
+        ('R@1', (0.0, 0.2, 0.4))
     """
 
     name: str = ""
@@ -202,7 +207,22 @@ def tasks() -> dict[str, type[Task]]:
 
 
 def find_task(words: list[str], source: str | None = None) -> Task:
-    """The task of that name or, for two words, the one of the user's two columns."""
+    """The task of that name or, for two words, the comparison on the user's two columns.
+
+    Args:
+        words: A name such as ``digits``, or two files with columns, as for ``rince audit``.
+        source: Where the data of a named task lie.
+
+    Returns:
+        The task.
+
+    Raises:
+        UsageError: If there is no such task, or it takes no source.
+
+    Example:
+        >>> rince.compare.find_task(["digits"]).name
+        'digits'
+    """
     if len(words) == 2:
         return TwoFiles(*words)
     known = tasks()

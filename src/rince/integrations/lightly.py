@@ -50,6 +50,12 @@ class NTXentLoss(_TwoViewLoss):
         temperature: What cosines are divided by.
         memory_bank_size: 0, or (number of negatives, width): keys of earlier batches are then the only negatives.
         gather_distributed: Whether candidates come from all processes.
+
+    Example:
+        >>> from rince.integrations.lightly import NTXentLoss
+        >>> criterion = NTXentLoss(temperature=0.1)
+        >>> criterion(torch.randn(8, 16), torch.randn(8, 16)).shape
+        torch.Size([])
     """
 
     def __init__(
@@ -68,6 +74,12 @@ class RINCELoss(WithQ, _TwoViewLoss):
         q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
         unit: Whether the loss is divided by exp(q / temperature), so that learning rates carry over.
+
+    Example:
+        >>> from rince.integrations.lightly import RINCELoss
+        >>> criterion = RINCELoss(q=0.5, temperature=0.1)
+        >>> criterion(torch.randn(8, 16), torch.randn(8, 16)).shape
+        torch.Size([])
     """
 
     def __init__(
@@ -92,6 +104,12 @@ class GCELoss(WithQ, _TwoViewLoss):
         memory_bank_size: 0, or (number of negatives, width): keys of earlier batches are then the only negatives.
         gather_distributed: Whether candidates come from all processes.
         q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
+
+    Example:
+        >>> from rince.integrations.lightly import GCELoss
+        >>> criterion = GCELoss(q=0.7)
+        >>> criterion(torch.randn(8, 16), torch.randn(8, 16)).shape
+        torch.Size([])
     """
 
     def __init__(
@@ -112,6 +130,12 @@ class SupConLoss(_TwoViewLoss):
         gather_distributed: Whether candidates come from all processes.
         rescale: Whether the loss is multiplied with the temperature, as there.
         objective: Another loss on the same contrast: ``rince.RINCE(q=0.5, temperature=0.1)``; its temperature counts.
+
+    Example:
+        >>> from rince.integrations.lightly import SupConLoss
+        >>> criterion = SupConLoss(temperature=0.1)
+        >>> criterion(torch.randn(8, 16), torch.randn(8, 16), labels=torch.arange(8) % 4).shape
+        torch.Size([])
     """
 
     def __init__(
@@ -144,6 +168,12 @@ class DCLLoss(_TwoViewLoss):
         temperature: What cosines are divided by.
         weight_fn: From both normalised views to a weight per pair, which scales the pull of the positive.
         gather_distributed: Whether candidates come from all processes.
+
+    Example:
+        >>> from rince.integrations.lightly import DCLLoss
+        >>> criterion = DCLLoss()
+        >>> criterion(torch.randn(8, 16), torch.randn(8, 16)).shape
+        torch.Size([])
     """
 
     def __init__(
@@ -169,6 +199,12 @@ class DCLWLoss(DCLLoss):
         temperature: What cosines are divided by.
         sigma: What they are divided by in the weights.
         gather_distributed: Whether candidates come from all processes.
+
+    Example:
+        >>> from rince.integrations.lightly import DCLWLoss
+        >>> criterion = DCLWLoss()
+        >>> criterion(torch.randn(8, 16), torch.randn(8, 16)).shape
+        torch.Size([])
     """
 
     def __init__(self, temperature: float = 0.1, sigma: float = 0.5, gather_distributed: bool = False):

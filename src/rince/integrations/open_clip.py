@@ -33,6 +33,15 @@ class ClipLoss(nn.Module):
         rank: Taken for the sake of the signature: torch.distributed knows it.
         world_size: Number of processes; with 1 nothing is gathered.
         use_horovod: Not supported.
+
+    Raises:
+        UsageError: If use_horovod is set.
+
+    Example:
+        >>> from rince.integrations.open_clip import ClipLoss
+        >>> images, texts = nn.functional.normalize(torch.randn(2, 8, 16), dim=-1)
+        >>> ClipLoss()(images, texts, logit_scale=torch.tensor(10.0)).shape
+        torch.Size([])
     """
 
     def __init__(
@@ -51,6 +60,7 @@ class ClipLoss(nn.Module):
         self.contrastive: ContrastiveLoss = InfoNCE()  # its temperature is the inverse of what the model learns
 
     def objective(self, logit_scale: Tensor | float) -> Objective:
+        """The objective at this scale of the logits."""
         return self.contrastive.objective(1 / logit_scale)
 
     def forward(
@@ -109,6 +119,12 @@ class RINCEClipLoss(WithQ, ClipLoss):
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
         unit: Whether the loss is divided by exp(q logit_scale): needed wherever the scale is learned.
         **options: Those of ``ClipLoss``.
+
+    Example:
+        >>> from rince.integrations.open_clip import RINCEClipLoss
+        >>> images, texts = nn.functional.normalize(torch.randn(2, 8, 16), dim=-1)
+        >>> RINCEClipLoss(q=0.5)(images, texts, logit_scale=torch.tensor(10.0)).shape
+        torch.Size([])
     """
 
     def __init__(self, *args: Any, q: float = 0.5, lam: Lam = "balanced", unit: bool = True, **options: Any):
@@ -122,6 +138,12 @@ class GCEClipLoss(WithQ, ClipLoss):
     Args:
         q: From 0 (every pair is believed: ``ClipLoss``) to 1; it can be set between steps.
         **options: Those of ``ClipLoss``.
+
+    Example:
+        >>> from rince.integrations.open_clip import GCEClipLoss
+        >>> images, texts = nn.functional.normalize(torch.randn(2, 8, 16), dim=-1)
+        >>> GCEClipLoss(q=0.7)(images, texts, logit_scale=torch.tensor(10.0)).shape
+        torch.Size([])
     """
 
     def __init__(self, *args: Any, q: float = 0.7, **options: Any):
@@ -138,6 +160,12 @@ class SigLipLoss(nn.Module):
         world_size: Number of processes; with 1 nothing is gathered.
         dist_impl: Taken for the sake of the signature: texts are gathered, which gives the same numbers as passing
             them around.
+
+    Example:
+        >>> from rince.integrations.open_clip import SigLipLoss
+        >>> images, texts = nn.functional.normalize(torch.randn(2, 8, 16), dim=-1)
+        >>> SigLipLoss()(images, texts, logit_scale=torch.tensor(10.0)).shape
+        torch.Size([])
     """
 
     def __init__(self, cache_labels: bool = False, rank: int = 0, world_size: int = 1, dist_impl: str | None = None):

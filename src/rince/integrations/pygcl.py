@@ -63,6 +63,12 @@ class InfoNCE(_MaskedLoss):
 
     Args:
         tau: What cosines are divided by.
+
+    Example:
+        >>> from rince.integrations.pygcl import InfoNCE
+        >>> loss = InfoNCE(tau=0.2)
+        >>> loss(torch.randn(8, 16), torch.randn(8, 16), pos_mask=torch.eye(8)).shape
+        torch.Size([])
     """
 
     def __init__(self, tau: float = 0.2):
@@ -77,6 +83,12 @@ class RINCE(WithQ, _MaskedLoss):
         q: From 0 (every pair is believed: ``InfoNCE``) to 1; it can be set between steps.
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
         unit: Whether the loss is divided by exp(q / tau), so that learning rates carry over.
+
+    Example:
+        >>> from rince.integrations.pygcl import RINCE
+        >>> loss = RINCE(tau=0.2, q=0.1)
+        >>> loss(torch.randn(8, 16), torch.randn(8, 16), pos_mask=torch.eye(8)).shape
+        torch.Size([])
     """
 
     def __init__(self, tau: float = 0.2, q: float = 0.1, lam: Lam = "balanced", unit: bool = True):
@@ -89,6 +101,12 @@ class GCE(WithQ, _MaskedLoss):
     Args:
         tau: What cosines are divided by.
         q: From 0 (every pair is believed: ``InfoNCE``) to 1; it can be set between steps.
+
+    Example:
+        >>> from rince.integrations.pygcl import GCE
+        >>> loss = GCE(tau=0.2)
+        >>> loss(torch.randn(8, 16), torch.randn(8, 16), pos_mask=torch.eye(8)).shape
+        torch.Size([])
     """
 
     def __init__(self, tau: float = 0.2, q: float = 0.7):

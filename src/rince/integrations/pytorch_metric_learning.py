@@ -108,6 +108,12 @@ class NTXentLoss(_PairLoss):
     Args:
         temperature: What scores are divided by.
         **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and the rest, as everywhere there.
+
+    Example:
+        >>> from rince.integrations.pytorch_metric_learning import NTXentLoss
+        >>> loss = NTXentLoss(temperature=0.1)
+        >>> loss(torch.randn(8, 16), torch.arange(8) % 4).shape
+        torch.Size([])
     """
 
     def __init__(self, temperature: float = 0.07, **kwargs: Any):
@@ -123,6 +129,12 @@ class RINCELoss(WithQ, _PairLoss):
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
         unit: Whether the loss is divided by exp(q / temperature), so that learning rates carry over.
         **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and the rest, as everywhere there.
+
+    Example:
+        >>> from rince.integrations.pytorch_metric_learning import RINCELoss
+        >>> loss = RINCELoss(temperature=0.1, q=0.5)
+        >>> loss(torch.randn(8, 16), torch.arange(8) % 4).shape
+        torch.Size([])
     """
 
     def __init__(
@@ -138,6 +150,12 @@ class GCELoss(WithQ, _PairLoss):
         temperature: What scores are divided by.
         q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
         **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and the rest, as everywhere there.
+
+    Example:
+        >>> from rince.integrations.pytorch_metric_learning import GCELoss
+        >>> loss = GCELoss(temperature=0.2)
+        >>> loss(torch.randn(8, 16), torch.arange(8) % 4).shape
+        torch.Size([])
     """
 
     def __init__(self, temperature: float = 0.2, q: float = 0.7, **kwargs: Any):
@@ -148,18 +166,43 @@ OURS = ["NTXentLoss", "RINCELoss", "GCELoss"]
 
 
 class CrossBatchMemory(_losses.CrossBatchMemory):  # type: ignore[name-defined, misc]
-    """The library's own, which also takes the losses of this module: it knows its losses by name."""
+    """The library's own, which also takes the losses of this module: it knows its losses by name.
+
+    Args:
+        loss: A loss of this module or of the library.
+        embedding_size: Width of the embeddings.
+        memory_size: How many embeddings of earlier batches are kept.
+        miner: A tuple miner of the library.
+
+    Example:
+        >>> from rince.integrations.pytorch_metric_learning import CrossBatchMemory, RINCELoss
+        >>> loss = CrossBatchMemory(RINCELoss(), embedding_size=16, memory_size=64)
+        >>> loss(torch.randn(8, 16), torch.arange(8) % 4).shape
+        torch.Size([])
+    """
 
     @staticmethod
     def supported_losses() -> list[str]:
+        """Names of the losses it takes."""
         return [*_losses.CrossBatchMemory.supported_losses(), *OURS]
 
 
 class SelfSupervisedLoss(_losses.SelfSupervisedLoss):  # type: ignore[name-defined, misc]
-    """The library's own, which also takes the losses of this module: it knows its losses by name."""
+    """The library's own, which also takes the losses of this module: it knows its losses by name.
+
+    Args:
+        loss: A loss of this module or of the library.
+        symmetric: Whether both views are anchors.
+
+    Example:
+        >>> from rince.integrations.pytorch_metric_learning import RINCELoss, SelfSupervisedLoss
+        >>> SelfSupervisedLoss(RINCELoss())(torch.randn(8, 16), torch.randn(8, 16)).shape
+        torch.Size([])
+    """
 
     @staticmethod
     def supported_losses() -> list[str]:
+        """Names of the losses it takes."""
         return [*_losses.SelfSupervisedLoss.supported_losses(), *OURS]
 
 

@@ -53,8 +53,8 @@ class RINCELoss(WithQ, RankingLoss):
         weighted: Whether the label column holds a weight per pair, such as the trust an audit gives it.
 
     Example:
-        >>> loss = RINCELoss(model, q=0.5, temperature=0.2)
-        >>> trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss)
+        >>> loss = RINCELoss(model, q=0.5, temperature=0.2)  # doctest: +SKIP
+        >>> trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss)  # doctest: +SKIP
     """
 
     def __init__(
@@ -96,6 +96,9 @@ class GCELoss(WithQ, RankingLoss):
         temperature: The inverse of ``scale``; give one of them. 0.2 if neither is given.
         **options: ``similarity_fct``, ``gather_across_devices``, ``directions``, ``partition_mode``,
             ``hardness_mode``, ``hardness_strength`` and ``weighted``, as in ``RINCELoss``.
+
+    Example:
+        >>> loss = GCELoss(model, q=0.7)  # doctest: +SKIP
     """
 
     def __init__(
@@ -121,6 +124,9 @@ class CachedRINCELoss(CachedRanking, RINCELoss):
         mini_batch_num_tokens: Where given, mini-batches are packed by their number of tokens instead.
         show_progress_bar: Whether encoding shows its progress.
         **options: The other arguments of ``RINCELoss``.
+
+    Example:
+        >>> loss = CachedRINCELoss(model, q=0.5, mini_batch_size=32)  # doctest: +SKIP
     """
 
     def __init__(
@@ -151,6 +157,9 @@ class CachedGCELoss(CachedRanking, GCELoss):
         mini_batch_num_tokens: Where given, mini-batches are packed by their number of tokens instead.
         show_progress_bar: Whether encoding shows its progress.
         **options: The other arguments of ``GCELoss``.
+
+    Example:
+        >>> loss = CachedGCELoss(model, q=0.7, mini_batch_size=32)  # doctest: +SKIP
     """
 
     def __init__(
@@ -177,6 +186,9 @@ class InfoNCELoss(RankingLoss):
         temperature: The inverse of ``scale``.
         **options: ``similarity_fct``, ``gather_across_devices``, ``directions``, ``partition_mode``,
             ``hardness_mode``, ``hardness_strength`` and ``weighted``, as in ``RINCELoss``.
+
+    Example:
+        >>> loss = InfoNCELoss(model, scale=20)  # doctest: +SKIP
     """
 
     def __init__(self, model: Any, scale: float | None = None, temperature: float | None = None, **options: Any):
@@ -191,8 +203,8 @@ class QScheduleCallback(_trainer.TrainerCallback):  # type: ignore[name-defined,
         schedule: q as a function of progress from 0 to 1: ``rince.losses.schedules.linear(0.01, 0.4)``.
 
     Example:
-        >>> callbacks = [QScheduleCallback(loss, schedules.linear(0.01, 0.5))]
-        >>> trainer = SentenceTransformerTrainer(model=model, loss=loss, callbacks=callbacks, ...)
+        >>> loss = rince.RINCE()  # any loss with a q
+        >>> callbacks = [QScheduleCallback(loss, rince.schedules.linear(0.01, 0.5))]
     """
 
     def __init__(self, loss: Any, schedule: Schedule):

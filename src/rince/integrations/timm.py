@@ -20,6 +20,12 @@ class TimmEncoder(nn.Module):
         pretrained: Whether to download weights.
         in_chans: Channels of the images.
         options: Further arguments of ``timm.create_model``.
+
+    Example:
+        >>> from rince.integrations.timm import TimmEncoder
+        >>> encoder = TimmEncoder("resnet18")  # needs timm
+        >>> encoder.features  # needs timm
+        512
     """
 
     def __init__(

@@ -22,6 +22,15 @@ class TorchvisionEncoder(nn.Module):
         name: As in ``torchvision.models.list_models()``.
         weights: None for random weights, or a name such as ``DEFAULT``.
         options: Further arguments of ``get_model``.
+
+    Raises:
+        UsageError: If the model has no classifier to take off.
+
+    Example:
+        >>> from rince.integrations.torchvision import TorchvisionEncoder
+        >>> encoder = TorchvisionEncoder("resnet18")  # needs torchvision
+        >>> encoder.features  # needs torchvision
+        512
     """
 
     def __init__(self, name: str, weights: str | None = None, options: dict[str, Any] | None = None):

@@ -22,12 +22,18 @@ class DualEncoderLoss:
         second: The same for the second side.
         gradient_accumulation_steps: As in the training arguments. The Trainer leaves it to a function of this kind to
             divide by them, and does not tell it how many there are.
+        takes_labels: Whether labels of a batch are passed to the loss. Without it, labels are an error.
 
-    Labels that a collator adds are an error unless ``takes_labels``; they are then passed to the loss.
+    Raises:
+        UsageError: If gradient_accumulation_steps is below 1.
 
     Example:
+        >>> from rince.integrations.transformers import DualEncoderLoss
         >>> func = DualEncoderLoss(rince.RINCE(contrast=rince.CrossView(), temperature=0.1, scale="unit"))
-        >>> Trainer(model=model, args=args, train_dataset=pairs, compute_loss_func=func)
+        >>> func({"image_embeds": torch.randn(8, 16), "text_embeds": torch.randn(8, 16)}).shape
+        torch.Size([])
+
+    Give it to a Trainer as ``Trainer(model=model, args=args, train_dataset=pairs, compute_loss_func=func)``.
     """
 
     def __init__(
@@ -69,6 +75,13 @@ class ImageEncoder(nn.Module):
             (``vit``, ``resnet``, ...), which then starts from random weights.
         pooling: ``pooler`` for the model's own, ``cls`` for the first token, ``mean`` over all of them.
         config: Settings of a model with random weights: ``{"hidden_size": 64, "image_size": 32}``.
+
+    Example:
+        >>> from rince.integrations.transformers import ImageEncoder
+        >>> small = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+        >>> encoder = ImageEncoder("vit", config={**small, "image_size": 32})  # needs transformers
+        >>> encoder(torch.rand(2, 3, 32, 32)).shape  # needs transformers
+        torch.Size([2, 32])
     """
 
     def __init__(

@@ -47,8 +47,14 @@ def pair_trust(
         UsageError: The sides or the folds do not fit together, or are too few.
 
     Example:
+        >>> random = torch.Generator().manual_seed(0)
+        >>> z_a = torch.randn(400, 16, generator=random)
+        >>> z_b = z_a + 0.3 * torch.randn(400, 16, generator=random)
+        >>> z_b[:100] = z_b[:100].roll(1, 0)  # a quarter of the pairs is wrong
+        >>> folds = torch.arange(400) % 2  # which of two models embedded the pair
         >>> weights = rince.trust.pair_trust(z_a, z_b, folds)
-        >>> loss(f(a[rows]), g(b[rows]), weights=weights[rows]).backward()
+        >>> bool(weights[:100].mean() < 0.3 < 0.9 < weights[100:].mean())
+        True
     """
     found = judge_embeddings(a, b, folds, ids=ids, temperature=temperature, seed=seed)
     return torch.from_numpy(trust_of(found))
@@ -66,15 +72,31 @@ def judge_embeddings(
 ) -> "Audit":
     """The audit behind :func:`pair_trust`, with the noise rate, its interval and the probability of every pair.
 
-    Args and Raises: as those of :func:`pair_trust`. From cross-fitted scores instead of embeddings, use
-    ``rince.audit.judge(scores, null)``.
+    From cross-fitted scores instead of embeddings, use ``rince.audit.judge(scores, mismatched)``.
+
+    Args:
+        a, b: (pairs, width) embeddings; row i of one belongs to row i of the other.
+        folds: One number per pair: which model embedded it. None if one model embedded all of them.
+        ids: One value per pair; pairs of equal id are never taken for mismatched ones.
+        temperature: What cosines are divided by, as in the loss.
+        seed: The same seed gives the same audit.
+        scorer: What gave the embeddings, for the summary.
 
     Returns:
         An audit; ``trust_of(found)`` are the weights.
 
+    Raises:
+        UsageError: The sides or the folds do not fit together, or are too few.
+
     Example:
+        >>> random = torch.Generator().manual_seed(0)
+        >>> z_a = torch.randn(400, 16, generator=random)
+        >>> z_b = z_a + 0.3 * torch.randn(400, 16, generator=random)
+        >>> z_b[:100] = z_b[:100].roll(1, 0)  # a quarter of the pairs is wrong
+        >>> folds = torch.arange(400) % 2  # which of two models embedded the pair
         >>> found = rince.trust.judge_embeddings(z_a, z_b, folds)
-        >>> print(found.summary())
+        >>> found.verdict
+        'found'
     """
     from rince.audit.run import judge
 

@@ -34,6 +34,7 @@ def judge_labels(
         labels: One whole number per item, from 0; negative where nobody knows it.
         folds: One number per item: which model embedded it. None if one model embedded all of them.
         seed: Seed of the interval of the noise rate.
+        scorer: What gave the embeddings, for the summary.
 
     Returns:
         An audit with one row per item. Items without a label are counted as right.
@@ -42,7 +43,12 @@ def judge_labels(
         UsageError: There are not two labels to tell apart, or something does not fit together.
 
     Example:
-        >>> trust = rince.trust.trust_of(rince.trust.judge_labels(z, labels, folds))
+        >>> labels = torch.arange(400) % 4
+        >>> z = torch.eye(4)[labels] + 0.1 * torch.randn(400, 4)
+        >>> labels[:80] = (labels[:80] + 1) % 4  # a fifth of the labels is wrong
+        >>> found = rince.trust.judge_labels(z, labels)
+        >>> found.verdict, round(found.noise_rate, 1)
+        ('found', 0.2)
     """
     from rince.audit.run import judge
 

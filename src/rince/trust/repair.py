@@ -42,6 +42,13 @@ class Partners(NamedTuple):
         probability: (queries, k) the probability that such a pair is right.
         scores: (queries, k) the cosine, less half the level that the candidate has with everybody.
         present: (queries,) the probability that the right partner is among the rows at all.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> a = random.normal(size=(300, 8)).astype(np.float32)
+        >>> new = rince.trust.best_partners(a, a, np.arange(3), np.ones(300, np.float32), k=2)
+        >>> new.partners.shape, new.partners[:, 0].tolist()
+        ((3, 2), [0, 1, 2])
     """
 
     rows: NDArray[np.int64]
@@ -82,9 +89,14 @@ def best_partners(
         UsageError: Something does not fit together, or too few pairs are trusted to learn from.
 
     Example:
+        >>> random = np.random.default_rng(0)
+        >>> a = random.normal(size=(500, 16)).astype(np.float32)
+        >>> b = a + 0.3 * random.normal(size=a.shape).astype(np.float32)
+        >>> b[:100] = np.roll(b[:100], 1, axis=0)  # the right partner of row i is row i + 1
         >>> found = rince.audit.audit(a, b)
-        >>> new = best_partners(a, b, found.flag(0.1), trust_of(found))
-        >>> b_repaired = b[new.partners[:, 0]]
+        >>> new = rince.trust.best_partners(a, b, np.arange(5), rince.trust.trust_of(found), k=1)
+        >>> new.partners[:, 0].tolist()
+        [1, 2, 3, 4, 5]
     """
     a, b = as_matrix(a, "a"), as_matrix(b, "b")
     check_columns(a, b)

@@ -38,7 +38,9 @@ def read_trust(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] |
         UsageError: The table has other pairs than these, or something else than numbers from 0 to 1.
 
     Example:
-        >>> weights = read_trust("audit/audit.csv", pairs=len(a))
+        >>> np.save("weights.npy", np.array([1.0, 0.2, 0.9]))
+        >>> rince.trust.read_trust("weights.npy", pairs=3).round(1).tolist()
+        [1.0, 0.20000000298023224, 0.8999999761581421]
     """
     place = _source(where)
     if place.kind in TABLES:

@@ -23,9 +23,12 @@ def trust_of(found: "Audit") -> NDArray[np.float32]:
         audit is no reason to trust one pair less than another.
 
     Example:
-        >>> found = rince.audit.audit(a, b, fit=True)
-        >>> weights = torch.from_numpy(rince.trust.trust_of(found))
-        >>> loss(z1, z2, weights=weights[rows])
+        >>> random = np.random.default_rng(0)
+        >>> scores = np.concatenate([random.normal(5, 1, 400), random.normal(0, 1, 100)])
+        >>> found = rince.audit.judge(scores, random.normal(0, 1, 100_000))
+        >>> weights = rince.trust.trust_of(found)  # loss(z1, z2, weights=torch.from_numpy(weights[rows]))
+        >>> bool(weights[:400].mean() > 0.9 > 0.2 > weights[400:].mean())
+        True
     """
     weights = np.ones(len(found), dtype=np.float32)
     if found.noise_found and not found.useless:

@@ -19,6 +19,9 @@ def encoder_for(kind: Kind, spec: str | None = None, seed: int = 0) -> Encoder:
             rince, an .onnx file, ``module:function``, or the name or folder of a sentence-transformers model.
         seed: For what is random in encoders that learn from the items.
 
+    Returns:
+        The encoder.
+
     Raises:
         UsageError: There is no such encoder, or it does not take this kind.
 

@@ -21,6 +21,19 @@ class Encoder(ABC):
             small towers are fitted on the rows (``fit=True``).
         learns: Whether ``learn`` must see a sample before ``encode`` is called.
         batch: Items per call.
+
+    Example:
+        >>> from rince.audit.encode import Encoder
+        >>> class Lengths(Encoder):
+        ...     name = "lengths of texts"
+        ...
+        ...     def encode(self, items):
+        ...         return np.array([[len(text), text.count(" ")] for text in items], np.float32)
+        ...
+        ...     def identity(self):
+        ...         return "lengths 1"
+        >>> Lengths().encode(["a b", "abcd"]).tolist()
+        [[3.0, 1.0], [4.0, 0.0]]
     """
 
     name: str

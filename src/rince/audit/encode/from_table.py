@@ -68,8 +68,13 @@ def audit_table(
         UsageError: A column is not there, holds something else, or cannot be read.
 
     Example:
-        >>> found = audit_table(frame, "question", "answer")
-        >>> frame[found.p_wrong < 0.5]
+        >>> import pyarrow
+        >>> words = ["apple", "river", "engine", "violin", "desert", "planet", "button", "garden", "window", "tiger"]
+        >>> texts = [f"{x} {y} {z}" for x in words for y in words for z in words[:3]]
+        >>> table = pyarrow.table({"question": texts, "answer": texts})
+        >>> found = rince.audit.audit_table(table, "question", "answer", encoder="ngrams", fit=False)
+        >>> found.verdict
+        'none found'
     """
     folder = Path()
     if isinstance(table, (str, os.PathLike)):

@@ -25,7 +25,18 @@ STALE = 24 * 3600  # seconds after which an unfinished file is nobody's
 
 
 class Encoded(NamedTuple):
-    """The rows of a column, NaN where an item is missing or cannot be read, and how they came to be."""
+    """The rows of a column, and how they came to be.
+
+    Attributes:
+        rows: (items, width), NaN where an item is missing or cannot be read.
+        from_cache: Whether they were read from the cache.
+        unreadable: What is wrong with the items that cannot be read.
+
+    Example:
+        >>> from rince.audit.encode import Encoded
+        >>> Encoded(np.zeros((3, 8), np.float32), from_cache=False).rows.shape
+        (3, 8)
+    """
 
     rows: NDArray[np.float32]
     from_cache: bool
@@ -45,8 +56,18 @@ def encoded(
         drop_bad: Make NaN of items that cannot be read instead of refusing the column.
         progress: Show a bar; by default on a terminal.
 
+    Returns:
+        One row per item, NaN where an item is missing or cannot be read.
+
     Raises:
         UsageError: Items are missing or cannot be read, and ``drop_bad`` is not set.
+
+    Example:
+        >>> from rince.audit.encode import encoded, encoder_for
+        >>> from rince.audit.input.raw import as_raw
+        >>> texts = as_raw([f"text number {i}" for i in range(60)], "texts", None, None)
+        >>> encoded(texts, encoder_for("texts")).rows.shape[0]
+        60
     """
     if cache is None:
         rows, bad = _encode(raw, encoder, None, progress)

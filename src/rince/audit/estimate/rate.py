@@ -62,7 +62,19 @@ class Mixtures(NamedTuple):
 
 
 def p_values(scores: NDArray[np.float32], null: NDArray[np.float32]) -> NDArray[np.float32]:
-    """For every score the share of mismatched pairs that score as high or higher; ties count half."""
+    """For every score the share of mismatched pairs that score as high or higher; ties count half.
+
+    Args:
+        scores: One score per pair.
+        null: Scores of mismatched pairs.
+
+    Returns:
+        One p-value per pair, in (0, 1).
+
+    Example:
+        >>> rince.audit.p_values(np.array([5.0, -5.0]), np.arange(-4.0, 5.0)).round(2).tolist()
+        [0.05000000074505806, 0.949999988079071]
+    """
     null = np.sort(null)
     out = np.empty(len(scores), dtype=np.float32)
     for start in range(0, len(scores), 1 << 18):  # the search needs several times the memory of its result
@@ -76,6 +88,20 @@ def storey(p: NDArray[np.float32], threshold: float = 0.5) -> float:
     """Storey's estimate of the share of wrong pairs: p-values above the threshold, over what chance would have.
 
     It is an upper bound in truth: right pairs that score low count as wrong.
+
+    Args:
+        p: One p-value per pair.
+        threshold: In (0, 1).
+
+    Returns:
+        A share from 0 to 1.
+
+    Raises:
+        ValueError: If the threshold does not lie in (0, 1).
+
+    Example:
+        >>> rince.audit.storey(np.array([0.01, 0.02, 0.03, 0.6]))
+        0.5
     """
     if not 0 < threshold < 1:
         raise ValueError(f"threshold must lie in (0, 1), got {threshold}")
@@ -90,7 +116,15 @@ def noise_rate(
     Args:
         p: One p-value per pair.
         null: The share of mismatched pairs in every cell; by default what they have without ties.
-        clusters: Numbers (from 0) for the things that pairs are: pairs of one cluster count as one witness.
+        clusters: Numbers (from 0) for the things that pairs are: pairs of one cluster count as one.
+
+    Returns:
+        The share, its interval, and the probability to be wrong by p-value.
+
+    Example:
+        >>> p = np.concatenate([np.full(400, 1e-6), np.linspace(0, 1, 100)])
+        >>> round(rince.audit.noise_rate(p).value, 1)
+        0.2
     """
     counts = cells(p).astype(np.float64)
     things = len(p) if clusters is None else int(clusters.max()) + 1

@@ -29,6 +29,11 @@ class GroupRate(NamedTuple):
         rate: The estimated share of wrong pairs; None where the audit cannot tell.
         interval: Its 95 % interval; from 0 where the audit cannot tell.
         behind: How many standard errors the pairs score worse than those of the other groups.
+
+    Example:
+        >>> rate = rince.audit.GroupRate("crawler", pairs=380, flagged=0, rate=0.01, interval=(0.0, 0.03), behind=0.2)
+        >>> rate.unusual
+        False
     """
 
     name: str
@@ -55,8 +60,19 @@ def group_rates(result: "Audit", groups: Any, fdr: float = 0.1) -> list[GroupRat
         groups: One value per pair; a missing one counts to the group ``(none)``.
         fdr: As for ``result.flag``.
 
+    Returns:
+        One entry per group.
+
+    Raises:
+        UsageError: If there is not one value per pair.
+
     Example:
-        >>> group_rates(found, table["source"])[0].name  # the broken crawler
+        >>> random = np.random.default_rng(0)
+        >>> scores = np.concatenate([random.normal(5, 1, 400), random.normal(0, 1, 100)])
+        >>> found = rince.audit.judge(scores, random.normal(0, 1, 100_000))
+        >>> source = ["crawler"] * 380 + ["broken crawler"] * 120
+        >>> rince.audit.group_rates(found, source)[0].name
+        'broken crawler'
     """
     names = group_texts(groups)
     if len(names) != len(result):
