@@ -133,6 +133,26 @@ def test_pairs_can_be_seen_as_training_sees_them(kind, request):
         assert torch.equal(batch.partners, data.split("train")[0][data.mispaired.partner[ids]])
 
 
+def test_pairs_that_come_up_twice_are_known(tmp_path):
+    random = np.random.default_rng(0)
+    a, b = random.integers(0, 3, size=(2, 60, 2)).astype(np.float32)
+    np.savez(tmp_path / "p.npz", a=a, b=b, test_a=a, test_b=b)
+    data = PairedArrays(str(tmp_path / "p.npz"), wrong_pairs=0.5)
+    equal = data.equal_pairs()
+    rows = np.hstack([a, b[data.mispaired.partner]])
+    assert np.array_equal(equal[:, None] == equal, (rows[:, None] == rows).all(2)) and (equal <= np.arange(60)).all()
+
+
+def test_equal_images_are_the_same_whatever_their_labels(images, tmp_path):
+    shown = np.arange(60, dtype=np.uint8)[:, None, None].repeat(4, 1).repeat(4, 2)
+    shown[7] = shown[3]
+    np.savez(tmp_path / "i.npz", images=shown, labels=np.arange(60) % 3)
+    expected = np.arange(54)
+    expected[7] = 3
+    assert np.array_equal(images().equal_pairs(), expected)
+    assert images(wrong_pairs=0.9).equal_pairs() is None, "their partners differ"
+
+
 def test_names_of_pairs(pairs, folder, images):
     assert pairs.pair_names() == [i + 100 for i in range(60) if i % 10 != 9]
     assert folder.pair_names()[:2] == ["cat/0.png", "cat/1.png"] and len(folder.pair_names()) == 16

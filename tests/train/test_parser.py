@@ -175,6 +175,23 @@ def test_optimizer_is_optimiser_wherever_it_stands(parser, tmp_path):
         assert config.optimiser.class_path == "torch.optim.SGD" and config.optimiser.init_args.lr == 0.25
 
 
+def test_trust_in_short_is_its_source_wherever_it_stands(parser, tmp_path):
+    (tmp_path / "own.yaml").write_text("trust: auto\n")
+    (tmp_path / "long.yaml").write_text("trust: {source: auto, folds: 3}\n")
+    (tmp_path / "none.yaml").write_text("trust: null\n")
+    for config in (
+        parse(parser, ["--trust", "auto"]),
+        parse(parser, [str(tmp_path / "own.yaml")]),
+        parse(parser, [str(tmp_path / "long.yaml")]),
+        parse_settings(parser, {"trust": "auto"}),
+    ):
+        assert config.trust.source == "auto"
+    assert parse(parser, [str(tmp_path / "own.yaml"), "--trust", "a.csv", "--trust.folds", "4"]).trust.folds == 4
+    assert parse(parser, [str(tmp_path / "own.yaml"), "--trust", "a.csv"]).trust.source == "a.csv"
+    assert parse(parser, [str(tmp_path / "long.yaml")]).trust.folds == 3
+    assert parse(parser, [str(tmp_path / "none.yaml")]).get("trust.source") is None
+
+
 def test_a_configuration_is_checked_without_touching_the_defaults(parser):
     """Nested defaults are shared by all parsers."""
     parse(parser, ["--optimiser.lr", "7", "--encoder.width", "9"])

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rince._support.row_codes import row_codes as row_codes
 from rince.errors import UsageError, WrongType
 
 Matrix = NDArray[Any]
@@ -154,25 +155,6 @@ class RowCheck:
 def named_rows(rows: list[int]) -> str:
     shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
     return f"row {shown}" if len(rows) == 1 else f"{len(rows):,} rows ({shown})"
-
-
-def row_codes(x: Tensor, block: int = 512) -> NDArray[np.int64]:
-    """A 64-bit code for every row, equal for equal rows (and for different ones by an accident of 1 in 10^10 or less).
-
-    Every two numbers are one word, whose halves are mixed before and after it is multiplied: round numbers end in many
-    zeros. Blocks stay in the cache of the processor.
-    """
-    odd = x.shape[1] % 2
-    multipliers = np.random.default_rng(0).integers(1, 2**63, size=x.shape[1] // 2 + odd, dtype=np.uint64) * 2 + 1
-    codes = np.empty(len(x), dtype=np.uint64)
-    for start in range(0, len(x), block):
-        part = x[start : start + block] + 0.0  # makes -0 and 0 the same
-        words = torch.nn.functional.pad(part, (0, odd)).contiguous().numpy().view(np.uint64)
-        mixed = words ^ (words >> np.uint64(29))
-        mixed *= multipliers
-        mixed ^= mixed >> np.uint64(32)
-        mixed.sum(1, out=codes[start : start + block])
-    return codes.view(np.int64)
 
 
 def cosines_(x: Tensor, y: Tensor) -> Tensor:

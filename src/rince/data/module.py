@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from lightning.pytorch import LightningDataModule
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -29,8 +31,8 @@ class DataModule(LightningDataModule):
     - ``pair_batches`` for ``rince evaluate`` of two towers;
     - ``fingerprint`` so that a run resumes with the same data only;
     - ``noise_record`` if it makes noise on purpose, ``check_views`` if it can tell views that do not fit;
-    - ``training_pairs`` and, where pairs have names, ``pair_names`` for ``--trust TABLE``; ``noisy_batches`` too for
-      ``--trust auto``. A loader then passes ``weights_of(ids)`` with its batches and learns from ``among`` only.
+    - ``training_pairs`` and, where pairs have names, ``pair_names`` for ``--trust TABLE``; ``noisy_batches`` and,
+      where pairs may come up twice, ``equal_pairs`` too for ``--trust auto``. A loader then passes ``weights_of(ids)`` with its batches and learns from ``among`` only.
 
     Attributes:
         seed: Set by the run; the order of the items depends on it.
@@ -68,6 +70,13 @@ class DataModule(LightningDataModule):
 
     def pair_names(self) -> Sequence[Any] | None:
         """What a table calls the training pairs, in their order; None where their numbers are their names."""
+        return None
+
+    def equal_pairs(self) -> NDArray[np.int64] | None:
+        """For every training pair the number of the first one that is the same; None where no two are known to be.
+
+        ``--trust auto`` keeps such pairs together: a model that has learned a pair may not judge its copy.
+        """
         return None
 
     def weights_of(self, ids: Tensor) -> Tensor | None:

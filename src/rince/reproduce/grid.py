@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rince._support.atomic_files import write_text
 from rince.errors import MissingFile, UsageError
 
 Run = Mapping[str, Any]  # the settings of one run, plain values only
 Result = dict[str, Any]
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
 def run_grid(
@@ -39,7 +41,7 @@ def run_grid(
         say(f"{len(done)} of {len(runs)} runs are finished already, in {folder}")
     todo = [i for i in range(len(runs)) if i not in done]
     started, kinds = time.monotonic(), [str(run.get("dataset", "")) for run in runs]
-    for i, result, seconds in _work_off([(i, runs[i]) for i in todo], work, workers):
+    for i, result, seconds in work_off([(i, runs[i]) for i in todo], work, workers):
         done[i] = {"settings": dict(runs[i]), "seconds": seconds, **result}
         write_text(paths[i], json.dumps(done[i], indent=1) + "\n")
         left = _time_left(runs, done, kinds, workers, time.monotonic() - started)
@@ -111,9 +113,9 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _timed(work: Callable[[Run], Result], run: Run) -> tuple[Result, float]:
+def _timed(work: Callable[[Given], Found], given: Given) -> tuple[Found, float]:
     started = time.monotonic()
-    return work(run), time.monotonic() - started
+    return work(given), time.monotonic() - started
 
 
 def _single_threaded() -> None:
@@ -132,23 +134,27 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work_off(
-    todo: Sequence[tuple[int, Run]], work: Callable[[Run], Result], workers: int
-) -> Iterator[tuple[int, Result, float]]:
+def work_off(
+    todo: Sequence[tuple[int, Given]], work: Callable[[Given], Found], workers: int
+) -> Iterator[tuple[int, Found, float]]:
+    """Number, result and seconds of every piece of work as it is done, by ``workers`` processes of one thread each.
+
+    ``work`` must be importable unless there is one worker, which is this process with the threads it has.
+    """
     if workers <= 1 or len(todo) <= 1:
-        for i, run in todo:
-            yield i, *_timed(work, run)
+        for i, given in todo:
+            yield i, *_timed(work, given)
         return
     # Threads of a maths library in every process would fight for the cores that the processes already fill.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_single_threaded)
     waiting = list(todo)
-    running: dict[Future[tuple[Result, float]], int] = {}
+    running: dict[Future[tuple[Found, float]], int] = {}
     try:
         while waiting or running:
             while waiting and len(running) < workers:  # not all at once: an interrupt then has little to cancel
-                i, run = waiting.pop(0)
-                running[pool.submit(_timed, work, run)] = i
+                i, given = waiting.pop(0)
+                running[pool.submit(_timed, work, given)] = i
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 i = running.pop(future)

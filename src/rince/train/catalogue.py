@@ -104,6 +104,8 @@ def whole_path(option: str, name: str) -> str:
 def with_whole_paths(text: str) -> str:
     """A YAML file in which short names of our classes have become import paths, and ``optimizer`` ``optimiser``.
 
+    ``trust: auto`` becomes what it is short for, as on the command line.
+
     Works on the nodes of the file, so that all other values stay as they are written; the same text where nothing
     changes.
     """
@@ -111,9 +113,13 @@ def with_whole_paths(text: str) -> str:
 
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     changed = False
-    for key, _ in root.value if isinstance(root, yaml.MappingNode) else []:
+    for place, (key, value) in enumerate(root.value if isinstance(root, yaml.MappingNode) else []):
         if key.value == "optimizer":
             key.value, changed = "optimiser", True
+        if key.value == "trust" and isinstance(value, yaml.ScalarNode) and not value.tag.endswith(":null"):
+            source = yaml.ScalarNode("tag:yaml.org,2002:str", "source")
+            root.value[place] = (key, yaml.MappingNode("tag:yaml.org,2002:map", [(source, value)]))
+            changed = True
     return yaml.serialize(root, Dumper=yaml.SafeDumper) if _expand(root, "") or changed else text
 
 

@@ -95,6 +95,8 @@ def parse(parser: Any, arguments: list[str]) -> Any:
 def parse_settings(parser: Any, settings: dict[str, Any]) -> Any:
     """The configuration that nested values describe, as a file would."""
     settings = {{"optimizer": "optimiser"}.get(name, name): part for name, part in settings.items()}
+    if isinstance(settings.get("trust"), str):
+        settings["trust"] = {"source": settings["trust"]}
     check_settings(parser, settings)
     with (
         _without_defaults(parser, {name for name, part in settings.items() if _names_class(part)}),

@@ -186,12 +186,15 @@ class Search:
         for place, part, scores in self._tiles(rows):
             if leave_out_own:
                 _mask_own(scores, rows[place], part)
-            total[place] = torch.logaddexp(total[place], (scores.double() / self.temperature).logsumexp(1))
-            values, where = scores.topk(min(k, scores.shape[1]), dim=1)
-            both = torch.cat([top[place], values], 1)
-            order = both.topk(k, dim=1)
-            top[place] = order.values
-            index[place] = torch.cat([index[place], where + part.start], 1).gather(1, order.indices)
+            highest = scores.amax(1)
+            # After some tiles few queries find anything better, and sorting is the dearest part for those that do.
+            better = (highest > top[place, -1]).nonzero()[:, 0]
+            values, where = scores[better].topk(min(k, scores.shape[1]), dim=1)
+            at = better + place.start
+            order = torch.cat([top[at], values], 1).topk(k, dim=1)
+            index[at] = torch.cat([index[at], where + part.start], 1).gather(1, order.indices)
+            top[at] = order.values
+            total[place] = torch.logaddexp(total[place], _log_sum_exp_(scores, highest, self.temperature))
         return top.numpy(), index.numpy(), total.numpy()
 
     def _calibrated(self) -> float:
@@ -200,12 +203,22 @@ class Search:
         own = (_unit(self.space.a, rows) * _unit(self.space.b, rows)).sum(1) - self.level[rows]
         totals = torch.full((len(TEMPERATURES), len(rows)), -torch.inf, dtype=torch.float64)
         for place, _, scores in self._tiles(rows):
-            highest = scores.amax(1, keepdim=True)
+            highest = scores.amax(1)
             for t, temperature in enumerate(TEMPERATURES):
-                part = ((scores - highest) / temperature).exp_().sum(1).log() + highest[:, 0] / temperature
-                totals[t, place] = torch.logaddexp(totals[t, place], part.double())
+                part = _log_sum_exp_(scores.clone(), highest, temperature)
+                totals[t, place] = torch.logaddexp(totals[t, place], part)
         likelihood = [float((own.double() / t - total).mean()) for t, total in zip(TEMPERATURES, totals, strict=True)]
         return float(TEMPERATURES[int(np.argmax(likelihood))])
+
+
+def _log_sum_exp_(scores: Tensor, highest: Tensor, temperature: float) -> Tensor:
+    """The log-sum-exp of every row of ``scores / temperature``, which are overwritten; ``highest`` of every row.
+
+    Single precision is enough for the sum of one tile, whose largest term is 1; tiles are added up in double.
+    """
+    level = highest.clamp_min(torch.finfo(scores.dtype).min)  # a row without candidates
+    sums = scores.sub_(level[:, None]).div_(temperature).exp_().sum(1)
+    return sums.double().log() + level.double() / temperature
 
 
 def fitted_spaces(

@@ -30,11 +30,7 @@ def trust_of(found: "Audit") -> NDArray[np.float32]:
         >>> bool(weights[:400].mean() > 0.9 > 0.2 > weights[400:].mean())
         True
     """
-    weights = np.ones(len(found), dtype=np.float32)
-    if found.noise_found and not found.useless:
-        weights = np.clip(1 - np.nan_to_num(found.p_wrong, nan=1.0), 0, 1).astype(np.float32)
-    weights[found.dropped] = 0
-    return weights
+    return np.asarray(found.trust, dtype=np.float32)
 
 
 def check_weights(weights: NDArray[Any], where: str) -> NDArray[np.float32]:

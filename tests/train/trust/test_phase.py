@@ -12,7 +12,7 @@ from crashes import CrashAfter
 from rince import cli
 from rince.noise.pairs import wrong_pairs
 from rince.train.trust.folds import fold_config
-from rince.train.trust.phase import read_weights, write_weights
+from rince.train.trust.phase import fold_of, read_weights, write_weights
 
 N = 400
 COMMON = [
@@ -177,6 +177,28 @@ def test_images_that_are_their_own_partners_cannot_be_wrong(tmp_path, capsys):
     options += ["--views.std", "[0.4]", "--trainer.accelerator", "cpu", "--out", str(tmp_path), "--trust", "auto"]
     assert cli.main(["train", *options, "--name", "a", "--trainer.max_epochs", "1"]) == 2
     assert "pairs every item with itself, which is always right" in capsys.readouterr().err
+
+
+def test_equal_pairs_share_a_fold():
+    equal = np.arange(1000) // 7 * 7
+    fold = fold_of(1000, 3, 0, equal).numpy()
+    assert (fold == fold[equal]).all() and np.bincount(fold).min() > 250
+    assert np.array_equal(fold_of(1000, 3, 0), fold_of(1000, 3, 0, np.arange(1000)))
+
+
+def test_copies_of_a_wrong_pair_do_not_vouch_for_each_other(tmp_path):
+    """Every pair comes up four times. Split at random, models would know copies of the wrong pairs by heart."""
+    random = np.random.default_rng(0)
+    z = random.normal(size=(150, 8)).astype(np.float32)
+    a, b = (z + 0.1 * random.normal(size=z.shape).astype(np.float32) for _ in range(2))
+    partner, wrong = wrong_pairs(150, 0.4, 0)
+    path = tmp_path / "pairs.npz"
+    np.savez(path, a=np.repeat(a, 4, 0), b=np.repeat(b[partner], 4, 0), test_a=a, test_b=b)
+    options = ["--data.path", str(path), "--out", str(tmp_path), "--name", "a", "--trust", "auto"]
+    assert cli.main(["train", *COMMON, *options]) == 0
+    trust = read_weights(tmp_path / "a" / "trust.csv").reshape(150, 4)
+    assert np.allclose(trust, trust[:, :1], atol=0.2)
+    assert trust[~wrong].mean() - trust[wrong].mean() > 0.4
 
 
 class Settings(dict):

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rince._support.fingerprints import of_tensors
+from rince._support.row_codes import equal_rows
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split
@@ -111,6 +113,12 @@ class Images(DataModule):
     @property
     def training_pairs(self) -> int:
         return len(self.split("train")[0])
+
+    def equal_pairs(self) -> NDArray[np.int64] | None:
+        """Equal images with equal partners; where labels make the pairs, equal images, whatever their labels."""
+        images = self.split("train")[0]
+        partner = None if self.mispaired is None else torch.from_numpy(self.mispaired.partner)
+        return equal_rows(images) if partner is None else equal_rows(images, images[partner])
 
     def noisy_batches(self, ids: Tensor, batch_size: int = 250) -> Iterator[ImageBatch]:
         images, labels = self.split("train")

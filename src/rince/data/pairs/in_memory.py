@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rince._support.fingerprints import of_tensors
+from rince._support.row_codes import equal_rows
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split
 from rince.errors import UsageError
@@ -120,6 +122,11 @@ class Pairs(DataModule):
     @property
     def training_pairs(self) -> int:
         return len(self.split("train").labels)
+
+    def equal_pairs(self) -> NDArray[np.int64] | None:
+        part = self.split("train")
+        b = part.b if self.mispaired is None else part.b[torch.from_numpy(self.mispaired.partner)]
+        return equal_rows(part.a, b)
 
     def noisy_batches(self, ids: Tensor, batch_size: int = 256) -> Iterator[PairBatch]:
         part = self.split("train")

@@ -133,7 +133,7 @@ class HoldOut(Phase):
 
     def prepare(self, data: Any, method: Any) -> None:
         check_use(method)
-        fold = fold_of(data.training_pairs, self.folds, self.seed)
+        fold = fold_of(data.training_pairs, self.folds, self.seed, data.equal_pairs())
         self.held = (fold == self.number).nonzero()[:, 0]
         if len(self.held) < FEWEST:
             raise UsageError(

@@ -152,11 +152,13 @@ def read_weights(path: Path) -> NDArray[np.float32]:
         return np.array([float(row["trust"]) for row in csv.DictReader(file)], dtype=np.float32)
 
 
-def fold_of(pairs: int, folds: int, seed: int) -> Tensor:
-    """The fold of every pair, at random and of about equal size."""
+def fold_of(pairs: int, folds: int, seed: int, equal: NDArray[np.int64] | None = None) -> Tensor:
+    """The fold of every pair, at random and of about equal size; equal pairs share one (see ``equal_pairs``)."""
     from rince._support.step_seeds import generator
 
-    return torch.randperm(pairs, generator=generator(seed, 31)) % folds
+    thing = np.arange(pairs) if equal is None else np.unique(equal, return_inverse=True)[1].reshape(-1)
+    fold = torch.randperm(int(thing.max(initial=-1)) + 1, generator=generator(seed, 31)) % folds
+    return fold[torch.from_numpy(thing)]
 
 
 def say(text: str) -> None:
