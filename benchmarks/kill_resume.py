@@ -108,7 +108,8 @@ def disturb(options: list[str], name: str, seconds: float, earliest: float) -> s
     process.kill()
     process.join()
     folder = Path(options[options.index("--out") + 1]) / name
-    for phase, place in (("", folder), ("fold 2, ", folder / "trust/fold-2"), ("fold 1, ", folder / "trust/fold-1")):
+    folds = [(f"fold {number}, ", folder / f"trust/fold-{number}") for number in (3, 2, 1)]
+    for phase, place in (("", folder), *folds):
         if (metrics := place / "metrics.csv").exists():
             last = metrics.read_text().splitlines()[-1].split(",")[0]
             return f"{phase}before step 5" if last == "step" else f"{phase}after step {int(last) + 1}"

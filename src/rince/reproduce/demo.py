@@ -26,7 +26,7 @@ from rince._support.atomic_files import write_text
 from rince._support.command_options import parsed
 from rince._support.progress import track
 from rince.errors import UsageError
-from rince.losses import GCE, RINCE, ContrastiveLoss, InfoNCE
+from rince.losses import GCE, RINCE, ContrastiveLoss, DensityRatio, InfoNCE
 from rince.losses.contrast import CrossView
 from rince.noise.pairs import wrong_pairs
 from rince.reproduce.grid import work_off
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from rince.audit import Audit
 
 RATE = 0.4
-SETTINGS = (("InfoNCE", 0.1), ("InfoNCE", 0.2), ("RINCE", 0.1), ("GCE", 0.2), ("trust", 0.2), ("oracle", 0.2))
+SETTINGS = (("InfoNCE", 0.1), ("InfoNCE", 0.2), ("RINCE", 0.1), ("GCE", 0.2), ("trust", 0.1), ("oracle", 0.1))
 NAMES = tuple(dict.fromkeys(name for name, _ in SETTINGS))
-LABELS = {"RINCE": "RINCE q 0.5", "GCE": "GCE q 1", "trust": "GCE, trust found", "oracle": "GCE, oracle"}
+LABELS = {"RINCE": "RINCE q 0.5", "GCE": "GCE q 1", "trust": "RINCE q 0.1, trust", "oracle": "RINCE q 0.1, oracle"}
+FINDING = 0.2  # the temperature of GCE, which finds whom to trust
 TEST, CHOOSE = 397, 200
 
 
@@ -73,7 +74,9 @@ def loss_of(name: str, temperature: float) -> ContrastiveLoss:
         return InfoNCE(temperature, CrossView())
     if name == "RINCE":
         return RINCE(0.5, 0.01, temperature, CrossView(), scale="unit")
-    return GCE(1.0, temperature, CrossView())
+    if name == "GCE":
+        return GCE(1.0, temperature, CrossView())
+    return RINCE(0.1, DensityRatio(2.5), temperature, CrossView(), scale="unit")
 
 
 def weights_of(task: Task, data: Split) -> Tensor | None:
@@ -82,8 +85,7 @@ def weights_of(task: Task, data: Split) -> Tensor | None:
         return torch.from_numpy(~data.wrong).float()
     if task.name != "trust":
         return None
-    loss = loss_of(task.name, task.temperature)
-    found = found_trust(data.a, data.b, loss, task.temperature, task.seed, task.epochs)
+    found = found_trust(data.a, data.b, loss_of("GCE", FINDING), FINDING, task.seed, task.epochs)
     return torch.from_numpy(found.trust)
 
 
@@ -210,9 +212,9 @@ def page_data(runs: Sequence[Run], rows: Sequence[dict[str, Any]], audited: str)
 
 LEAD = (
     "scikit-learn's 1797 digits, cut into even and odd rows. Two small networks learn which halves belong together. "
-    "InfoNCE has the better of two temperatures, the others one setting. “Trust found” trains two networks on half of "
-    "the pairs each, lets them judge the other half, and weighs every pair by its probability to be right; the oracle "
-    "knows which pairs are wrong and gives them no weight."
+    "InfoNCE has the better of two temperatures, the others one setting. “Trust” lets networks that each left out a third "
+    "of the pairs judge that third, and weighs every pair by its probability to be right; the oracle knows which pairs are "
+    "wrong and gives them no weight."
 )
 
 

@@ -96,7 +96,7 @@ def train_towers(
 
 
 def found_trust(
-    a: Tensor, b: Tensor, loss: ContrastiveLoss, temperature: float, seed: int, epochs: int, folds: int = 2
+    a: Tensor, b: Tensor, loss: ContrastiveLoss, temperature: float, seed: int, epochs: int, folds: int = 3
 ) -> "Audit":
     """What models find that never saw the pairs they judge, as ``rince train --trust auto`` does it.
 

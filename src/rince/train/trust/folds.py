@@ -18,12 +18,13 @@ from rince.audit.mismatched import Scored
 from rince.errors import UsageError
 from rince.losses.temperature import in_use
 from rince.train.folder import RunFolder
+from rince.train.trust.copies import fold_config
 from rince.train.trust.phase import AUTO, TABLE, Phase, Trusted, check_use, fold_of, read_weights, say
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
 
-FOLDS = 2
+FOLDS = 3  # two are learned from half of the pairs only; with more than four, copies are too short to learn much
 SCORES = "scores.npz"
 LARGE = ("last.ckpt", "previous.ckpt", "encoder.safetensors", SCORES)
 
@@ -34,7 +35,8 @@ class FoundTrust(Trusted):
     def __init__(self, parser: Any, config: Any, folder: RunFolder, text: str):
         super().__init__(folder, AUTO)
         self.place = folder.path / "trust"
-        self.folds = FOLDS if config.trust.folds is None else config.trust.folds
+        usual = FOLDS if config.trainer.max_epochs != 1 else 2  # so that all copies are as long as the run together
+        self.folds = usual if config.trust.folds is None else config.trust.folds
         if self.folds < 2:
             raise UsageError(f"trust.folds must be at least 2, so that a model can leave one out, got {self.folds}")
         if config.trust.epochs is not None and config.trust.epochs < 1:
@@ -117,9 +119,10 @@ class FoundTrust(Trusted):
         missing = np.flatnonzero(np.isnan(scores))
         kept = kept_rows(n, missing)
         null = np.concatenate([part["null"] for part in parts])
-        found = judge(
-            Scored(scores[kept], null), seed=seed, fitted=True, scorer="copies of the model that never saw the pair"
-        )
+        equal = parts[0].get("equal")
+        clusters = None if equal is None else np.unique(equal[kept], return_inverse=True)[1].reshape(-1)
+        scored = Scored(scores[kept], null, clusters)
+        found = judge(scored, seed=seed, fitted=True, scorer="copies of the model that never saw the pair")
         about = {name: parts[0].get(name) for name in ("names", "wrong")}
         return with_gaps(found, n, missing) if len(missing) else found, about, steps
 
@@ -155,6 +158,8 @@ class HoldOut(Phase):
                 about["names"] = np.asarray([str(name) for name in names])
             if (wrong := wrong_pairs_of(data, method)) is not None:
                 about["wrong"] = wrong
+            if (equal := data.equal_pairs()) is not None:
+                about["equal"] = equal
             with written_whole(path) as beside, open(beside, "wb") as file:
                 np.savez(file, scores=scored.scores, null=scored.null, **about)
         return {}
@@ -217,23 +222,6 @@ def wrong_pairs_of(data: Any, method: Any) -> NDArray[np.bool_] | None:
     return record.get("hit" if method.trusts == "labels" else "partner_hit")
 
 
-def fold_config(config: Any, folds: int) -> Any:
-    """The configuration of the model of a fold: the same, but for as many steps as all of them may take together."""
-    fold = config.clone()
-    fold.trust.source = fold.trust.folds = fold.trust.epochs = None
-    fold.probe, fold.trainer.logger = False, None
-    epochs, steps = config.trainer.max_epochs, config.trainer.max_steps
-    if config.trust.epochs is not None:
-        fold.trainer.max_epochs, fold.trainer.max_steps = config.trust.epochs, -1
-        return fold
-    # A model of a fold sees (folds - 1) / folds of the pairs in an epoch, and there are as many models as folds.
-    if epochs is not None and epochs > 0:
-        fold.trainer.max_epochs = max(1, epochs // (folds - 1))
-    if steps is not None and steps > 0:
-        fold.trainer.max_steps = max(1, steps // folds)
-    return fold
-
-
 def _values(text: str) -> dict[str, Any]:
     import yaml
 
@@ -259,6 +247,8 @@ def _sentence(found: "Audit", weights: NDArray[np.float32], folder: Path) -> str
     low, high = found.interval
     if found.useless:
         said = "the scores tell nothing about the pairs, so all of them weigh 1"
+    elif found.cannot_tell:
+        said = f"the scores leave open whether 0 or {high:.0%} of the pairs are wrong, so all of them weigh 1"
     elif not found.noise_found:
         said = "no wrong pairs found, so all of them weigh 1"
     else:

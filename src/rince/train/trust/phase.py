@@ -103,8 +103,10 @@ def trust_phase(parser: Any, config: Any, folder: RunFolder, text: str) -> Phase
     settings = config.get("trust")
     source = None if settings is None else settings.source
     if source is None:
-        if settings is not None and (settings.folds is not None or settings.epochs is not None):
-            raise UsageError("trust.folds and trust.epochs are for --trust auto: say that too, or leave them out")
+        if settings is not None and any(settings[name] is not None for name in ("folds", "epochs", "loss")):
+            raise UsageError(
+                "trust.folds, trust.epochs and trust.loss are for --trust auto: say that too, or leave them out"
+            )
         return Phase()
     if source != AUTO:
         return Trusted(folder, source)

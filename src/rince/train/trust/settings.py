@@ -1,6 +1,7 @@
 """The options of ``--trust``, without importing what carries them out."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass
@@ -9,10 +10,13 @@ class TrustSettings:
 
     Args:
         source: A table with one row per pair, such as audit/audit.csv or table.parquet:column, or "auto" to find out.
-        folds: With "auto": parts of the pairs, each scored by a model that trains on the others (2).
+        folds: With "auto": parts of the pairs, each scored by a model that trains on the others (3).
         epochs: With "auto": epochs of these models. By default they take as many steps together as the run itself.
+        loss: With "auto": "gce", the default, trains these models with GCE at the temperature of the run where the run
+            has InfoNCE or RINCE; "same" with the loss of the run.
     """
 
     source: str | None = None
     folds: int | None = None
     epochs: int | None = None
+    loss: Literal["gce", "same"] | None = None

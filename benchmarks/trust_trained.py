@@ -1,0 +1,187 @@
+"""`rince train --trust auto` end to end, nothing frozen, against the same run without trust and with the truth.
+
+    python benchmarks/trust_trained.py spoken --source fsdd.zip --out DIR [--rates 0.4 0.6] [--seeds 0 1 2]
+    python benchmarks/trust_trained.py labels --source DIR --out DIR [--rates 0.8] [--seeds 0 1 2]
+
+spoken: images of digits and people saying them, a share of the pairs of two different digits; how often the nearest
+item of the other side is of the same digit, both ways taken together. labels: CIFAR-10 behind a fixed stem with the
+paper's flipped labels (the rate is its eta), SupCon with several positives; linear probes in both spaces.
+
+The oracle is `--trust TABLE` with the truth as table. A folder with the result of a run is not trained again.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rince._support.atomic_files import write_text
+from rince.reproduce.images.cifar10 import evaluate as evaluate_labels
+from rince.reproduce.training import part, settings_of, trained
+
+
+def infonce(temperature: float) -> dict[str, Any]:
+    return {"loss": part("rince.InfoNCE", temperature=temperature), "method.q_schedule": "constant"}
+
+
+def gce(temperature: float) -> dict[str, Any]:
+    return {"loss": part("rince.GCE", q=1.0, temperature=temperature), "method.q_schedule": "constant"}
+
+
+def growing(temperature: float) -> dict[str, Any]:
+    return {"loss.temperature": temperature, "method.q_schedule": "linear", "method.q_start": 0.01}
+
+
+class Spoken:
+    """Two towers from scratch on images and sounds."""
+
+    config, rates = "spoken_digits/rince", [0.4, 0.6]
+
+    def runs(self, rate: float) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Title: trust and changes. Temperatures of losses alone are the best of the table in docs/results.md."""
+        alone = {0.4: (0.5, 0.2), 0.6: (1.0, 0.5)}.get(rate, (0.2, 0.2))
+        return {
+            f"InfoNCE, t {alone[0]:g}": ("", infonce(alone[0])),
+            f"growing q, t {alone[1]:g}": ("", growing(alone[1])),
+            "GCE, t 0.2": ("", gce(0.2)),
+            "GCE, t 0.2, trust auto": ("trust", gce(0.2)),
+            "GCE, t 0.2, oracle": ("oracle", gce(0.2)),
+            "InfoNCE, t 0.2, trust auto": ("trust", infonce(0.2)),
+            "InfoNCE, t 0.2, oracle": ("oracle", infonce(0.2)),
+        }
+
+    def changes(self, source: str, out: Path, rate: float, seed: int) -> dict[str, Any]:
+        data = {"data.source": source, "data.wrong_pairs": rate, "data.wrong_pairs_seed": seed}
+        return {**data, "trainer.max_epochs": 36, "checkpoint_every": 10_000, "probe": False}
+
+    def truth(self, data: Any) -> tuple[Any, Any]:
+        return data.pair_names(), 1.0 - data.noise_record()["partner_hit"]
+
+    def measure(self, method: Any, data: Any) -> dict[str, float]:
+        from rince.evaluate.pairs import pair_features, retrieval
+
+        result = {}
+        for held_out in ("validation", "test"):
+            found = pair_features(method, data.pair_batches(held_out))
+            scores = retrieval(*found.embeddings, found.labels)
+            result[held_out] = (scores["a to b class"] + scores["b to a class"]) / 2
+        return result
+
+
+class Labels:
+    """SupCon with several positives on features of a fixed stem."""
+
+    config, rates = "cifar10/small-label-noise", [0.8]
+
+    def runs(self, rate: float) -> dict[str, tuple[str, dict[str, Any]]]:
+        return {
+            "InfoNCE, t 0.1": ("", infonce(0.1)),
+            "InfoNCE, t 0.1, trust auto": ("trust", infonce(0.1)),
+            "InfoNCE, t 0.1, oracle": ("oracle", infonce(0.1)),
+            "RINCE q 1, t 0.5": ("", {"loss.q": 1.0, "loss.temperature": 0.5}),
+            "RINCE q 1, t 0.5, trust auto": ("trust", {"loss.q": 1.0, "loss.temperature": 0.5}),
+        }
+
+    def changes(self, source: str, out: Path, rate: float, seed: int) -> dict[str, Any]:
+        noise = part("rince.noise.labels.PaperFlips", eta=rate, seed=seed)
+        data = {"data.source.root": source, "data.cache": str(out / "stem-10000.npz"), "data.noise": noise}
+        return {**data, "method.positives": "several", "probe": False, "checkpoint_every": 10_000}
+
+    def truth(self, data: Any) -> tuple[Any, Any]:
+        return None, 1.0 - data.noise_record()["hit"]
+
+    def measure(self, method: Any, data: Any) -> dict[str, float]:
+        found = evaluate_labels(method, data)
+        return {"test": found["encoder_linear_test"], "projection": found["projection_linear_test"]}
+
+
+def work(task: Any, title: str, rate: float, seed: int, source: str, out: Path) -> dict[str, Any]:
+    """The result of one run, from its folder if it is there."""
+    folder = out / f"{title}, rate {rate:g}, seed {seed}".replace(", ", "-").replace(" ", "_")
+    kept = folder / "measured.json"
+    if kept.exists():
+        return json.loads(kept.read_text("utf-8"))
+    trust, changes = task.runs(rate)[title]
+    settings = settings_of(task.config, changes | task.changes(source, out, rate, seed) | {"seed": seed})
+    if trust:
+        settings["trust"] = "auto" if trust == "trust" else table_of_truth(task, settings, out, rate, seed)
+    start = time.process_time()
+    method, data = trained(settings, folder)
+    seconds = time.process_time() - start
+    found = json.loads((folder / "result.json").read_text("utf-8")).get("trust", {})
+    result = {**task.measure(method, data), "seconds": seconds, "noise_rate": found.get("noise_rate")}
+    if trust == "trust":
+        weights = np.genfromtxt(folder / "trust.csv", delimiter=",", names=True, usecols=("trust",))["trust"]
+        result["auc"] = auc(weights, task.truth(data)[1] < 0.5)
+    write_text(kept, json.dumps(result) + "\n")
+    return result
+
+
+def auc(weights: Any, wrong: Any) -> float:
+    from rince.reproduce.noisy_halves import auc
+
+    return auc(weights.astype(np.float32), wrong)
+
+
+def table_of_truth(task: Any, settings: dict[str, Any], out: Path, rate: float, seed: int) -> str:
+    """A trust of 1 for right and 0 for wrong pairs, as a table beside the runs."""
+    from rince.train.build import build
+    from rince.train.parser import parse_settings, train_parser
+    from rince.train.trust.phase import write_weights
+
+    path = out / f"truth-{rate:g}-{seed}.csv"
+    parser = train_parser()
+    data = build(parser, parse_settings(parser, settings)).data
+    data.setup("fit")
+    names, weights = task.truth(data)
+    write_weights(path, np.asarray(weights, dtype=np.float32), names)
+    return str(path)
+
+
+def table(results: dict[tuple[str, float], list[dict[str, Any]]], rates: list[float]) -> str:
+    keys = [k for k in ("test", "projection") if all(k in one for runs in results.values() for one in runs)]
+    columns = [(rate, key) for rate in rates for key in keys]
+    lines = ["| run | " + " | ".join(f"{rate:g}{'' if len(keys) < 2 else ' ' + key}" for rate, key in columns) + " |"]
+    lines.append("| --- |" + " --- |" * len(columns))
+    for title in dict.fromkeys(title for title, _ in results):
+        cells = []
+        for rate, key in columns:
+            values = [one[key] for one in results.get((title, rate), [])]
+            spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+            cells.append(f"{statistics.mean(values):.1f}{spread}" if values else "-")
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", choices=("spoken", "labels"))
+    parser.add_argument("--source", required=True, help="recordings, or the folder of CIFAR-10")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--rates", nargs="+", type=float)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--only", default="", help="runs whose title has this in it")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.out.mkdir(parents=True, exist_ok=True)
+    task = {"spoken": Spoken, "labels": Labels}[options.data]()
+    rates = options.rates or task.rates
+    results: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for seed in options.seeds:
+        for rate in rates:
+            for title in task.runs(rate):
+                if options.only not in title:
+                    continue
+                result = work(task, title, rate, seed, options.source, options.out)
+                results.setdefault((title, rate), []).append(result)
+                print(f"seed {seed}, rate {rate:g}, {title}: {result}", flush=True)
+    print(table(results, rates))
+
+
+if __name__ == "__main__":
+    main()

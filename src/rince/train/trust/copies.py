@@ -1,0 +1,41 @@
+"""The configuration of the models that judge the pairs: that of the run, but shorter, and with a robust loss."""
+
+from typing import Any
+
+from jsonargparse import Namespace
+
+REPLACED = ("InfoNCE", "RINCE")
+
+
+def fold_config(config: Any, folds: int) -> Any:
+    """The configuration of the model of a fold: all of them together may take as many steps as the run."""
+    fold = config.clone()
+    fold.trust.source = fold.trust.folds = fold.trust.epochs = fold.trust.loss = None
+    fold.probe, fold.trainer.logger = False, None
+    if config.trust.loss != "same":
+        _use_gce(fold)
+    epochs, steps = config.trainer.max_epochs, config.trainer.max_steps
+    if config.trust.epochs is not None:
+        fold.trainer.max_epochs, fold.trainer.max_steps = config.trust.epochs, -1
+        return fold
+    # A model of a fold sees (folds - 1) / folds of the pairs in an epoch, and there are as many models as folds.
+    if epochs is not None and epochs > 0:
+        fold.trainer.max_epochs = max(1, epochs // (folds - 1))
+    if steps is not None and steps > 0:
+        fold.trainer.max_steps = max(1, steps // folds)
+    return fold
+
+
+def _use_gce(fold: Any) -> None:
+    """GCE with q = 1 in place of InfoNCE and RINCE, at their temperature; any other loss stays.
+
+    The run weighs its pairs and can afford a loss that listens to all of them. The models that find the weights cannot.
+    """
+    path = fold.loss.class_path
+    if not path.startswith("rince.") or path.rpartition(".")[2] not in REPLACED:
+        return
+    temperature = fold.loss.init_args.get("temperature")
+    arguments = {"q": 1.0} if temperature is None else {"q": 1.0, "temperature": temperature}
+    fold.loss = Namespace(class_path="rince.GCE", init_args=Namespace(**arguments))
+    if "q_schedule" in fold.method.get("init_args", {}):
+        fold.method.init_args.q_schedule = "constant"
