@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince._support.row_codes import row_codes as row_codes
+from rince._support.fingerprints import row_codes as row_codes
 from rince.errors import UsageError, WrongType
 
 Matrix = NDArray[Any]

@@ -32,8 +32,8 @@ class DataModule(LightningDataModule):
     - ``fingerprint`` so that a run resumes with the same data only;
     - ``noise_record`` if it makes noise on purpose, ``check_views`` if it can tell views that do not fit;
     - ``training_pairs`` and, where pairs have names, ``pair_names`` for ``--trust TABLE``; ``noisy_batches`` and, where
-      pairs may come up twice, ``equal_pairs`` too for ``--trust auto``. A loader then passes ``weights_of(ids)`` with its
-      batches and learns from ``among`` only.
+      pairs may come up twice, ``equal_pairs`` too for ``--trust auto``. A loader then passes ``weights_of(ids)`` with
+      its batches and learns from ``among`` only.
 
     Attributes:
         seed: Set by the run; the order of the items depends on it.

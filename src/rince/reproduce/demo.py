@@ -89,8 +89,8 @@ def weights_of(task: Task, data: Split) -> Tensor | None:
     return torch.from_numpy(found.trust)
 
 
-def work(task: Task) -> "Run | Audit":
-    """What a process of the demo does for one task."""
+def work(task: Task) -> Any:
+    """What a process of the demo does for one task: a ``Run``, or an ``Audit``."""
     from rince.data.pairs.digit_halves import digit_pairs
 
     a, b, _ = digit_pairs()
@@ -119,7 +119,7 @@ def all_done(seeds: int, epochs: int, jobs: int) -> tuple[list[Run], "Audit"]:
         done = dict(found[:2] for found in track(work_off(list(enumerate(tasks)), work, jobs), "training", len(tasks)))
     finally:
         torch.set_num_threads(threads)
-    runs = [done[i] for i in range(1, len(tasks))]
+    runs: list[Run] = [done[i] for i in range(1, len(tasks))]
     return [run for run in runs if run.temperature == best_temperature(runs, run.loss, run.rate)], done[0]
 
 
@@ -212,9 +212,9 @@ def page_data(runs: Sequence[Run], rows: Sequence[dict[str, Any]], audited: str)
 
 LEAD = (
     "scikit-learn's 1797 digits, cut into even and odd rows. Two small networks learn which halves belong together. "
-    "InfoNCE has the better of two temperatures, the others one setting. “Trust” lets networks that each left out a third "
-    "of the pairs judge that third, and weighs every pair by its probability to be right; the oracle knows which pairs are "
-    "wrong and gives them no weight."
+    "InfoNCE has the better of two temperatures, the others one setting. “Trust” lets networks that each left out a "
+    "third of the pairs judge that third, and weighs every pair by its probability to be right; the oracle knows which "
+    "pairs are wrong and gives them no weight."
 )
 
 

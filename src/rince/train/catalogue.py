@@ -123,6 +123,14 @@ def with_whole_paths(text: str) -> str:
     return yaml.serialize(root, Dumper=yaml.SafeDumper) if _expand(root, "") or changed else text
 
 
+def in_full(settings: dict[str, Any]) -> dict[str, Any]:
+    """Nested values with ``optimizer`` as ``optimiser`` and the source of ``trust`` by its name."""
+    renamed = {{"optimizer": "optimiser"}.get(name, name): part for name, part in settings.items()}
+    if isinstance(trust := renamed.get("trust"), str):
+        renamed["trust"] = {"source": trust}
+    return renamed
+
+
 def _expand(node: Any, option: str) -> bool:
     """Whether anything was changed in the node of an option."""
     if isinstance(node.value if node is not None else None, str):

@@ -14,7 +14,7 @@ from torch import nn
 from rince._support.optional_imports import require
 from rince._support.yaml_files import read_yaml, read_yaml_text
 from rince.errors import UsageError
-from rince.train.catalogue import PARTS, whole_path, with_whole_paths
+from rince.train.catalogue import PARTS, in_full, whole_path, with_whole_paths
 from rince.train.config_errors import arguments_of, check_part, no_option, wrong_kind, wrong_value
 from rince.train.help import OPTIONS, PART_HELP
 from rince.train.shipped import find_config
@@ -94,9 +94,7 @@ def parse(parser: Any, arguments: list[str]) -> Any:
 
 def parse_settings(parser: Any, settings: dict[str, Any]) -> Any:
     """The configuration that nested values describe, as a file would."""
-    settings = {{"optimizer": "optimiser"}.get(name, name): part for name, part in settings.items()}
-    if isinstance(settings.get("trust"), str):
-        settings["trust"] = {"source": settings["trust"]}
+    settings = in_full(settings)
     check_settings(parser, settings)
     with (
         _without_defaults(parser, {name for name, part in settings.items() if _names_class(part)}),

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince._support.fingerprints import of_tensors
-from rince._support.row_codes import equal_rows
+from rince._support.fingerprints import equal_rows, of_tensors
 from rince._support.step_seeds import Draws, generator
 from rince.data.batches import SeededBatches
 from rince.data.module import DataModule, Split

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from rince._support.row_codes import equal_rows
+from rince._support.fingerprints import equal_rows
 
 
 def test_every_row_points_to_the_first_one_that_equals_it_on_all_sides():
