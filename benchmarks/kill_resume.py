@@ -1,7 +1,7 @@
 """Kill training at random moments, resume it, and compare the final weights with those of a run that was left alone.
 
     python benchmarks/kill_resume.py [--times 10] [--methods simclr moco] [--epochs 15]
-    python benchmarks/kill_resume.py --times 1 --methods trust --kills 5 --earliest 0.1
+    python benchmarks/kill_resume.py --times 1 --methods trust --kills 5 --earliest 0.05 --latest 0.25
 
 Every time, `rince train` is started in a process of its own, killed with SIGKILL after a random time (while reading,
 training or writing), started again and killed again until it has been killed three times, and then left to finish. Its
@@ -61,6 +61,7 @@ def main() -> int:
     parser.add_argument("--methods", nargs="+", default=["simclr", "moco"], choices=list(OPTIONS))
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--earliest", type=float, default=0.4, help="share of a whole run's CPU time before a kill")
+    parser.add_argument("--latest", type=float, default=0.97, help="share of it after which no kill comes any more")
     parser.add_argument("--kills", type=int, default=3, help="kills of each run before it may finish")
     found = parser.parse_args()
     random.seed(time.time())
@@ -73,7 +74,7 @@ def main() -> int:
             spent += seconds
             for i in range(found.times):
                 name = f"{method}-{i}"
-                moments = [disturb(options, name, seconds, found.earliest) for _ in range(found.kills)]
+                moments = [disturb(options, name, seconds, found.earliest, found.latest) for _ in range(found.kills)]
                 train(options, name).join()
                 verdict = compare(Path(out) / f"{method}-whole", Path(out) / name)
                 bad += verdict != "equal"
@@ -97,10 +98,10 @@ def _train(arguments: list[str]) -> None:
         sys.exit(main_of_train(arguments))
 
 
-def disturb(options: list[str], name: str, seconds: float, earliest: float) -> str:
+def disturb(options: list[str], name: str, seconds: float, earliest: float, latest: float) -> str:
     """Start, wait until it has used a random part of the CPU time of a whole run, kill; says how far it was then."""
     process = train(options, name)
-    moment = random.uniform(earliest, 0.97) * seconds
+    moment = random.uniform(earliest, latest) * seconds
     while process.is_alive() and cpu_seconds(process.pid) < moment:
         time.sleep(0.002)
     if not process.is_alive():

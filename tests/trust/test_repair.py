@@ -34,6 +34,7 @@ def test_tiles_change_nothing(monkeypatch):
     whole = best_partners(a, b, rows, trust, k=4)
     monkeypatch.setattr(repair, "QUERIES", 13)
     monkeypatch.setattr(repair, "CANDIDATES", 57)
+    monkeypatch.setattr(repair, "CHUNK", 200)
     tiled = best_partners(a, b, rows, trust, k=4)
     assert np.array_equal(whole.partners, tiled.partners)
     assert np.allclose(whole.probability, tiled.probability, atol=1e-4)

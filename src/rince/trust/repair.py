@@ -30,7 +30,8 @@ TEMPERATURES = np.geomspace(0.005, 1.0, 24)
 TRUSTED = 0.9  # pairs trusted at least this much show what right ones look like
 CALIBRATION = 1000
 REFERENCES = 2048
-QUERIES, CANDIDATES = 1024, 8192  # of a tile: 32 MB of scores
+CHUNK = 65_536  # candidates that are read at a time
+QUERIES, CANDIDATES = 256, 4096  # of a tile: 4 MB of scores, which stay in the cache of the processor
 
 
 class Partners(NamedTuple):
@@ -167,13 +168,16 @@ class Search:
         return torch.cat(parts)
 
     def _tiles(self, rows: NDArray[np.int64]) -> Any:
-        """(place of the queries, place of the candidates, scores) of every tile."""
-        for first in range(0, len(rows), QUERIES):
-            queries = _unit(self.space.a, rows[first : first + QUERIES])
-            for start in range(0, len(self.space.b), CANDIDATES):
-                part = slice(start, min(len(self.space.b), start + CANDIDATES))
-                scores = queries @ _unit(self.space.b, part).T
-                yield slice(first, first + len(queries)), part, scores.sub_(self.level[part])
+        """(place of the queries, place of the candidates, scores) of every tile; candidates are read once."""
+        for begin in range(0, len(self.space.b), CHUNK):
+            candidates = _unit(self.space.b, slice(begin, begin + CHUNK))
+            for first in range(0, len(rows), QUERIES):
+                queries = _unit(self.space.a, rows[first : first + QUERIES])
+                for start in range(0, len(candidates), CANDIDATES):
+                    tile = candidates[start : start + CANDIDATES]
+                    part = slice(begin + start, begin + start + len(tile))
+                    scores = (queries @ tile.T).sub_(self.level[part])
+                    yield slice(first, first + len(queries)), part, scores
             release(self.space.a)
             release(self.space.b)
 
