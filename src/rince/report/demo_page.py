@@ -1,4 +1,4 @@
-"""The page of the demo: what noise costs either loss, and the audit of the same pairs, with the truth marked."""
+"""The page of the demo: what noise costs, what trust gets back, and the audit of the same pairs with the truth."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ held-out ones. AUC: how well the score of a training pair tells right from wrong
 <tbody id="rows"></tbody></table></div></section>
 <section class="panel"><h2>Retrieval: R@1 with and without noise</h2>
 <div id="bars"></div><p class="hint" id="cost"></p></section>
-<section class="panel"><h2>What each loss thinks of its training pairs</h2>
+<section class="panel"><h2>What InfoNCE and training with trust think of their pairs</h2>
 <p class="hint">Scores of right and wrong training pairs after training. A loss that has learned the wrong pairs by
 heart gives both the same.</p><div class="two" id="losses"></div></section>
 <section class="panel"><h2>The audit of the same pairs</h2><p class="hint" id="audited"></p></section>
