@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-NEEDS = {"graphs": "torch_geometric", "sentence_transformers_loss": "sentence_transformers"}
+NEEDS = {"graphs": "torch_geometric", "sentence_transformers_noisy_pairs": "sentence_transformers"}
 
 
 def run(path, tmp_path, *before):
@@ -22,7 +22,7 @@ def run(path, tmp_path, *before):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_says_something(path, tmp_path):
     if path.stem in NEEDS:
-        pytest.importorskip(NEEDS[path.stem])
+        pytest.importorskip(NEEDS[path.stem], reason=f"{NEEDS[path.stem]} is not installed")
     assert run(path, tmp_path).strip()
 
 

@@ -149,7 +149,7 @@ def test_a_weight_per_pair_takes_wrong_pairs_out(equal):
     equal((each * weights).sum() / weights.sum(), loss.compute_loss_from_embeddings([a, b], weights), a, b)
 
 
-@pytest.mark.parametrize("make", ("RINCELoss", "GCELoss"))
+@pytest.mark.parametrize("make", ("RINCELoss", "GCELoss", "InfoNCELoss"))
 @pytest.mark.parametrize("mini_batch", (1, 5, 64))
 @pytest.mark.parametrize("hard", (0, 2))
 def test_the_cached_loss_has_the_same_value_and_gradient(make, mini_batch, hard, transformer):
@@ -224,12 +224,12 @@ def test_several_data_sets_take_a_loss_each(static, tmp_path):
 
 
 def test_settings_and_citations_are_there_for_model_cards(transformer):
-    names = ("RINCELoss", "GCELoss", "CachedRINCELoss", "CachedGCELoss", "InfoNCELoss")
+    names = ("RINCELoss", "GCELoss", "InfoNCELoss", "CachedRINCELoss", "CachedGCELoss", "CachedInfoNCELoss")
     for name in names:
         loss = getattr(ours, name)(transformer, scale=10)
         settings = loss.get_config_dict()
         assert settings["scale"] == pytest.approx(10) and "@" in loss.citation
-        assert ("q" in settings) == (name != "InfoNCELoss")
+        assert ("q" in settings) == ("InfoNCE" not in name)
         assert ("mini_batch_size" in settings) == name.startswith("Cached")
 
 

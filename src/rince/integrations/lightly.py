@@ -8,6 +8,7 @@ lightly itself is not imported: these are plain modules.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from rince.errors import UsageError
 from rince.integrations.objective import Lam, WithQ, rince_objective
-from rince.losses import DCL, GCE, Contrast, ContrastiveLoss, InfoNCE, Queue, Supervised, TwoView, objectives
+from rince.losses import DCL, GCE, ContrastiveLoss, InfoNCE, Queue, Supervised, TwoView, objectives
 from rince.losses.contrast.contrast import check_pair, unit
 from rince.losses.contrast.gather import alone
 
@@ -25,17 +26,40 @@ WeightFunction = Callable[[Tensor, Tensor], Tensor]
 class _TwoViewLoss(nn.Module):
     """Two views of a batch, or queries and keys with a memory bank; candidates of this process or of all."""
 
-    def __init__(self, contrastive: ContrastiveLoss, gather_distributed: bool):
+    def __init__(
+        self, contrastive: ContrastiveLoss, gather_distributed: bool, memory_bank_size: int | Sequence[int] = 0
+    ):
         super().__init__()
         if gather_distributed and not dist.is_available():
             raise UsageError("gather_distributed is True but torch.distributed is not available: set it to False")
         self.contrastive, self.gather_distributed = contrastive, gather_distributed
+        size = (memory_bank_size,) if isinstance(memory_bank_size, int) else tuple(memory_bank_size)
+        if len(size) not in (1, 2) or size[0] < 0:
+            raise UsageError(
+                f"memory_bank_size must be 0, a number of negatives or (number of negatives, width), got {size}"
+            )
+        self.memory_bank_size = size[0]
+        if self.memory_bank_size and len(size) == 2:
+            self._remember(size[1])
+
+    def _remember(self, width: int) -> None:
+        self.contrastive.contrast = Queue(width, self.memory_bank_size)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        keys = state_dict.get(f"{prefix}contrastive.contrast.keys")
+        if self.memory_bank_size and keys is not None and not isinstance(self.contrastive.contrast, Queue):
+            self._remember(keys.shape[1])  # else the width is known from the first batch on
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     @property
     def temperature(self) -> float:
         return float(self.contrastive.temperature)
 
     def forward(self, out0: Tensor, out1: Tensor) -> Tensor:
+        if self.memory_bank_size and not isinstance(self.contrastive.contrast, Queue):
+            check_pair(out0, out1)
+            self._remember(out0.shape[1])
+            self.contrastive.contrast.to(out0.device)
         contrast = self.contrastive.contrast
         if isinstance(contrast, Queue):
             contrast.train(out0.requires_grad)  # as there: a batch that trains goes into the bank, others do not
@@ -48,7 +72,8 @@ class NTXentLoss(_TwoViewLoss):
 
     Args:
         temperature: What cosines are divided by.
-        memory_bank_size: 0, or (number of negatives, width): keys of earlier batches are then the only negatives.
+        memory_bank_size: 0, or a number of negatives, or (number, width): keys of earlier batches are then the only
+            negatives. Without a width the bank takes that of the first batch.
         gather_distributed: Whether candidates come from all processes.
 
     Example:
@@ -61,7 +86,7 @@ class NTXentLoss(_TwoViewLoss):
     def __init__(
         self, temperature: float = 0.5, memory_bank_size: int | Sequence[int] = 0, gather_distributed: bool = False
     ):
-        super().__init__(InfoNCE(temperature, _contrast(memory_bank_size)), gather_distributed)
+        super().__init__(InfoNCE(temperature, TwoView()), gather_distributed, memory_bank_size)
 
 
 class RINCELoss(WithQ, _TwoViewLoss):
@@ -69,7 +94,8 @@ class RINCELoss(WithQ, _TwoViewLoss):
 
     Args:
         temperature: What cosines are divided by.
-        memory_bank_size: 0, or (number of negatives, width): keys of earlier batches are then the only negatives.
+        memory_bank_size: 0, or a number of negatives, or (number, width): keys of earlier batches are then the only
+            negatives. Without a width the bank takes that of the first batch.
         gather_distributed: Whether candidates come from all processes.
         q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
@@ -91,9 +117,7 @@ class RINCELoss(WithQ, _TwoViewLoss):
         lam: Lam = "balanced",
         unit: bool = True,
     ):
-        contrastive = rince_objective(q, lam, temperature, unit)
-        contrastive.contrast = _contrast(memory_bank_size)
-        super().__init__(contrastive, gather_distributed)
+        super().__init__(rince_objective(q, lam, temperature, unit), gather_distributed, memory_bank_size)
 
 
 class GCELoss(WithQ, _TwoViewLoss):
@@ -101,7 +125,8 @@ class GCELoss(WithQ, _TwoViewLoss):
 
     Args:
         temperature: What cosines are divided by.
-        memory_bank_size: 0, or (number of negatives, width): keys of earlier batches are then the only negatives.
+        memory_bank_size: 0, or a number of negatives, or (number, width): keys of earlier batches are then the only
+            negatives. Without a width the bank takes that of the first batch.
         gather_distributed: Whether candidates come from all processes.
         q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
 
@@ -119,7 +144,7 @@ class GCELoss(WithQ, _TwoViewLoss):
         gather_distributed: bool = False,
         q: float = 0.7,
     ):
-        super().__init__(GCE(q, temperature, _contrast(memory_bank_size)), gather_distributed)
+        super().__init__(GCE(q, temperature, TwoView()), gather_distributed, memory_bank_size)
 
 
 class SupConLoss(_TwoViewLoss):
@@ -214,12 +239,3 @@ class DCLWLoss(DCLLoss):
     def _weights(self, out0: Tensor, out1: Tensor) -> Tensor:
         similarity = (out0 * out1).sum(1).detach() / self.sigma
         return 2 - len(out0) * similarity.softmax(0)
-
-
-def _contrast(memory_bank_size: int | Sequence[int]) -> Contrast:
-    size = (memory_bank_size,) if isinstance(memory_bank_size, int) else tuple(memory_bank_size)
-    if size[0] == 0:
-        return TwoView()
-    if len(size) != 2:
-        raise UsageError(f"memory_bank_size must be 0 or (number of negatives, width), got {memory_bank_size}")
-    return Queue(size[1], size[0])

@@ -162,7 +162,7 @@ class GCELoss(WithQ, _PairLoss):
         super().__init__(GCE(q, temperature), **kwargs)
 
 
-OURS = ["NTXentLoss", "RINCELoss", "GCELoss"]
+OURS = ["RINCELoss", "GCELoss"]  # beside NTXentLoss, which is known there
 
 
 class CrossBatchMemory(_losses.CrossBatchMemory):  # type: ignore[name-defined, misc]
@@ -181,10 +181,10 @@ class CrossBatchMemory(_losses.CrossBatchMemory):  # type: ignore[name-defined, 
         torch.Size([])
     """
 
-    @staticmethod
-    def supported_losses() -> list[str]:
+    @classmethod
+    def supported_losses(cls) -> list[str]:
         """Names of the losses it takes."""
-        return [*_losses.CrossBatchMemory.supported_losses(), *OURS]
+        return [*super().supported_losses(), *OURS]
 
 
 class SelfSupervisedLoss(_losses.SelfSupervisedLoss):  # type: ignore[name-defined, misc]
@@ -200,10 +200,10 @@ class SelfSupervisedLoss(_losses.SelfSupervisedLoss):  # type: ignore[name-defin
         torch.Size([])
     """
 
-    @staticmethod
-    def supported_losses() -> list[str]:
+    @classmethod
+    def supported_losses(cls) -> list[str]:
         """Names of the losses it takes."""
-        return [*_losses.SelfSupervisedLoss.supported_losses(), *OURS]
+        return [*super().supported_losses(), *OURS]
 
 
 def _pairs(labels: Tensor, others: Tensor, same: bool) -> tuple[Tensor, Tensor]:

@@ -5,29 +5,17 @@ loss = RINCELoss(model)
 trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-from torch import Tensor
 
 from rince._support.optional_imports import peer
 from rince.errors import UsageError
 from rince.integrations.objective import Lam, WithQ, rince_objective
-from rince.integrations.ranking import Direction, Hardness, Partition
-from rince.integrations.sentence_transformers_base import (
-    GCE_CITATION,
-    CachedRanking,
-    RankingLoss,
-    temperature_of,
-)
+from rince.integrations.sentence_transformers_base import GCE_CITATION, CachedRanking, RankingLoss, temperature_of
 from rince.losses import GCE, InfoNCE
 from rince.losses.schedules import Schedule
 
-_library = peer("sentence_transformers", "sentence-transformers")
-_merged = peer("sentence_transformers.base.losses.merged_forward", "'sentence-transformers>=6'")
-_gradcache = peer("sentence_transformers.base.losses.gradcache", "'sentence-transformers>=6'")
 _trainer = peer("transformers", "transformers")
-SIMILARITIES = {"cos_sim": True, "dot_score": False}
 
 
 class RINCELoss(WithQ, RankingLoss):
@@ -44,13 +32,8 @@ class RINCELoss(WithQ, RankingLoss):
         temperature: The inverse of ``scale``; give one of them. 0.2 if neither is given.
         unit: Whether the loss is divided by exp(q / temperature), so that a learning rate that suits
             ``MultipleNegativesRankingLoss`` suits this loss, too. False is the published form.
-        similarity_fct: ``cos_sim`` or ``dot_score`` of ``sentence_transformers.util``.
-        gather_across_devices: Whether candidates come from all processes, with exact gradients.
-        directions: ``query_to_doc`` and, where wanted, ``query_to_query``, ``doc_to_query``, ``doc_to_doc``.
-        partition_mode: One denominator over all directions (``joint``), or one per direction, averaged.
-        hardness_mode: Which negatives count for more the harder they are; None for none.
-        hardness_strength: By how much.
-        weighted: Whether the label column holds a weight per pair, such as the trust an audit gives it.
+        **options: Those of ``RankingLoss``: ``similarity_fct``, ``gather_across_devices``, ``directions``,
+            ``partition_mode``, ``hardness_mode``, ``hardness_strength`` and ``weighted``.
 
     Example:
         >>> loss = RINCELoss(model, q=0.5, temperature=0.2)  # doctest: +SKIP
@@ -65,25 +48,9 @@ class RINCELoss(WithQ, RankingLoss):
         scale: float | None = None,
         temperature: float | None = None,
         unit: bool = True,
-        similarity_fct: Callable[[Tensor, Tensor], Tensor] | None = None,
-        gather_across_devices: bool = False,
-        directions: Sequence[Direction] = ("query_to_doc",),
-        partition_mode: Partition = "joint",
-        hardness_mode: Hardness = None,
-        hardness_strength: float = 0.0,
-        weighted: bool = False,
+        **options: Any,
     ):
-        super().__init__(
-            model,
-            rince_objective(q, lam, temperature_of(scale, temperature), unit),
-            similarity_fct,
-            gather_across_devices,
-            directions,
-            partition_mode,
-            hardness_mode,
-            hardness_strength,
-            weighted,
-        )
+        super().__init__(model, rince_objective(q, lam, temperature_of(scale, temperature), unit), **options)
 
 
 class GCELoss(WithQ, RankingLoss):
@@ -94,8 +61,7 @@ class GCELoss(WithQ, RankingLoss):
         q: From 0 (every pair is believed: ``MultipleNegativesRankingLoss``) to 1; see ``rince.GCE``.
         scale: What cosines are multiplied with: 20 is temperature 0.05.
         temperature: The inverse of ``scale``; give one of them. 0.2 if neither is given.
-        **options: ``similarity_fct``, ``gather_across_devices``, ``directions``, ``partition_mode``,
-            ``hardness_mode``, ``hardness_strength`` and ``weighted``, as in ``RINCELoss``.
+        **options: Those of ``RankingLoss``, as in ``RINCELoss``.
 
     Example:
         >>> loss = GCELoss(model, q=0.7)  # doctest: +SKIP
@@ -116,33 +82,15 @@ class CachedRINCELoss(CachedRanking, RINCELoss):
 
     Args:
         model: A SentenceTransformer, not a static one.
-        q: As in ``RINCELoss``.
-        lam: As in ``RINCELoss``.
-        scale: As in ``RINCELoss``.
-        temperature: As in ``RINCELoss``.
+        *settings: Those of ``RINCELoss``, by place or by name.
         mini_batch_size: Rows that are encoded at a time.
         mini_batch_num_tokens: Where given, mini-batches are packed by their number of tokens instead.
         show_progress_bar: Whether encoding shows its progress.
         **options: The other arguments of ``RINCELoss``.
 
     Example:
-        >>> loss = CachedRINCELoss(model, q=0.5, mini_batch_size=32)  # doctest: +SKIP
+        >>> loss = CachedRINCELoss(model, q=0.5, temperature=0.2, mini_batch_size=64)  # doctest: +SKIP
     """
-
-    def __init__(
-        self,
-        model: Any,
-        q: float = 0.5,
-        lam: Lam = "balanced",
-        scale: float | None = None,
-        temperature: float | None = None,
-        mini_batch_size: int = 32,
-        mini_batch_num_tokens: int | None = None,
-        show_progress_bar: bool = False,
-        **options: Any,
-    ):
-        RINCELoss.__init__(self, model, q, lam, scale, temperature, **options)
-        self.set_mini_batch(model, mini_batch_size, mini_batch_num_tokens, show_progress_bar)
 
 
 class CachedGCELoss(CachedRanking, GCELoss):
@@ -150,31 +98,12 @@ class CachedGCELoss(CachedRanking, GCELoss):
 
     Args:
         model: A SentenceTransformer, not a static one.
-        q: As in ``GCELoss``.
-        scale: As in ``GCELoss``.
-        temperature: As in ``GCELoss``.
-        mini_batch_size: Rows that are encoded at a time.
-        mini_batch_num_tokens: Where given, mini-batches are packed by their number of tokens instead.
-        show_progress_bar: Whether encoding shows its progress.
-        **options: The other arguments of ``GCELoss``.
+        *settings: Those of ``GCELoss``, by place or by name.
+        **options: Those of ``GCELoss`` and, for the mini-batches, of ``CachedRINCELoss``.
 
     Example:
         >>> loss = CachedGCELoss(model, q=0.7, mini_batch_size=32)  # doctest: +SKIP
     """
-
-    def __init__(
-        self,
-        model: Any,
-        q: float = 0.7,
-        scale: float | None = None,
-        temperature: float | None = None,
-        mini_batch_size: int = 32,
-        mini_batch_num_tokens: int | None = None,
-        show_progress_bar: bool = False,
-        **options: Any,
-    ):
-        GCELoss.__init__(self, model, q, scale, temperature, **options)
-        self.set_mini_batch(model, mini_batch_size, mini_batch_num_tokens, show_progress_bar)
 
 
 class InfoNCELoss(RankingLoss):
@@ -184,8 +113,7 @@ class InfoNCELoss(RankingLoss):
         model: A SentenceTransformer.
         scale: What cosines are multiplied with; 20, as there, if neither this nor ``temperature`` is given.
         temperature: The inverse of ``scale``.
-        **options: ``similarity_fct``, ``gather_across_devices``, ``directions``, ``partition_mode``,
-            ``hardness_mode``, ``hardness_strength`` and ``weighted``, as in ``RINCELoss``.
+        **options: Those of ``RankingLoss``, as in ``RINCELoss``.
 
     Example:
         >>> loss = InfoNCELoss(model, scale=20)  # doctest: +SKIP
@@ -193,6 +121,19 @@ class InfoNCELoss(RankingLoss):
 
     def __init__(self, model: Any, scale: float | None = None, temperature: float | None = None, **options: Any):
         super().__init__(model, InfoNCE(temperature_of(scale, temperature, 0.05)), **options)
+
+
+class CachedInfoNCELoss(CachedRanking, InfoNCELoss):
+    """``CachedMultipleNegativesRankingLoss`` itself, without blocks of scores.
+
+    Args:
+        model: A SentenceTransformer, not a static one.
+        *settings: Those of ``InfoNCELoss``, by place or by name.
+        **options: Those of ``InfoNCELoss`` and, for the mini-batches, of ``CachedRINCELoss``.
+
+    Example:
+        >>> loss = CachedInfoNCELoss(model, scale=20, mini_batch_size=32)  # doctest: +SKIP
+    """
 
 
 class QScheduleCallback(_trainer.TrainerCallback):  # type: ignore[name-defined, misc]

@@ -12,12 +12,12 @@ from rince.integrations.objective import settings_of
 from rince.integrations.ranking import Direction, Hardness, Partition, Ranking, check_ranking
 from rince.losses import ContrastiveLoss
 from rince.losses.contrast.gather import processes, total
+from rince.losses.contrast.scores import refuse_second
 from rince.losses.loss import _check_weights, _full_precision
 
 _library = peer("sentence_transformers", "sentence-transformers")
 _merged = peer("sentence_transformers.base.losses.merged_forward", "'sentence-transformers>=6'")
 _gradcache = peer("sentence_transformers.base.losses.gradcache", "'sentence-transformers>=6'")
-_trainer = peer("transformers", "transformers")
 SIMILARITIES = {"cos_sim": True, "dot_score": False}
 
 RINCE_CITATION = """
@@ -49,7 +49,25 @@ GRADCACHE_CITATION = """
 
 
 class RankingLoss(nn.Module):
-    """What the losses below share: columns in, one loss out. A subclass says which objective, by ``contrastive``."""
+    """Columns in, one loss out: what the losses for sentence-transformers share.
+
+    Args:
+        model: A SentenceTransformer.
+        contrastive: Which objective: any loss of rince; of its parts only objective and temperature count.
+        similarity_fct: ``cos_sim`` or ``dot_score`` of ``sentence_transformers.util``.
+        gather_across_devices: Whether candidates come from all processes, with exact gradients.
+        directions: ``query_to_doc`` and, where wanted, ``query_to_query``, ``doc_to_query``, ``doc_to_doc``.
+        partition_mode: One denominator over all directions (``joint``), or one per direction, averaged.
+        hardness_mode: Which negatives count for more the harder they are; None for none.
+        hardness_strength: By how much.
+        weighted: Whether the label column holds a weight per pair, such as the trust an audit gives it.
+
+    Raises:
+        UsageError: For settings that have no meaning, and for columns or labels that do not fit them.
+
+    Example:
+        >>> loss = RankingLoss(model, rince.SymmetricCrossEntropy(temperature=0.1))  # doctest: +SKIP
+    """
 
     def __init__(
         self,
@@ -66,6 +84,7 @@ class RankingLoss(nn.Module):
         super().__init__()
         self.model = model
         self.contrastive = contrastive
+        refuse_second(contrastive.objective(self.temperature).second, type(self).__name__)
         name = "cos_sim" if similarity_fct is None else getattr(similarity_fct, "__name__", str(similarity_fct))
         if name not in SIMILARITIES:
             raise UsageError(f"similarity_fct must be cos_sim or dot_score of sentence_transformers.util, got {name}")
@@ -100,7 +119,7 @@ class RankingLoss(nn.Module):
         return self.compute_loss_from_embeddings(_merged.embed_columns(self.model, features), labels)
 
     def check_columns(self, columns: int, labels: Tensor | None) -> None:
-        """Complain before anything is encoded."""
+        """Complain before anything is encoded. Labels that are all 0 are what the library itself fills in."""
         name = type(self).__name__
         if columns < 2:
             raise UsageError(
@@ -109,7 +128,7 @@ class RankingLoss(nn.Module):
             )
         if labels is None and self.weighted:
             raise UsageError(f"{name}(weighted=True) needs a weight per pair: name that column 'label' or 'score'")
-        if labels is not None and not self.weighted:
+        if labels is not None and not self.weighted and (labels.is_floating_point() or bool(labels.any())):
             raise UsageError(
                 f"{name} takes no labels, but the data set has a column of them: drop it with remove_columns, or set "
                 "weighted=True if it holds a weight per pair"
@@ -158,17 +177,26 @@ class RankingLoss(nn.Module):
 class CachedRanking(_gradcache.CachedLossMixin):  # type: ignore[name-defined, misc]
     """Gradient caching for a loss above: batches of any size in the memory of ``mini_batch_size`` rows."""
 
-    def set_mini_batch(self: Any, model: Any, size: int, tokens: int | None, show_progress_bar: bool) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *settings: Any,
+        mini_batch_size: int = 32,
+        mini_batch_num_tokens: int | None = None,
+        show_progress_bar: bool = False,
+        **options: Any,
+    ):
+        super().__init__(model, *settings, **options)
         if _gradcache.has_static_embedding_input(model):
             raise UsageError(
                 f"{type(self).__name__} cannot split the inputs of a StaticEmbedding, which needs no caching: use "
                 f"{type(self).__name__.removeprefix('Cached')}"
             )
-        if size < 1:
-            raise UsageError(f"mini_batch_size must be at least 1, got {size!r}")
-        if tokens is not None and tokens < 1:
-            raise UsageError(f"mini_batch_num_tokens must be at least 1 or None, got {tokens!r}")
-        self.mini_batch_size, self.mini_batch_num_tokens = size, tokens
+        if mini_batch_size < 1:
+            raise UsageError(f"mini_batch_size must be at least 1, got {mini_batch_size!r}")
+        if mini_batch_num_tokens is not None and mini_batch_num_tokens < 1:
+            raise UsageError(f"mini_batch_num_tokens must be at least 1 or None, got {mini_batch_num_tokens!r}")
+        self.mini_batch_size, self.mini_batch_num_tokens = mini_batch_size, mini_batch_num_tokens
         self.show_progress_bar = show_progress_bar
 
     def forward(self: Any, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
