@@ -74,6 +74,7 @@ class GCELoss(WithQ, RankingLoss):
 
     @property
     def citation(self) -> str:
+        """What to cite, for model cards."""
         return GCE_CITATION
 
 

@@ -171,11 +171,21 @@ class RankingLoss(nn.Module):
 
     @property
     def citation(self) -> str:
+        """What to cite, for model cards."""
         return RINCE_CITATION
 
 
 class CachedRanking(_gradcache.CachedLossMixin):  # type: ignore[name-defined, misc]
-    """Gradient caching for a loss above: batches of any size in the memory of ``mini_batch_size`` rows."""
+    """Gradient caching for a loss above: batches of any size in the memory of ``mini_batch_size`` rows.
+
+    Args:
+        model: A SentenceTransformer, not a static one.
+        *settings: Those of the loss, by place or by name.
+        mini_batch_size: Rows that are encoded at a time.
+        mini_batch_num_tokens: Where given, mini-batches are packed by their number of tokens instead.
+        show_progress_bar: Whether encoding shows its progress.
+        **options: Further arguments of the loss.
+    """
 
     def __init__(
         self,
@@ -220,6 +230,7 @@ class CachedRanking(_gradcache.CachedLossMixin):  # type: ignore[name-defined, m
 
     @property
     def citation(self: Any) -> str:
+        """What to cite, for model cards."""
         return super().citation + GRADCACHE_CITATION
 
 
