@@ -1,6 +1,6 @@
 """Kill training at random moments, resume it, and compare the final weights with those of a run that was left alone.
 
-    python benchmarks/kill_resume.py [--times 10] [--methods simclr moco] [--epochs 15]
+    python benchmarks/kill_resume.py [--times 10] [--methods simclr moco graph] [--epochs 15]
     python benchmarks/kill_resume.py --times 1 --methods trust --kills 5 --earliest 0.05 --latest 0.25
 
 Every time, `rince train` is started in a process of its own, killed with SIGKILL after a random time (while reading,
@@ -16,18 +16,23 @@ import resource
 import sys
 import tempfile
 import time
+import zipfile
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import torch
 
+import rince.data.graphs.tu_graphs
 import rince.data.images.digit_images
 import rince.encoders.files
+import rince.encoders.gin
 import rince.evaluate.online
 import rince.losses
+import rince.methods.graphcl
 import rince.methods.moco
 import rince.methods.simclr
+import rince.views.graph
 import rince.views.image  # noqa: F401
 from rince.commands.train import main as main_of_train
 
@@ -44,13 +49,20 @@ OPTIONS = {
         "auto",
     ],
     "moco": ["--method", "rince.methods.moco.MoCo", "--method.queue", "300", "--method.momentum", "0.9"],
+    "graph": ["--method", "rince.methods.graphcl.GraphCL"],
 }
-COMMON = [
-    "--encoder.channels", "1", "--encoder.width", "16",
-    "--method.q_schedule", "linear", "--method.warmup_epochs", "1", "--method.width", "32", "--loss.q", "0.4",
+IMAGES = [
+    "--encoder.channels", "1", "--encoder.width", "16", "--method.width", "32",
     "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
-    "--data", "DigitImages", "--data.batch_size", "64", "--checkpoint_every", "5", "--trainer.log_every_n_steps", "5",
-    "--trainer.accelerator", "cpu",
+    "--data", "DigitImages", "--data.batch_size", "64",
+]  # fmt: skip
+GRAPHS = [
+    "--encoder", "GIN", "--encoder.in_features", "3", "--views", "GraphViews",
+    "--data", "TUGraphs", "--data.dataset", "RANDOM", "--data.batch_size", "32", "--data.wrong_pairs", "0.2",
+]  # fmt: skip
+COMMON = [
+    "--method.q_schedule", "linear", "--method.warmup_epochs", "1", "--loss.q", "0.4",
+    "--checkpoint_every", "5", "--trainer.log_every_n_steps", "5", "--trainer.accelerator", "cpu",
     "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
 ]  # fmt: skip
 
@@ -69,6 +81,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as out:
         for method in found.methods:
             options = [*OPTIONS[method], *COMMON, "--trainer.max_epochs", str(found.epochs), "--out", out]
+            options += [*GRAPHS, "--data.root", str(random_graphs(Path(out)))] if method == "graph" else IMAGES
             train(options, f"{method}-whole").join()
             seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - spent
             spent += seconds
@@ -82,6 +95,27 @@ def main() -> int:
                 print(f"{method} {i + 1}/{found.times}: killed {', '.join(moments)}: {verdict}", flush=True)
     print("all equal, bit for bit" if not bad else f"{bad} runs differ")
     return 1 if bad else 0
+
+
+def random_graphs(folder: Path, count: int = 600) -> Path:
+    """A data set in TUDataset's format: rings with chords, of nodes of three kinds."""
+    chance = random.Random(0)
+    edges, owner, kinds, first = [], [], [], 1
+    for graph in range(1, count + 1):
+        nodes = chance.randint(5, 20)
+        places = [(i, (i + 1) % nodes) for i in range(nodes)] + [(0, chance.randrange(2, nodes - 1))]
+        edges += [f"{first + a}, {first + b}\n{first + b}, {first + a}\n" for a, b in places]
+        owner += [f"{graph}\n"] * nodes
+        kinds += [f"{chance.randrange(3)}\n" for _ in range(nodes)]
+        first += nodes
+    labels = [f"{graph % 2}\n" for graph in range(count)]
+    path = folder / "RANDOM.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for part, lines in (
+            ("A", edges), ("graph_indicator", owner), ("graph_labels", labels), ("node_labels", kinds)
+        ):  # fmt: skip
+            archive.writestr(f"RANDOM/RANDOM_{part}.txt", "".join(lines))
+    return path
 
 
 def train(options: list[str], name: str) -> Any:

@@ -134,7 +134,7 @@ def short_run(run: Mapping[str, Any], out: str) -> dict[str, Any]:
         "data": part("rince.data.images.digit_images.DigitImages", batch_size=64),
         "trainer": {"max_epochs": 1, "accelerator": "cpu"},
     }
-    method, data = trained(settings, out, f"seed-{run['seed']}")
+    method, data = trained(settings, Path(out) / "runs" / f"seed-{run['seed']}")
     train, test = data.split("train"), data.split("test")
     known, asked = (features_of(method, images, "encoder") for images, _ in (train, test))
     linear = fit_linear(known, train[1], 0.1).accuracy(asked, test[1])

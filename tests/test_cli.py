@@ -165,6 +165,23 @@ def test_a_reader_of_the_first_line_gets_no_complaint():
     assert done.returncode == 141 and not done.stderr
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_output_that_cannot_be_written_is_one_line_and_one_exit_code():
+    run = f'"{sys.executable}" -m rince'
+    done = subprocess.run(["sh", "-c", f"{run} --help > /dev/full"], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr == "rince --help: [Errno 28] No space left on device\n"
+    for nowhere in ("2> /dev/full", "2>&-", ">&- 2>&-"):
+        done = subprocess.run(["sh", "-c", f"{run} nonsense {nowhere}"], capture_output=True, text=True)
+        assert done.returncode == 2 and not done.stderr and not done.stdout
+
+
+def test_a_terminal_that_knows_few_letters_shows_the_others_by_number():
+    code = "import sys; from rince import cli; cli.usage = lambda: '1 \u00b1 2'; sys.argv[1:] = ['--help']; cli.main()"
+    few = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], env=few, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == "1 \\xb1 2\n"
+
+
 @pytest.mark.parametrize("command", ["evaluate", "export", "demo", "train", "finetune", "reproduce"])
 def test_an_option_that_there_is_not_is_one_line_in_every_command(capsys, command):
     assert cli.main([command, "digits/simclr", "--no-such-option", "3"]) == 2

@@ -4,11 +4,14 @@ Every subcommand lives in a module of the room it belongs to, with a ``main(argu
 imported only when it is called: ``rince --help`` costs no torch.
 """
 
+import contextlib
 import difflib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from rince._support.command_errors import sentence_of, with_hint
 from rince._support.signals import Terminated, termination_as_exception
@@ -42,6 +45,8 @@ def usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    if arguments is None and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know fewer letters than a result has
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"
     try:
@@ -55,13 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Terminated:
         return _stopped(name, "terminated", 143)
     except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 141
     except Exception as error:
         if os.environ.get("RINCE_TRACEBACK", "0").lower() not in ("", "0", "false", "no", "off"):
             raise
         if (sentence := sentence_of(error)) is not None:
-            print(f"rince {name}: {sentence}", file=sys.stderr)
+            _tell(f"rince {name}: {sentence}")
+            _drop_output()
             return 2
         with_hint(error)
         raise
@@ -79,7 +85,7 @@ def _command(name: str, rest: list[str]) -> int:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        print(f"rince: there is no command '{name}'{hint} (rince --help lists them)", file=sys.stderr)
+        _tell(f"rince: there is no command '{name}'{hint} (rince --help lists them)")
         return 2
     if name in GUIDED and (text := importlib.import_module("rince.train.help").help_or_list(name, rest)) is not None:
         print(text, flush=True)
@@ -89,8 +95,31 @@ def _command(name: str, rest: list[str]) -> int:
 
 def _stopped(name: str, how: str, code: int) -> int:
     resume = ": the same command again resumes it" if name in RESUMABLE else ""
-    print(f"rince {name}: {how}{resume}", file=sys.stderr)
+    _tell(f"rince {name}: {how}{resume}")
     return code
+
+
+def _tell(sentence: str) -> None:
+    """One line for whoever reads errors, if anybody does: nobody is no reason for another exit code."""
+    with contextlib.suppress(OSError):
+        if sys.stderr is not None:
+            print(sentence, file=sys.stderr, flush=True)
+
+
+def _drop_output() -> None:
+    """Forget what could not be written, so that Python does not try it again when it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not _flushed(stream):
+            with contextlib.suppress(OSError, ValueError):  # a stream that is no file
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _flushed(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -18,3 +18,8 @@ def test_a_write_makes_its_folder_and_keeps_the_suffix_for_writers_that_look_at_
         assert temporary.suffix == ".parquet"
         temporary.write_bytes(b"x")
     assert (tmp_path / "new" / "table.parquet").read_bytes() == b"x"
+
+
+def test_a_name_that_is_no_text_does_not_lose_the_result(tmp_path):
+    write_text(tmp_path / "page.html", "a byte \udcff of a file's name")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == "a byte ? of a file's name"

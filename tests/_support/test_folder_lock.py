@@ -8,6 +8,7 @@ import time
 import pytest
 
 from rince._support.folder_lock import locked
+from rince.errors import FileError
 
 
 def test_a_folder_is_locked_for_others_as_long_as_it_is_written(tmp_path):
@@ -55,3 +56,21 @@ def test_training_does_not_need_fcntl_to_be_imported():
         "sys.platform = 'win32'; import rince._support.folder_lock"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_lock_that_leads_elsewhere_is_not_followed(tmp_path):
+    """In a folder of somebody else's."""
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".lock").symlink_to(mine)
+    with pytest.raises(FileError, match="is a link"), locked(tmp_path / "a"):
+        pass
+    assert mine.read_text() == "precious"
+
+
+def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / ".lock")
+    with pytest.raises(FileError, match="no plain file"), locked(tmp_path / "a"):
+        pass

@@ -9,12 +9,17 @@ from rince.errors import MissingFile, UsageError
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)
 )
+MERGED = "b0: &b0 {x: 1}\n" + "".join(f"b{i}: &b{i} {{<<: [*b{i - 1}, *b{i - 1}]}}\n" for i in range(1, 40))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BOMB, "stands for more than 100000 values"),
+        (BOMB, "stands for more than 20000 values"),
+        (MERGED, "stands for more than 20000 values"),
+        ("- a\n" * 200_000, "holds more than 20000 values"),
+        ("a: 1" + ":1" * 400_000, "a number of 800001 digits"),  # to the base of 60
+        ("a: 0x" + "f" * 5000, "a number of 5002 digits"),
         ("a: &a [*a]", "refer to themselves"),
         ("a: &a {b: &b [*a]}", "refer to themselves"),
         ("[" * 50_000, "nested too deeply"),

@@ -1,14 +1,15 @@
-"""Losses, files and command lines at random, until the time is over.
+"""Losses, processes, files, configurations and command lines at random, until the time is over.
 
-    python tests/fuzz [--seconds 600] [--seed N] [--only losses files commands]
+    python tests/fuzz [--seconds 600] [--seed N] [--only losses processes files configs commands]
 
-A loss has to equal the dense float64 reference, value and gradient. A file or a command line has to end with success or
-with one sentence: no traceback, no hang of more than 20 s, no more than 2 GB, and nothing written outside its folder.
-Every case has a seed of its own, which is printed where it fails: with it and ``--cases 1`` it is done again.
+A loss has to equal the dense float64 reference, value and gradient, on one process and on two or three. A file, a
+configuration or a command line has to end with success or with one sentence: no traceback, no hang of more than 20 s,
+no more than 2 GB, and nothing written outside its folder. Every case has a seed of its own, which is printed where it
+fails: with it and ``--cases 1`` it is done again.
 """
 
 import argparse
-import functools
+import contextlib
 import os
 import random
 import shutil
@@ -17,10 +18,15 @@ import tempfile
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+KINDS = ("losses", "processes", "files", "configs", "commands")
+Case = Callable[[random.Random], tuple[str, str | None]]
 
 
 def main() -> int:
@@ -28,28 +34,28 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=None, help="of the first case; the next ones count on from it")
     parser.add_argument("--cases", type=int, default=None, help="stop after so many")
-    parser.add_argument("--only", nargs="+", choices=("losses", "files", "commands"), default=None)
+    parser.add_argument("--only", nargs="+", choices=KINDS, default=None)
     found = parser.parse_args()
     import torch
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     seed = found.seed if found.seed is not None else random.SystemRandom().randrange(10**9)
-    kinds = found.only or ["losses", "files", "commands"]
+    kinds = found.only or list(KINDS)
     tried: Counter[str] = Counter()
     bad: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as place:
-        cases = prepared(kinds, Path(place))
+    with tempfile.TemporaryDirectory() as place, prepared(kinds, Path(place)) as cases:
         end, number = time.monotonic() + found.seconds, 0
         while time.monotonic() < end and number != found.cases:
             kind = kinds[(seed + number) % len(kinds)]
-            chance = random.Random(seed + number)
-            what, problem = cases[kind](chance)
-            tried[kind] += 1
-            if problem is not None:
-                bad[kind] += 1
-                again = f"--only {' '.join(kinds)} --seed {seed + number} --cases 1"
-                print(f"{kind}: {what}\n  {problem}\n  again: python tests/fuzz {again}\n", flush=True)
+            # Losses are quick: as many at a time as take about as long as one of the others.
+            for part in range(10 if kind == "losses" else 1):
+                what, problem = cases[kind](random.Random((seed + number) * 10 + part))
+                tried[kind] += 1
+                if problem is not None:
+                    bad[kind] += 1
+                    again = f"--only {' '.join(kinds)} --seed {seed + number} --cases 1"
+                    print(f"{kind}: {what}\n  {problem}\n  again: python tests/fuzz {again}\n", flush=True)
             number += 1
     for kind in kinds:
         print(f"{kind}: {tried[kind]} cases, {bad[kind]} bad")
@@ -57,56 +63,78 @@ def main() -> int:
     return 1 if bad else 0
 
 
-def prepared(kinds: list[str], place: Path) -> dict:
+@contextlib.contextmanager
+def prepared(kinds: list[str], place: Path) -> Iterator[dict[str, Case]]:
     """What does one case of each kind, everything it needs being imported: it is forked, not started."""
-    cases = {}
-    if "losses" in kinds:
-        import losses
+    cases: dict[str, Case] = {}
+    with contextlib.ExitStack() as stack:
+        if "processes" in kinds:
+            import worlds
 
-        cases["losses"] = losses.one
-    if "files" in kinds:
-        import files
+            cases["processes"] = stack.enter_context(worlds.worlds()).one
+        if "losses" in kinds:
+            import losses
 
-        seeds = place / "seeds"
-        seeds.mkdir()
-        cases["files"] = functools.partial(one_file, known=files.formats(seeds), place=place)
-    if "commands" in kinds:
-        import commands
-        import rince.train.run  # noqa: F401 (for its children)
+            cases["losses"] = losses.one
+        if "files" in kinds:
+            import files
 
-        cases["commands"] = functools.partial(one_command, known=commands.options(), place=place)
-    return cases
+            (place / "seeds").mkdir()
+            cases["files"] = partial(one_file, known=files.formats(place / "seeds"), place=place)
+        if "configs" in kinds:
+            cases["configs"] = _configs(place)
+        if "commands" in kinds:
+            import commands
+            import rince.train.run  # noqa: F401 (for its children)
+
+            (place / "made").mkdir()
+            commands.files(place / "made")
+            cases["commands"] = partial(one_command, known=commands.options(), place=place)
+        yield cases
 
 
-def one_file(chance: random.Random, known: dict, place: Path) -> tuple[str, str | None]:
-    import files
-    from child import run
+def _configs(place: Path) -> Case:
+    import configs
+    import yaml
+
+    with contextlib.redirect_stdout(None):
+        run = configs.prepared(place / "prepared")
+    settings = yaml.safe_load((run / "config.yaml").read_text())
+    for name in ("config", "out", "name"):
+        settings.pop(name, None)
+    return lambda chance: _tried(*configs.one(settings, run, chance), place)
+
+
+def one_file(chance: random.Random, known: dict[str, Any], place: Path) -> tuple[str, str | None]:
+    import mutations
 
     name = chance.choice(sorted(known))
     content, read = known[name]
-    folder = place / "case" / "inner"
-    folder.mkdir(parents=True)
-    (folder / "file").write_bytes(files.mutated(content, chance))
-    problem = run(lambda inside: _code(read(inside / "file")), folder)
-    shutil.rmtree(place / "case")
-    return name, problem
+    changed = mutations.mutated(content, chance)
 
+    def tried(folder: Path) -> int | None:
+        (folder / "file").write_bytes(changed)
+        result = read(folder / "file")
+        return result if isinstance(result, int) else None
 
-def _code(result: object) -> int | None:
-    return result if isinstance(result, int) else None
+    return _tried(name, tried, place)
 
 
 def one_command(chance: random.Random, known: list[str], place: Path) -> tuple[str, str | None]:
-    from child import run
-
     import commands
 
     words = commands.line(chance, known)
+    return _tried(" ".join(map(repr, words)), commands.run(words, place / "made"), place)
+
+
+def _tried(what: str, tried: Callable[[Path], int | None], place: Path) -> tuple[str, str | None]:
+    from child import run
+
     folder = place / "case" / "inner"
     folder.mkdir(parents=True)
-    problem = run(functools.partial(commands.run, words), folder)
+    problem = run(tried, folder)
     shutil.rmtree(place / "case")
-    return " ".join(map(repr, words)), problem
+    return what, problem
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 
 SECONDS = 20  # beyond which a case hangs
 MEMORY = 2 << 30  # bytes beyond what the process had
+ADDRESSES = 12 << 30  # bytes beyond that, so that a case that asks for all memory does not get it
 
 
 def run(case: Callable[[Path], int | None], folder: Path) -> str | None:
@@ -56,6 +57,8 @@ def _inside(case: Callable[[Path], int | None], folder: Path, report: io.TextIOB
 
     error = io.StringIO()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESSES, used + ADDRESSES))
     try:
         os.chdir(folder)
         with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):

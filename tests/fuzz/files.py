@@ -1,14 +1,18 @@
 """Files of every format that the project reads, with bytes changed, cut, repeated or exchanged."""
 
+import gzip
+import hashlib
 import io
 import json
 import pickle
-import random
+import tarfile
 import wave
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import columns
 import numpy as np
 import torch
 
@@ -25,11 +29,13 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
     from rince.data.images.arrays import read_npz
     from rince.data.images.cifar10 import load_harmless
     from rince.data.images.crops import _decode
+    from rince.data.pairs.arrays import PairedArrays
     from rince.data.pairs.recordings import read_recordings
     from rince.data.video.video_list import list_table
     from rince.encoders.convnet import ConvNet
     from rince.encoders.files import load_encoder
     from rince.train.checkpoints import read_checkpoint
+    from rince.train.metrics import read_table
     from rince.train.shipped import SHIPPED
 
     random_numbers = np.random.default_rng(0)
@@ -58,35 +64,13 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
         b"path,label,start\na.mp4,cat,1.5\nb.mp4,dog,\n",
         lambda path: list_table(path, path.parent),
     )
-    return found | _tables(random_numbers) | _videos(folder)
-
-
-def _tables(random_numbers: np.random.Generator) -> dict[str, tuple[bytes, Read]]:
-    """Columns of the audit, through its command."""
-    from rince import cli
-
-    a = random_numbers.normal(size=(60, 3))
-
-    def audit(ending: str) -> Read:
-        def read(path: Path) -> object:
-            column = path.rename(path.with_suffix(ending))
-            np.save("b.npy", a)
-            return cli.main(["audit", str(column), "b.npy", "--out", "audit"])
-
-        return read
-
-    buffer = io.BytesIO()
-    np.save(buffer, a)
-    text = "\n".join(",".join(f"{value:.4f}" for value in row) for row in a).encode()
-    found = {"npy": (buffer.getvalue(), audit(".npy")), "csv": (b"x,y,z\n" + text + b"\n", audit(".csv"))}
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        return found
-    table = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({"x": a[:, 0], "y": a[:, 1]}), table)
-    return found | {"parquet": (table.getvalue(), audit(".parquet"))}
+    found["CIFAR-10 tar"] = _archive(found["pickle"][0]), _read_archive
+    found["metrics"] = b"step,loss,probe\n0,1.5,\n10,1.25,0.5\n", lambda path: read_table(path)
+    found["result"] = b'{"run": "a", "steps": 3, "loss": 0.5}', _read_result
+    pairs = io.BytesIO()
+    np.savez(pairs, a=random_numbers.normal(size=(30, 3)), b=random_numbers.normal(size=(30, 4)), ids=np.arange(30))
+    found["npz of pairs"] = pairs.getvalue(), lambda path: PairedArrays(str(path)).setup()
+    return found | columns.formats(random_numbers) | _videos(folder)
 
 
 def _videos(folder: Path) -> dict[str, tuple[bytes, Read]]:
@@ -129,21 +113,33 @@ def _sounds() -> bytes:
     return buffer.getvalue()
 
 
-def mutated(content: bytes, chance: random.Random) -> bytes:
-    data = bytearray(content)
-    for _ in range(chance.choice((1, 1, 2, 8, 40))):
-        place, kind = chance.randrange(len(data) or 1), chance.randrange(6)
-        length = chance.choice((1, 2, 4, 16, 200))
-        if kind == 0 and data:
-            data[place] ^= 1 << chance.randrange(8)
-        elif kind == 1:
-            data[place : place + length] = b""
-        elif kind == 2:
-            data[place:place] = data[place : place + length]
-        elif kind == 3:
-            data[place : place + length] = chance.randbytes(length)
-        elif kind == 4:
-            data[place : place + 4] = chance.choice((b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\xff\xff\xff\x7f"))
-        else:
-            del data[max(1, place) :]
-    return bytes(data)
+def _archive(batch: bytes) -> bytes:
+    """Of all batches of CIFAR-10 in little, as its tar.gz is laid out."""
+    from rince.data.images.cifar10 import FOLDER, TEST, TRAIN
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:") as archive:
+        for name in TRAIN + TEST:
+            entry = tarfile.TarInfo(f"{FOLDER}/{name}")
+            entry.size = len(batch)
+            archive.addfile(entry, io.BytesIO(batch))
+    return buffer.getvalue()
+
+
+def _read_archive(path: Path) -> object:
+    """As CIFAR10 does, whose checksum would otherwise refuse every change before it is looked at."""
+    from rince.data.images import cifar10
+
+    content = path.read_bytes()
+    if zlib.crc32(content) % 2:  # the archive is packed; the fuzzing of a packed one would end at its checksum
+        content = gzip.compress(content, 1)
+    cifar10.MD5 = hashlib.md5(content).hexdigest()
+    path.with_name(cifar10.ARCHIVE).write_bytes(content)
+    return cifar10.CIFAR10(str(path.parent), batch_size=2).setup()
+
+
+def _read_result(path: Path) -> object:
+    from rince.train.folder import RunFolder
+
+    path.rename(path.with_name("result.json"))
+    return RunFolder(path.parent).read_result()

@@ -7,7 +7,7 @@ import yaml
 
 from rince import cli
 from rince.errors import UsageError
-from rince.train.foreign_code import allowed, foreign_classes
+from rince.train.foreign_code import allowed, foreign_classes, without_fetching
 from rince.train.load import load_run
 
 TINY = [
@@ -103,7 +103,43 @@ def test_the_settings_of_jsonargparse_are_left_as_they_were(folder):
     assert before == _common.parsing_settings
 
 
+def test_a_folder_of_others_fetches_nothing(folder, monkeypatch):
+    """Though it says so: data that are not there are missing."""
+    monkeypatch.setattr("rince.data.images.cifar10.fetch", lambda *args: pytest.fail("it was fetched"))
+    monkeypatch.chdir(folder)
+    change(folder, data={"class_path": "rince.data.CIFAR10", "init_args": {"root": "dl", "download": True}})
+    for command in commands(folder):
+        assert cli.main(command) == 0 if command[0] == "export" else cli.main(command) == 2
+    parts = {"class_path": "x.TorchvisionEncoder", "init_args": {"weights": "DEFAULT", "inner": [{"init_args": {}}]}}
+    assert without_fetching({"a": parts})["a"]["init_args"] == {"weights": None, "inner": [{"init_args": {}}]}
+    assert without_fetching({"init_args": {"pretrained": True, "download": "abc"}})["init_args"] == {
+        "pretrained": False,
+        "download": "abc",
+    }
+
+
+@pytest.mark.parametrize("data", [None, {}])
+def test_a_folder_without_data_is_one_sentence(folder, capsys, data):
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    del config["data"]
+    (folder / "config.yaml").write_text(yaml.safe_dump(config if data is None else {**config, "data": None}))
+    for command in commands(folder):
+        assert cli.main(command) == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1 and "data" in told
+
+
+def test_parts_that_cannot_be_built_are_one_sentence(folder, capsys):
+    """A class of rince's that is no transform, which shows only where the defaults of a fine-tuning are checked."""
+    inner = {"class_path": "rince.noise.labels.LabelFlips", "init_args": {"rate": "x"}}
+    change(folder, views={"class_path": "rince.views.image.OwnViews", "init_args": {"transform": inner}})
+    for command in commands(folder):
+        assert cli.main(command) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_which_names_are_foreign():
     nested = {"a": [{"class_path": "x.Y"}], "b": {"class_path": "rince.RINCE", "c": {"class_path": "z"}}}
     assert foreign_classes(nested) == ["x.Y", "z"]
+    assert not any(map(allowed, ("rince.audit.encode.function.Function", "rince.trust.clean", "rincex.y", "torch")))
     assert allowed("torch.optim.Adam") and not allowed("torch.load") and not allowed("rince.cli.main")

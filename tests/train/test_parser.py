@@ -1,6 +1,7 @@
 import pytest
 
-from rince.train.build import instantiate
+from rince.errors import UsageError
+from rince.train.build import LAUNCHERS, check_trainer, instantiate
 from rince.train.parser import named_classes, parse, parse_settings, train_parser
 from rince.train.run import run_name
 from rince.train.shipped import SHIPPED
@@ -197,6 +198,30 @@ def test_a_configuration_is_checked_without_touching_the_defaults(parser):
     parse(parser, ["--optimiser.lr", "7", "--encoder.width", "9"])
     config = parse(parser, [])
     assert config.optimiser.init_args.lr == 1e-3 and config.encoder.init_args.width == 32
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        *(({part: None}, f"{part} must be a class, got null") for part in ("method", "encoder", "loss", "optimiser")),
+        ({"trainer": 5}, "trainer must have options below it, such as max_epochs: 10, got 5"),
+        ({"trainer": None}, "trainer must have options"),
+        ({"trust": ["auto"]}, "trust must have options below it"),
+        ({1: 2}, "there is no option '1'"),
+    ],
+)
+def test_values_where_parts_belong_are_one_sentence(parser, settings, message):
+    with pytest.raises(UsageError, match=message):
+        parse_settings(parser, settings)
+
+
+def test_several_nodes_that_nobody_has_started_are_not_waited_for(monkeypatch):
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match=r"would wait for them for ever: start it with torchrun or SLURM"):
+        check_trainer({"num_nodes": 2})
+    monkeypatch.setenv("MASTER_ADDR", "10.0.0.1")
+    check_trainer({"num_nodes": 2})
 
 
 def test_a_constructor_of_the_users_keeps_its_own_error(parser):

@@ -55,5 +55,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Text in UTF-8; what that cannot hold, as in a file's name that is no text, becomes a question mark."""
     with written_whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="replace")

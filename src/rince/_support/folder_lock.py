@@ -2,19 +2,20 @@
 
 import contextlib
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from rince.errors import ExistingFile
+from rince.errors import ExistingFile, FileError
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep a second command out of the folder, which is made if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as file:
+    with _opened(folder / ".lock") as file:
         try:
             _take(file)
         except OSError as error:
@@ -23,6 +24,21 @@ def locked(folder: Path) -> Iterator[None]:
             yield
         finally:
             _give_back(file)
+
+
+def _opened(path: Path) -> IO[str]:
+    """The lock's own file. In a folder of somebody else's it could be a link to a file of yours, or a pipe."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        handle = os.open(path, flags, 0o666)
+    except OSError as error:
+        if not path.is_symlink():
+            raise
+        raise FileError(f"{path} is a link, which a lock never is: remove it if you know where it leads") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise FileError(f"{path} is no plain file, which a lock always is: remove it")
+    return os.fdopen(handle, "r+")
 
 
 if sys.platform == "win32":

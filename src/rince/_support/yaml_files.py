@@ -1,5 +1,7 @@
 """YAML files of users: read without running anything, within bounds, and with one sentence on what is wrong."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,9 @@ from rince._support.optional_imports import require
 from rince.errors import MissingFile, UsageError
 
 LARGEST = 1 << 20  # bytes of a file
-MOST = 100_000  # values, with every alias counted as what it stands for
+MOST = 20_000  # values, with every alias counted as what it stands for
+DEEPEST = 100  # lists and mappings within each other
+LONGEST_NUMBER = 1000  # characters: to turn more of them into a number, or back into text, takes time without bounds
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -30,8 +34,12 @@ def read_yaml_text(path: Path) -> str:
         raise UsageError(f"{path} has {path.stat().st_size} bytes, and a configuration has at most {LARGEST}")
     try:
         text = path.read_text(encoding="utf-8")
-        values = count_values(yaml.compose(text, Loader=yaml.SafeLoader))
-        yaml.safe_load(text)
+        check_events(yaml, text, path)
+        if count_values(yaml.compose(text, Loader=yaml.SafeLoader)) > MOST:
+            raise UsageError(f"{path} stands for more than {MOST} values: its aliases multiply, or refer to themselves")
+        yaml.safe_load(text)  # not before: what is merged (<<) multiplies while it is read
+    except UsageError:
+        raise
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is no text in UTF-8") from error
     except yaml.MarkedYAMLError as error:
@@ -41,9 +49,30 @@ def read_yaml_text(path: Path) -> str:
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # a date such as 2024-13-45 is a ValueError
         why = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
         raise UsageError(f"{path} is no YAML: {why}") from error
-    if values > MOST:
-        raise UsageError(f"{path} stands for more than {MOST} values: its aliases multiply, or refer to themselves")
     return text
+
+
+def check_events(yaml: Any, text: str, path: Path) -> None:
+    """Refuse too many values, and numbers of too many digits, as soon as they come up and before anything is made."""
+    depth = 0
+    for number, event in enumerate(_events(yaml, text)):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise UsageError(f"{path} is nested too deeply: more than {DEEPEST} lists and mappings in each other")
+        if number > 2 * MOST + 10:  # every list and mapping has an end, too
+            raise UsageError(f"{path} holds more than {MOST} values, and so is no configuration")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_NUMBER and _is_number(event.value):
+            raise UsageError(f"{path} holds a number of {len(event.value)} digits, which nothing here takes")
+
+
+def _events(yaml: Any, text: str) -> Iterator[Any]:
+    """Up to the first mistake, which the reader itself explains better."""
+    with contextlib.suppress(yaml.YAMLError):
+        yield from yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def _is_number(text: str) -> bool:
+    return not set(text) - set("0123456789abcdefABCDEFxob+-._:")
 
 
 def _inner(node: Any) -> list[Any]:

@@ -46,6 +46,8 @@ def main(arguments: list[str]) -> int:
 def _check(options: argparse.Namespace) -> None:
     if not 0 < options.fdr < 1:
         raise UsageError(f"--fdr must lie between 0 and 1, got {options.fdr}")
+    if not 0 <= options.seed < 2**32:
+        raise UsageError(f"--seed must lie between 0 and {2**32 - 1}, got {options.seed}")
     if options.b is None and (options.a is not None or options.review is None):
         raise UsageError(
             "name two columns, as rince audit A B, or a finished audit and a review of it, as rince audit --review "

@@ -53,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     options = parsed(parser(), arguments)
+    if not 0 <= options.seed < 2**32:
+        raise UsageError(f"--seed must lie between 0 and {2**32 - 1}, got {options.seed}")
     from rince.audit.input.source import source
     from rince.trust.clean import check_target, kept_pairs, read_audit, target_names, write_clean
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from rince._support.yaml_files import read_yaml
 from rince.errors import UsageError
-from rince.train.finetune import check_file, fine_tune, finetune_parser, read_source
-from rince.train.foreign_code import dotted_names, trusting
+from rince.train.finetune import check_file, fine_tune, finetune_parser, read_source, usable
+from rince.train.foreign_code import dotted_names, trusting, without_fetching
 from rince.train.parser import named_classes, options_in, parse, spelled_out
 
 
@@ -18,11 +18,14 @@ def main(arguments: list[str]) -> int:
     rest = spelled_out([word for word in arguments[1:] if word not in ("--trust-config", "--trust_config")])
     named = named_classes(rest)
     check_file(source, named)
+    if not trust:
+        source = source._replace(parts=without_fetching(source.parts))
     own = [read_yaml(Path(value)) for name, value in options_in(rest) if name == "config" and value is not None]
     used = {name: part for name, part in source.parts.items() if name not in named}
     with trusting(used, source.path, trust, dotted_names(rest, own)):
-        parser = finetune_parser(source)
-        config = parse(parser, rest)
+        with usable(source):
+            parser = finetune_parser(source)
+            config = parse(parser, rest)
         config.run = str(source.path)
         for result in fine_tune(parser, config, source):
             print(sentence(result))

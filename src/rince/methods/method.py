@@ -113,6 +113,8 @@ class Method(LightningModule):
     def plain(self, items: Tensor) -> Tensor:
         """Items as evaluation sees them: normalised, nothing random."""
         views: Any = self.views
+        if not hasattr(views, "plain"):
+            raise UsageError(f"{type(views).__name__} has no method plain(items), by which evaluation sees items")
         return views.plain(items)
 
     def batches_seen(self) -> int:

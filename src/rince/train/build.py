@@ -29,6 +29,10 @@ NOTES = (
     ".*but have no `validation_step`.*",
 )
 
+# One of these is set where something has started the processes of several nodes, or the user has.
+LAUNCHERS = ("MASTER_ADDR", "NODE_RANK", "GROUP_RANK", "TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LSB_JOBID", "PMI_RANK")
+LAUNCHERS += ("OMPI_COMM_WORLD_RANK", "KUBERNETES_PORT", "XRT_TPU_CONFIG")
+
 _failures: contextvars.ContextVar[list[Exception] | None] = contextvars.ContextVar("failures", default=None)
 
 
@@ -45,6 +49,8 @@ def build(parser: Any, config: Any) -> Parts:
     if not 0 <= config.seed < 2**32:
         raise UsageError(f"seed must lie between 0 and {2**32 - 1}, got {config.seed}")
     seed_everything(config.seed, verbose=False)
+    if config.get("data") is None:
+        raise UsageError("the configuration names no data: set data, such as rince.data.DigitImages")
     parts = instantiate(parser, config)
     method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
     data = parts.data
@@ -124,6 +130,11 @@ def check_trainer(options: dict[str, Any]) -> None:
         value = options.get(name)
         if isinstance(value, int) and value < least:
             raise UsageError(f"trainer.{name} must be at least {least}, got {value}")
+    if (options.get("num_nodes") or 1) > 1 and not any(name in os.environ for name in LAUNCHERS):
+        raise UsageError(
+            f"trainer.num_nodes is {options['num_nodes']}, but nothing says which node this is and where the others "
+            "are, so it would wait for them for ever: start it with torchrun or SLURM, or set MASTER_ADDR and NODE_RANK"
+        )
     devices = options.get("devices")
     if isinstance(devices, str) and devices.lstrip("-").isdigit():
         devices = int(devices)

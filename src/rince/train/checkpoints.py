@@ -17,6 +17,9 @@ from rince.errors import FileError, MissingFile, UsageError
 from rince.train.folder import RunFolder
 
 NEEDED = ("state_dict", "global_step", "batches_seen")
+# What Lightning writes when SLURM announces the end of a job, in the middle of a step. A run that is queued again goes
+# on from last.ckpt, to the same bits.
+REQUEUED = "hpc_ckpt_"
 
 
 class WholeFiles(CheckpointIO):
@@ -27,12 +30,16 @@ class WholeFiles(CheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         path = Path(path)
+        if path.name.startswith(REQUEUED):
+            return
         try:
             with written_whole(path) as temporary:
                 with open(temporary, "wb") as file:
                     torch.save(checkpoint, file)
                 _keep(path)
         except (OSError, RuntimeError) as error:  # torch has its own error for a disk that is full
+            if isinstance(error.__context__, KeyboardInterrupt | SystemExit):  # and hides that it was stopped
+                raise error.__context__ from None
             stays = ": the one before it is whole" if path.exists() else ""
             raise FileError(f"the checkpoint {path} could not be written ({_first_line(error)}){stays}") from error
 
@@ -61,6 +68,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         UsageError: If it is missing, damaged, of another kind, or holds more than weights and plain values.
     """
     if not path.is_file():
+        if os.path.lexists(path):
+            raise UsageError(f"{path} is no plain file, and so no checkpoint of rince")
         raise MissingFile(f"{path.parent} has no checkpoint yet: it was stopped before its first one")
     try:
         with zipfile.ZipFile(path) as archive:
@@ -74,18 +83,52 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise
     except Exception as error:  # there is no end to what a damaged archive provokes
         raise UsageError(f"{path} is damaged, or no checkpoint of rince ({type(error).__name__})") from error
-    if not isinstance(state, dict) or not all(name in state for name in NEEDED):
+    if not isinstance(state, dict) or not all(name in state for name in NEEDED) or not _plausible(state):
         raise UsageError(f"{path} is no checkpoint of rince")
     return state
 
 
+def _plausible(state: dict[str, Any]) -> bool:
+    """Whether steps are numbers and weights have names; what else is wrong shows where it is put to use."""
+    steps = (state["global_step"], state["batches_seen"])
+    weights = state["state_dict"]
+    return (
+        all(type(step) is int and 0 <= step < 1 << 62 for step in steps)
+        and isinstance(weights, dict)
+        and all(isinstance(name, str) for name in weights)
+        and isinstance(state.get("data_fingerprint", ""), str)
+    )
+
+
+def _whole(state: dict[str, Any]) -> bool:
+    """Whether there is an optimizer's state and a place in the loop, without which Lightning starts them anew."""
+    loops = state.get("loops")
+    place = loops.get("fit_loop") if isinstance(loops, dict) else None
+    optimizers = state.get("optimizer_states")
+    return isinstance(place, dict) and "epoch_progress" in place and isinstance(optimizers, list) and bool(optimizers)
+
+
+def while_restoring(error: BaseException) -> bool:
+    """Whether an error arose while Lightning put the content of a checkpoint to use."""
+    frame = error.__traceback__
+    while frame is not None:
+        if str(frame.tb_frame.f_globals.get("__name__")).endswith("connectors.checkpoint_connector"):
+            return True
+        frame = frame.tb_next
+    return False
+
+
 def latest(folder: RunFolder) -> tuple[Path, dict[str, Any]] | None:
     """The checkpoint to go on from: the last one or, with a warning, the one before it; None where there is none."""
-    known = [path for path in (folder.checkpoint, folder.previous) if path.exists()]
+    known = [path for path in (folder.checkpoint, folder.previous) if os.path.lexists(path)]
     problems: list[str] = []
     for path in known:
         try:
             state = read_checkpoint(path)
+            if not _whole(state):
+                raise UsageError(
+                    f"{path} lacks the state of the optimizer or of the loop, so it cannot be gone on from"
+                )
         except UsageError as error:
             problems.append(str(error))
             continue

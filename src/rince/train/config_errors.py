@@ -26,6 +26,9 @@ GIVEN = {
 }
 
 
+# Options that have options below them, with an example of one.
+WITHIN = {"trainer": "max_epochs: 10", "trust": "source: audit/audit.csv"}
+
 # Whether an import path may be followed; settled by rince.train.foreign_code for configurations of others.
 may_import: ContextVar[Callable[[str], bool]] = ContextVar("may_import", default=lambda path: True)
 
@@ -35,6 +38,14 @@ class Argument(NamedTuple):
 
     kind: Any
     required: bool
+
+
+def check_kind(option: str, value: Any, needed: bool) -> None:
+    """Refuse a number where options belong, and nothing where a class is needed."""
+    if option in WITHIN and not isinstance(value, dict):
+        raise UsageError(f"{option} must have options below it, such as {WITHIN[option]}, got {value!r}")
+    if needed and value is None:
+        raise UsageError(f"{option} must be a class, got null: leave it out to get the default")
 
 
 def check_part(option: str, part: Any, wanted: type | None = None) -> None:

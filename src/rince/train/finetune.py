@@ -1,5 +1,6 @@
 """Fine-tuning: the encoder of a run learns labels, and is tested."""
 
+import contextlib
 import hashlib
 import json
 import statistics
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rince._support.atomic_files import write_text
+from rince._support.command_errors import innermost_module
 from rince.encoders.files import fill, read_encoder
 from rince.encoders.recipes import check_recipe
 from rince.errors import ExistingFile, MissingFile, UsageError
@@ -57,6 +59,18 @@ def read_source(name: str) -> Source:
     if not isinstance(config.get("encoder"), dict):
         raise UsageError(f"{folder.config} describes no encoder, so there is nothing to fine-tune")
     return Source(path, folder.encoder, {part: config[part] for part in ("encoder", "views", "data") if part in config})
+
+
+@contextlib.contextmanager
+def usable(source: Source) -> Iterator[None]:
+    """What jsonargparse does not like about the parts of the run, in one sentence."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if isinstance(error, UsageError) or not innermost_module(error).startswith("jsonargparse"):
+            raise
+        told = " ".join(str(error).split())
+        raise UsageError(f"{source.path} has a configuration that cannot be used: {told[:300]}") from error
 
 
 def check_file(source: Source, named: set[str]) -> None:
@@ -141,7 +155,7 @@ def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = 
         from lightning.pytorch.utilities import rank_zero_only
 
         folder.check_same(values_of(parser.dump(config)))
-        return json.loads(folder.result.read_text(encoding="utf-8")) if rank_zero_only.rank == 0 else None
+        return folder.read_result() if rank_zero_only.rank == 0 else None
     told = {"source": str(source.path), "from_scratch": bool(config.from_scratch)}
     if not config.from_scratch:
         told["sha256"] = hashlib.sha256(_weights(source).read_bytes()).hexdigest()

@@ -72,6 +72,16 @@ class RunFolder:
             raise MissingFile(f"there is no run at {self.path}: it would hold a config.yaml")
         return read_yaml(self.config)
 
+    def read_result(self) -> dict[str, Any]:
+        """What result.json says of a finished run."""
+        try:
+            result = json.loads(self.result.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{self.result} is damaged: remove it to do the rest of the run again") from error
+        if not isinstance(result, dict):
+            raise UsageError(f"{self.result} is not the result of a run: remove it to do the rest of the run again")
+        return result
+
     def check_same(self, config: dict[str, Any]) -> None:
         """Refuse settings that compute something else than what the folder was started with."""
         old, new = flat(self.read_config()), flat(config)
@@ -103,6 +113,8 @@ class RunFolder:
         for file in (self.config, self.metrics, self.checkpoint, self.noise, self.encoder, self.result):
             for half in self.path.glob(f".{file.name}.*"):
                 half.unlink(missing_ok=True)
+        for other in self.path.glob("hpc_ckpt_*.ckpt"):  # Lightning would start from it under SLURM
+            other.unlink(missing_ok=True)
 
     def finish(self, result: dict[str, Any]) -> None:
         self.check_still_there()

@@ -24,6 +24,9 @@ DENIED: tuple[str, ...] = (
     "rince.encoders.files",
 )
 DENIED += ("rince.data.download", "rince.data.video.decode", "torch.nn.parallel")
+DENIED += ("rince.audit", "rince.compare", "rince.report", "rince.trust")
+# Arguments that fetch something, and what they are where nobody has asked for that.
+FETCHING = {"download": False, "pretrained": False}
 
 
 def foreign_classes(values: Any) -> list[str]:
@@ -43,6 +46,23 @@ def foreign_classes(values: Any) -> list[str]:
 
     walk(values)
     return list(found)
+
+
+def without_fetching(values: Any) -> Any:
+    """The same settings, none of which downloads anything: a file of somebody else's does not send you to a server."""
+    if isinstance(values, dict):
+        quiet = {name: without_fetching(value) for name, value in values.items()}
+        arguments = quiet.get("init_args")
+        if isinstance(arguments, dict):
+            quiet["init_args"] = {name: _quiet(quiet, name, value) for name, value in arguments.items()}
+        return quiet
+    return [without_fetching(value) for value in values] if isinstance(values, list) else values
+
+
+def _quiet(part: dict[str, Any], name: str, value: Any) -> Any:
+    if name == "weights" and str(part.get("class_path")).endswith("TorchvisionEncoder"):
+        return None
+    return FETCHING.get(name, value) if value is True else value
 
 
 def dotted_names(arguments: list[str], settings: Any = None) -> tuple[str, ...]:

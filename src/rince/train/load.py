@@ -10,7 +10,7 @@ from rince.errors import UsageError
 from rince.train.build import build
 from rince.train.checkpoints import read_checkpoint
 from rince.train.folder import RunFolder
-from rince.train.foreign_code import trusting
+from rince.train.foreign_code import trusting, without_fetching
 from rince.train.parser import parse_settings, train_parser
 
 
@@ -29,6 +29,7 @@ def load_run(path: str | os.PathLike[str], trained: bool = True, trust: bool = F
     settings = folder.read_config()
     for unused in ("trainer", "config"):  # nothing of it is built
         settings.pop(unused, None)
+    settings = settings if trust else without_fetching(settings)
     with trusting(settings, folder.config, trust):
         parser = _parser_of(settings)
         config = parse_settings(parser, settings)

@@ -1,6 +1,9 @@
 """The table of metrics that a run writes while it trains."""
 
 import csv
+import io
+import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +11,24 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
 from rince._support.atomic_files import written_whole
+from rince._support.regular_files import Unreadable, read_regular
+from rince.errors import FileError
+
+LARGEST = 1 << 30  # bytes of a table
+Row = dict[str, str]
 
 
 class MetricsTable(Logger):
     """metrics.csv: one line per logged step, one column per metric.
 
-    A resumed run takes back what came after its checkpoint.
+    A resumed run takes back what came after its checkpoint. Only its last line is held in memory.
     """
 
     def __init__(self, path: Path):
         super().__init__()
         self.path = path
         self.columns = ["step"]
-        self.rows: list[dict[str, str]] = []
+        self.last: Row | None = None
 
     @property
     def name(self) -> str:
@@ -36,34 +44,62 @@ class MetricsTable(Logger):
     @rank_zero_only
     def go_back(self, step: int) -> None:
         """Forget lines after ``step``, which a run killed after its last checkpoint will write again."""
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return
-        with open(self.path, newline="") as file:
-            reader = csv.DictReader(file)
-            rows = [row for row in reader if (row["step"] or "").isdigit() and None not in row.values()]
-            self.columns = list(reader.fieldnames or self.columns)
-        self.rows = [row for row in rows if int(row["step"]) < step]
-        self._write_all()
+        self.columns, rows, damaged = read_table(self.path)
+        if damaged:
+            warnings.warn(f"{self.path} is damaged: {damaged} of its lines could not be read and are left out")
+        self._write([row for row in rows if int(row["step"]) < step])
 
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         row = {"step": str(step or 0), **{name: repr(float(value)) for name, value in metrics.items()}}
         new = [name for name in row if name not in self.columns]
-        if self.rows and self.rows[-1]["step"] == row["step"]:
-            self.rows[-1] |= row
+        again = self.last is not None and self.last["step"] == row["step"]
+        if again or new or not self.path.exists():
+            before = read_table(self.path)[1] if self.last is not None and self.path.exists() else []
             self.columns += new
-            self._write_all()
+            self._write([*before[:-1], before[-1] | row] if again and before else [*before, row])
             return
-        self.rows.append(row)
-        if new or not self.path.exists():
-            self.columns += new
-            self._write_all()
-        else:
-            with open(self.path, "a", newline="") as file:
-                csv.DictWriter(file, self.columns, restval="").writerow(row)
+        with open(self.path, "a", newline="") as file:
+            csv.DictWriter(file, self.columns, restval="").writerow(row)
+        self.last = row
 
-    def _write_all(self) -> None:
+    def _write(self, rows: list[Row]) -> None:
         with written_whole(self.path) as path, open(path, "w", newline="") as file:
             writer = csv.DictWriter(file, self.columns, restval="")
             writer.writeheader()
-            writer.writerows(self.rows)
+            writer.writerows(rows)
+        self.last = rows[-1] if rows else None
+
+
+def read_table(path: Path) -> tuple[list[str], list[Row], int]:
+    """Columns and rows of a table of metrics as far as they can be read, and how many lines cannot.
+
+    The last line of a killed run may be half a line: that one is left out without being counted.
+
+    Raises:
+        FileError: For something that is no file of that folder: a pipe, a device, or a link that leads away.
+    """
+    try:
+        text = read_regular(path, LARGEST, path.parent).decode("utf-8", "replace").replace("\0", "\ufffd")
+    except Unreadable as error:
+        raise FileError(f"{path} is no table of metrics ({error}): remove it to go on without it") from error
+    try:
+        lines = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error:
+        return ["step"], [], text.count("\n")
+    if lines and not text.endswith("\n"):
+        lines.pop()
+    columns = lines[0] if lines else []
+    if "step" not in columns or len(set(columns)) != len(columns):
+        return ["step"], [], len(lines)
+    rows = [dict(zip(columns, line, strict=True)) for line in lines[1:] if _is_row(line, columns)]
+    return columns, rows, len(lines) - 1 - len(rows)
+
+
+def _is_row(line: list[str], columns: list[str]) -> bool:
+    if len(line) != len(columns):
+        return False
+    step = line[columns.index("step")]
+    return step.isascii() and step.isdigit() and len(step) < 19

@@ -15,7 +15,7 @@ from rince._support.optional_imports import require
 from rince._support.yaml_files import read_yaml, read_yaml_text
 from rince.errors import UsageError
 from rince.train.catalogue import PARTS, in_full, whole_path, with_whole_paths
-from rince.train.config_errors import arguments_of, check_part, no_option, wrong_kind, wrong_value
+from rince.train.config_errors import arguments_of, check_kind, check_part, no_option, wrong_kind, wrong_value
 from rince.train.help import OPTIONS, PART_HELP
 from rince.train.shipped import find_config
 from rince.train.trust.settings import TrustSettings
@@ -252,7 +252,8 @@ def check_settings(parser: Any, settings: dict[str, Any]) -> None:
             for inner in value:
                 if f"trainer.{inner}" not in known:
                     raise UsageError(no_option(f"trainer.{inner}", known))
-        elif name in kinds:
+        check_kind(name, value, name in DEFAULTS)
+        if name in kinds:
             check_part(name, value, kinds[name])
 
 

@@ -18,7 +18,7 @@ from rince.errors import UsageError
 from rince.evaluate.online import OnlineProbe
 from rince.train.about import about, recipe_of
 from rince.train.build import Parts, build, check_trainer, make_trainer, quiet
-from rince.train.checkpoints import SaveCheckpoints, WholeFiles, latest
+from rince.train.checkpoints import SaveCheckpoints, WholeFiles, latest, while_restoring
 from rince.train.folder import RunFolder
 from rince.train.metrics import MetricsTable
 from rince.train.shape_check import FirstBatch
@@ -103,6 +103,11 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
     except (UsageError, OSError):  # sentences already
         raise
     except Exception as error:
+        if resume is not None and while_restoring(error):
+            raise UsageError(
+                f"{resume} cannot be gone on from ({type(error).__name__}): it is damaged, or of another version of "
+                f"what it was written by; put a whole copy in its place, or delete {folder.path} to start anew"
+            ) from error
         if (sentence := first_batch.misfit(trainer, method, data)) is None:
             raise
         raise UsageError(sentence) from error

@@ -260,3 +260,32 @@ def test_an_array_that_promises_more_than_it_holds_is_refused(tmp_path):
         archive.writestr("a.npy", head.getvalue() + bytes(80))
     with pytest.raises(UsageError, match=r"x\.npz cannot be read"):
         values(source(f"{tmp_path}/x.npz"))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (torch.ones(5, 2).to_sparse(), "no plain tensor"),
+        (torch.empty(5, 2, device="meta"), "no plain tensor"),
+        (torch.ones(5, 2).to(torch.complex64).conj(), "complex"),
+        (torch.tensor(3.0), "a single number"),
+    ],
+)
+def test_tensors_that_are_no_plain_numbers_are_refused(tmp_path, tensor, message):
+    torch.save(tensor, tmp_path / "a.pt")
+    with pytest.raises(UsageError, match=message):
+        matrix(source(str(tmp_path / "a.pt")), tmp_path)
+
+
+def test_numbers_of_eight_bits_are_read(tmp_path):
+    values = torch.tensor([[1.0, -0.5], [0.25, 2.0]])
+    torch.save(values.to(torch.float8_e4m3fn), tmp_path / "a.pt")
+    np.testing.assert_array_equal(matrix(source(str(tmp_path / "a.pt")), tmp_path), values.numpy())
+
+
+def test_a_shape_that_counts_backwards_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((80, 4), np.float32))
+    content = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(content.replace(b"(80, 4), }", b"(-8, 4), }"))
+    with pytest.raises(UsageError, match="cannot be read"):
+        matrix(source(str(tmp_path / "a.npy")), tmp_path)

@@ -83,3 +83,10 @@ def test_another_file_is_one_sentence(tmp_path, text, message):
     (tmp_path / "r.csv").write_text(text)
     with pytest.raises(UsageError, match=message.replace("(", r"\(")):
         read_marks(tmp_path / "r.csv", ["p0", "p1"])
+
+
+@pytest.mark.parametrize("row", ["\u00b2", "9" * 5000, "-1", "", "1.0"])
+def test_a_row_that_is_no_number_is_named(tmp_path, row):
+    (tmp_path / "review.csv").write_text(f"row,id,mark\n{row},p0,keep\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="rows go from 0 to 1"):
+        read_marks(tmp_path / "review.csv", ["p0", "p1"])

@@ -43,12 +43,14 @@ def matrix(where: Source, scratch: Path) -> NDArray[Any]:
     """A (pairs, width) array, mapped where that is possible; ``scratch`` is a folder for temporary files."""
     with naming(where.path):
         if where.kind == ".npy":
-            return np.load(where.path, mmap_mode="r", allow_pickle=False)
-        if where.kind == ".npz":
-            return _unpacked(where, scratch)
-        if where.kind in TENSORS:
-            return _tensor(where)
-        return _collected(where, scratch)
+            found = np.load(where.path, mmap_mode="r", allow_pickle=False)
+        elif where.kind == ".npz":
+            found = _unpacked(where, scratch)
+        else:
+            found = _tensor(where) if where.kind in TENSORS else _collected(where, scratch)
+    if not found.ndim:
+        raise UsageError(f"{where} holds a single number, not one row per pair")
+    return found
 
 
 def values(where: Source) -> NDArray[Any]:
@@ -69,7 +71,7 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text") from error
-    except (ValueError, EOFError, csv.Error, zipfile.BadZipFile, NotImplementedError) as error:
+    except (ValueError, EOFError, OverflowError, csv.Error, zipfile.BadZipFile, NotImplementedError) as error:
         if isinstance(error, UsageError) or str(path) in str(error):
             raise
         raise UsageError(f"{path} cannot be read: {error}") from error
@@ -141,8 +143,14 @@ def _tensor(where: Source) -> NDArray[Any]:
             raise UsageError(f"{where.path} cannot be read: {error}") from error
     else:
         tensor = _torch_tensor(where)
+    if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized or tensor.device.type != "cpu":
+        raise UsageError(f"{where} holds no plain tensor: save it dense, on the CPU and not quantized")
+    if tensor.is_complex():
+        raise UsageError(f"{where} holds complex numbers: save their real and imaginary parts as columns")
     tensor = tensor.detach()
-    return (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
+    return (
+        tensor.float() if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64) else tensor
+    ).numpy()
 
 
 def _torch_tensor(where: Source) -> Any:

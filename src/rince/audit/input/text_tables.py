@@ -31,7 +31,10 @@ def names_of(where: Source) -> list[str]:
 def cell_batches(where: Source, names: list[str]) -> Iterator[list[Any]]:
     """The cells of these columns, some rows at a time."""
     there = names_of(where)
-    places = [there.index(name) for name in names]
+    first: dict[str, int] = {}
+    for place, name in enumerate(there):
+        first.setdefault(name, place)
+    places = [first[name] for name in names]
     with open(where.path, newline="", encoding="utf-8-sig") as file:
         reader = _reader(where, file)
         if where.header:

@@ -96,8 +96,8 @@ def read_marks(path: Path, ids: Sequence[str]) -> dict[int, str]:
 
 def _row(line: dict[str, Any], n: int, path: Path, number: int) -> int:
     text, mark = line["row"] or "", (line["mark"] or "").strip()
-    if not text.isdigit() or int(text) >= n:
-        raise UsageError(f"{path} names row {text!r} in line {number}: rows go from 0 to {n - 1:,}")
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) >= n:
+        raise UsageError(f"{path} names row {text[:40]!r} in line {number}: rows go from 0 to {n - 1:,}")
     if mark not in MARKS:
         raise UsageError(f"{path} has the mark {mark!r} in line {number}: marks are {', '.join(MARKS)}")
     return int(text)
