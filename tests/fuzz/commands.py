@@ -38,7 +38,8 @@ OTHERS = {
 # What starts other processes, waits, or trains for as long as it is told to.
 LEFT_OUT = (
     "trainer.devices", "trainer.num_nodes", "trainer.strategy", "trainer.max_epochs", "trainer.max_steps", "out",
-    "config", "trainer.limit_train_batches", "trainer.max_time", "trainer.min_epochs", "trainer.min_steps", "data.workers",
+    "config", "trainer.limit_train_batches", "trainer.max_time", "trainer.min_epochs", "trainer.min_steps",
+    "data.workers",
     "trust.source", "trust.epochs", "trust.folds",
 )  # fmt: skip
 

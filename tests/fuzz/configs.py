@@ -10,7 +10,8 @@ import yaml
 # Values of kinds, sizes and places that nothing asked for.
 ODD: tuple[Any, ...] = (
     None, True, 0, -1, 3, 1e308, float("nan"), float("inf"), 10**25, "", "abc", "null", "../x", "rince.RINCE",
-    "os.getcwd", "rince.encoders.ConvNet", "torch.nn.Identity", [], [1, [2]], {}, {"a": 1}, {"class_path": "rince.RINCE"},
+    "os.getcwd", "rince.encoders.ConvNet", "torch.nn.Identity", [],
+    [1, [2]], {}, {"a": 1}, {"class_path": "rince.RINCE"},
     b"\xff", {"class_path": "rince.RINCE", "dict_kwargs": {"q": 1}},
     {"class_path": "torch.nn.Linear", "init_args": {"in_features": 3, "out_features": 3}}, {"init_args": {}}, {1: 2},
     {"class_path": 3}, {"class_path": "os.getcwd", "init_args": {}},
