@@ -30,7 +30,15 @@ NOTES = (
 )
 
 # One of these is set where something has started the processes of several nodes, or the user has.
-LAUNCHERS = ("MASTER_ADDR", "NODE_RANK", "GROUP_RANK", "TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LSB_JOBID", "PMI_RANK")
+LAUNCHERS: tuple[str, ...] = (
+    "MASTER_ADDR",
+    "NODE_RANK",
+    "GROUP_RANK",
+    "TORCHELASTIC_RUN_ID",
+    "SLURM_NTASKS",
+    "LSB_JOBID",
+    "PMI_RANK",
+)
 LAUNCHERS += ("OMPI_COMM_WORLD_RANK", "KUBERNETES_PORT", "XRT_TPU_CONFIG")
 
 _failures: contextvars.ContextVar[list[Exception] | None] = contextvars.ContextVar("failures", default=None)
