@@ -17,7 +17,7 @@ from rince._support.optional_imports import peer
 from rince.errors import UsageError
 from rince.integrations.objective import Lam, WithQ, rince_objective
 from rince.losses import GCE, ContrastiveLoss, InfoNCE, Scores
-from rince.losses.contrast.contrast import count_strangers, over_temperature
+from rince.losses.contrast.contrast import count_different, over_temperature
 from rince.losses.contrast.kernel import negative_scores
 from rince.losses.loss import _full_precision
 
@@ -75,7 +75,7 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
     ) -> tuple[Tensor, Tensor, Tensor] | None:
         same = reference is embeddings
         anchor, other = _pairs(labels, ref_labels.to(labels.device), same)
-        number = count_strangers(labels, ref_labels.to(labels.device))
+        number = count_different(labels, ref_labels.to(labels.device))
         if not len(anchor) or not bool((number > 0).any()):
             return None
         rows, columns = over_temperature(self.temperature, embeddings, reference)

@@ -23,7 +23,7 @@ class TimmEncoder(nn.Module):
 
     Example:
         >>> from rince.integrations.timm import TimmEncoder
-        >>> encoder = TimmEncoder("resnet18")  # needs timm
+        >>> encoder = TimmEncoder("resnet18")  # needs timm, # needs torchvision
         >>> encoder.features  # needs timm
         512
     """

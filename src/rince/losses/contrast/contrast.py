@@ -102,12 +102,23 @@ def over_temperature(temperature: float | Tensor, *embeddings: Tensor) -> list[T
     return [unit(z, dtype) * temperature**-0.5 for z in embeddings]
 
 
+def scaled_pair(
+    a: Tensor, b: Tensor | None, temperature: float | Tensor, ids: Tensor | None, second: Second | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Both sides as unit rows over the root of the temperature, and the ids; all of them checked."""
+    b = check_pair(a, b)
+    ids = check_per_pair("ids", ids, a)
+    check_second(second, ids)
+    a, b = over_temperature(temperature, a, b)
+    return a, b, ids
+
+
 def bound_of(temperature: float | Tensor) -> float | None:
     """The largest score there can be, where the temperature is a number that can be looked at for nothing."""
     return None if isinstance(temperature, Tensor) else 1 / temperature
 
 
-def count_strangers(keys: Tensor, others: Tensor) -> Tensor:
+def count_different(keys: Tensor, others: Tensor) -> Tensor:
     """For every key, how many of the others differ from it."""
     ordered = others.sort().values
     same = torch.searchsorted(ordered, keys, right=True) - torch.searchsorted(ordered, keys)

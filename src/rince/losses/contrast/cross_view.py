@@ -4,15 +4,7 @@ import torch
 from torch import Tensor
 
 from rince.losses.contrast.agreement import processes
-from rince.losses.contrast.contrast import (
-    Contrast,
-    bound_of,
-    check_pair,
-    check_per_pair,
-    check_second,
-    count_strangers,
-    over_temperature,
-)
+from rince.losses.contrast.contrast import Contrast, bound_of, count_different, scaled_pair
 from rince.losses.contrast.gather import gather
 from rince.losses.contrast.kernel import joined, negative_scores, negative_scores_both
 from rince.losses.contrast.scores import Scores, Second
@@ -46,11 +38,8 @@ class CrossView(Contrast):
         ids: Tensor | None = None,
         second: Second | None = None,
     ) -> Scores:
-        own_b = check_pair(a, b)
-        ids = check_per_pair("ids", ids, a)
-        check_second(second, ids)
+        own_a, own_b, ids = scaled_pair(a, b, temperature, ids, second)
         n, bound = a.shape[0], bound_of(temperature)
-        own_a, own_b = over_temperature(temperature, a, own_b)
         positive = (own_a * own_b).sum(1)
         sides = [own_b, own_a] if self.symmetric else [own_b]
         everything, all_ids, _, start = gather(sides, ids)
@@ -66,7 +55,7 @@ class CrossView(Contrast):
             negatives = joined(
                 *(negative_scores(own, others, keys, everyone, second, bound=bound) for own, others in directions)
             )
-        count = positive.new_full((n,), total - 1) if ids is None else count_strangers(keys, everyone)
+        count = positive.new_full((n,), total - 1) if ids is None else count_different(keys, everyone)
         number = count.to(positive.dtype).repeat(len(sides))
         return Scores(positive.repeat(len(sides)), negatives.lse, number, negatives.second)
 

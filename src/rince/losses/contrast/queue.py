@@ -15,7 +15,7 @@ from rince.losses.contrast.contrast import (
     check_pair,
     check_per_pair,
     check_second,
-    count_strangers,
+    count_different,
     over_temperature,
     unit,
 )
@@ -84,7 +84,7 @@ class Queue(Contrast):
             negatives = negative_scores(query, candidates, None, None, second, bound=bound_of(temperature))
             return Scores(positive, negatives.lse, positive.new_full((a.shape[0],), filled), negatives.second)
         seen = self.ids[:filled]
-        number = count_strangers(ids, seen).to(positive.dtype)
+        number = count_different(ids, seen).to(positive.dtype)
         negatives = negative_scores(query, candidates, ids, seen, second, bound=bound_of(temperature))
         found = negatives.second
         if second is not None and second.kind == "bag" and found is not None:

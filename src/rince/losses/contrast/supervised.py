@@ -12,7 +12,7 @@ from rince.losses.contrast.contrast import (
     Contrast,
     check_pair,
     check_per_pair,
-    count_strangers,
+    count_different,
     over_temperature,
 )
 from rince.losses.contrast.dense import logsumexp
@@ -121,7 +121,7 @@ class _Batch:
 
     def has_positive(self) -> Tensor:
         """Which anchors have another view of their label."""
-        return count_strangers(self.own_labels, self.labels) < len(self.labels) - 1
+        return count_different(self.own_labels, self.labels) < len(self.labels) - 1
 
     def pairs(self, anchors: Tensor, views: Tensor, rows: slice) -> tuple[Scores, Tensor]:
         """The scores of every pair of anchor and positive in a block of anchors, and the anchor it belongs to."""

@@ -4,15 +4,7 @@ import torch
 from torch import Tensor
 
 from rince.losses.contrast.agreement import processes
-from rince.losses.contrast.contrast import (
-    Contrast,
-    bound_of,
-    check_pair,
-    check_per_pair,
-    check_second,
-    count_strangers,
-    over_temperature,
-)
+from rince.losses.contrast.contrast import Contrast, bound_of, count_different, scaled_pair
 from rince.losses.contrast.gather import gather
 from rince.losses.contrast.kernel import negative_scores, negative_scores_self
 from rince.losses.contrast.scores import Scores, Second
@@ -38,11 +30,8 @@ class TwoView(Contrast):
         ids: Tensor | None = None,
         second: Second | None = None,
     ) -> Scores:
-        b = check_pair(a, b)
-        ids = check_per_pair("ids", ids, a)
-        check_second(second, ids)
+        a, b, ids = scaled_pair(a, b, temperature, ids, second)
         n, bound = a.shape[0], bound_of(temperature)
-        a, b = over_temperature(temperature, a, b)
         positive = (a * b).sum(1).repeat(2)
         anchors = torch.cat([a, b])
         (a, b), all_ids, _, start = gather([a, b], ids)
@@ -57,5 +46,5 @@ class TwoView(Contrast):
                 order = torch.argsort(((place < 0) | (place >= n)).to(torch.int8), stable=True)
                 views, everyone = views[order], everyone[order]
             negatives = negative_scores(anchors, views, keys, everyone, second, diagonal=True, bound=bound)
-        count = positive.new_full((2 * n,), 2 * a.shape[0] - 2) if ids is None else count_strangers(keys, everyone)
+        count = positive.new_full((2 * n,), 2 * a.shape[0] - 2) if ids is None else count_different(keys, everyone)
         return Scores(positive, negatives.lse, count.to(positive.dtype), negatives.second)
