@@ -56,6 +56,12 @@ def test_a_wrong_checksum_leaves_nothing(address, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_without_a_checksum_only_a_zip_file_is_kept(address, tmp_path):
+    with pytest.raises(ValueError, match="is not a zip file: it was thrown away"):
+        fetch(address, tmp_path / "file")
+    assert not list(tmp_path.iterdir())
+
+
 def test_no_connection_is_one_sentence(tmp_path):
     with pytest.raises(OSError, match="try again"):
         fetch("http://127.0.0.1:9/file", tmp_path / "file", MD5)

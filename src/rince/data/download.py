@@ -5,6 +5,7 @@ import os
 import sys
 import urllib.error
 import urllib.request
+import zipfile
 from pathlib import Path
 
 from rince.errors import FileError, UsageError
@@ -12,20 +13,38 @@ from rince.errors import FileError, UsageError
 CHUNK = 1 << 20
 
 
-def fetch(address: str, path: Path, md5: str) -> None:
-    """Fetch ``address`` to ``path``. An interrupted download stays beside it as .part and is continued."""
+def fetch(address: str, path: Path, md5: str | None = None) -> None:
+    """Fetch ``address`` to ``path``. An interrupted download stays beside it as .part and is continued.
+
+    Args:
+        address: Where the file is.
+        path: Where it is to be.
+        md5: Its checksum. Where none is known, the file must be a whole zip file.
+
+    Raises:
+        FileError: It cannot be fetched.
+        UsageError: Something else came.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     print(f"fetching {address} to {path}", file=sys.stderr)
     try:
         _continue(address, part)
     except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
-        raise FileError(f"cannot fetch {address} ({error}): try again, what has arrived is kept in {part}") from error
-    digest = hashlib.md5(part.read_bytes(), usedforsecurity=False).hexdigest()
-    if digest != md5:
+        kept = f", what has arrived is kept in {part}" if part.exists() else ""
+        raise FileError(f"{address} could not be fetched ({error}): try again{kept}") from error
+    if wrong := _wrong(part, md5):
         part.unlink()
-        raise UsageError(f"{address} came with md5 {digest}, expected {md5}: it was thrown away, try again")
+        raise UsageError(f"{address} {wrong}: it was thrown away, try again")
     os.replace(part, path)
+
+
+def _wrong(part: Path, md5: str | None) -> str | None:
+    """What is wrong with a file that came; None where nothing is."""
+    if md5 is None:
+        return None if zipfile.is_zipfile(part) else "is not a zip file"
+    digest = hashlib.md5(part.read_bytes(), usedforsecurity=False).hexdigest()
+    return None if digest == md5 else f"came with md5 {digest}, expected {md5}"
 
 
 def _continue(address: str, part: Path) -> None:
