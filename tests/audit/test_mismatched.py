@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from rince.audit import mismatched as module
+from audit_scores import cosine_scores
 from rince.audit.columns import row_codes
-from rince.audit.mismatched import Scored, as_scored, cosine_scores, mismatched_index
+from rince.audit.mismatched import Scored, as_scored, mismatched_index
 
 
-def test_strangers_share_no_key_and_are_drawn_evenly():
+def test_mismatched_pairs_share_no_key_and_are_drawn_evenly():
     random = np.random.default_rng(0)
     own, group = np.arange(60), np.repeat(np.arange(20), 3)
     i, j = mismatched_index([own, group], [own, group], 100_000, random)
@@ -15,7 +15,7 @@ def test_strangers_share_no_key_and_are_drawn_evenly():
     assert np.abs(np.bincount(j, minlength=60) / (100_000 / 60) - 1).max() < 0.12
 
 
-def test_without_strangers_there_is_an_error():
+def test_without_mismatched_pairs_there_is_an_error():
     with pytest.raises(ValueError, match="no mismatched pairs"):
         mismatched_index([np.zeros(5, int)], [np.zeros(5, int)], 10, np.random.default_rng(0))
 
@@ -30,8 +30,8 @@ def test_scores_are_cosines_and_the_null_is_the_cosines_of_all_other_pairs(monke
     assert np.allclose(np.quantile(scored.null, [0.1, 0.5, 0.9]), np.quantile(others, [0.1, 0.5, 0.9]), atol=0.01)
 
 
-def test_the_same_caption_twice_is_no_stranger():
-    """b repeats every row, so its partner's twin would be a perfect match among the strangers."""
+def test_the_same_caption_twice_is_no_mismatched_pair():
+    """b repeats every row, so its partner's twin would be a perfect match among the mismatched pairs."""
     random = np.random.default_rng(0)
     b = np.repeat(random.normal(size=(40, 6)), 3, axis=0).astype(np.float32)
     a = b + 0.01 * random.normal(size=b.shape).astype(np.float32)
@@ -39,19 +39,17 @@ def test_the_same_caption_twice_is_no_stranger():
     assert cosine_scores(b, a, [], mismatched=50_000).null.max() < 0.98
 
 
-def test_equal_pairs_and_pairs_of_a_group_are_clusters():
+def test_equal_pairs_and_pairs_of_a_key_are_one_thing():
     random = np.random.default_rng(0)
     a, b = random.normal(size=(2, 50, 6)).astype(np.float32)
     often = random.permutation(np.repeat(np.arange(50), 3))
-    assert cosine_scores(a, b, [], mismatched=100).clusters is None
-    found = cosine_scores(a[often], b[often], [], mismatched=100).clusters
-    assert len(set(zip(often, found, strict=True))) == 50 == found.max() + 1
-    assert cosine_scores(a[often], random.normal(size=(150, 6)), [], mismatched=100).clusters is None, "one row only"
-    found = cosine_scores(a[often], b[often], [often // 2], mismatched=100).clusters
-    assert len(set(zip(often // 2, found, strict=True))) == 25 == found.max() + 1
+    assert cosine_scores(a, b, mismatched=100).things == 50
+    assert cosine_scores(a[often], b[often], mismatched=100).things == 50
+    assert cosine_scores(a[often], random.normal(size=(150, 6)), mismatched=100).things == 150, "one row only"
+    assert cosine_scores(a[often], b[often], [often // 2], mismatched=100).things == 25
 
 
-def test_near_duplicates_are_no_strangers_if_they_share_an_id():
+def test_near_duplicates_are_no_mismatched_pairs_if_they_share_an_id():
     random = np.random.default_rng(0)
     b = np.repeat(random.normal(size=(40, 6)), 3, axis=0) + 0.001 * random.normal(size=(120, 6))
     a = b + 0.01 * random.normal(size=b.shape)
@@ -67,8 +65,7 @@ def test_chunks_and_a_small_pool_change_nothing_but_the_sample(monkeypatch, tmp_
     whole = cosine_scores(a, b, [])
     np.save(tmp_path / "a.npy", a)
     monkeypatch.setattr("rince.audit.columns.CHUNK_NUMBERS", 4096)
-    monkeypatch.setattr(module, "POOL", 1000)
-    parts = cosine_scores(np.load(tmp_path / "a.npy", mmap_mode="r"), b, [])
+    parts = cosine_scores(np.load(tmp_path / "a.npy", mmap_mode="r"), b, pool=1000)
     assert (whole.scores == parts.scores).all()
     quantiles = np.linspace(0.05, 0.95, 10)
     assert np.allclose(np.quantile(whole.null, quantiles), np.quantile(parts.null, quantiles), atol=0.05)

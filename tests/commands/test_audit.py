@@ -249,15 +249,15 @@ def test_a_review_is_read_back_and_reported(raw_pairs, capsys):
 
 def test_without_an_encoder_words_are_hashed_and_towers_fitted(raw_pairs, capsys, monkeypatch):
     pytest.importorskip("sklearn")
-    from rince.audit.mismatched import cosine_scores
+    from rince.audit.partitions.pipeline import cosine_scores_of
 
     seen = []
 
-    def fitted_scores(a, b, keys, seed, recipe, progress):  # towers take a minute
-        seen.append((np.asarray(a), np.asarray(b)))
-        return cosine_scores(a, b, keys, seed)
+    def fitted_scores_of(parts, seed, recipe, progress):  # towers take a minute
+        seen.append((np.asarray(parts.parts[0].a), np.asarray(parts.parts[0].b)))
+        return cosine_scores_of(parts, seed)
 
-    monkeypatch.setattr("rince.audit.fit.cross_fit.fitted_scores", fitted_scores)
+    monkeypatch.setattr("rince.audit.fit.bounded.fitted_scores_of", fitted_scores_of)
     assert run("pairs.csv:question", "pairs.csv:answer", "--encode") == 0
     printed = capsys.readouterr().out
     assert "towers fitted" in printed and "A is texts through hashed n-grams" in printed

@@ -20,7 +20,7 @@ def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "demo"
     patch = pytest.MonkeyPatch()
     quick = Recipe(members=1, folds=3, steps=60)
-    patch.setattr("rince.audit.fit.cross_fit.Recipe", lambda: quick)
+    patch.setattr("rince.audit.fit.bounded.Recipe", lambda: quick)
     try:
         assert cli.main(["demo", "--seeds", "1", "--epochs", "6", "--jobs", "1", "--out", str(folder)]) == 0
     finally:

@@ -8,7 +8,7 @@ from rince._support.optional_imports import install_hint
 from rince.errors import UsageError
 
 # Rooms whose own `raise ValueError` is still meant for users.
-ROOMS = ("rince.audit", "rince.report", "rince.commands.audit", "rince.integrations")
+ROOMS = ("rince.integrations",)
 HINT = "This is a bug: of a class of yours if the traceback ends there, else of rince; then please report it."
 
 

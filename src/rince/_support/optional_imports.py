@@ -19,6 +19,9 @@ EXTRAS = {  # package: the extra of rince that brings it
     "torch_geometric": "graph",
     "av": "video",
     "pyarrow": "audit",
+    "dask": "cluster",
+    "distributed": "cluster",
+    "fsspec": "cluster",
     "sentence_transformers": "text",
 }
 

@@ -1,8 +1,9 @@
 """The two columns of an audit: checked at the door, read in chunks, never held whole."""
 
+import hashlib
 import mmap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ Keys = list[NDArray[np.int64]]
 
 CHUNK_NUMBERS = 4_000_000  # 16 MB of float32 per chunk and column: large enough to be quick, small enough to forget
 FEWEST = 50
+SHOWN = 5  # rows that an error names
 
 
 def as_matrix(x: Any, name: str) -> Matrix:
@@ -43,27 +45,35 @@ def check_columns(a: Matrix, b: Matrix) -> None:
         raise UsageError(f"an audit needs at least {FEWEST} pairs to say anything, got {len(a)}")
 
 
-def codes(values: Any, name: str, n: int) -> NDArray[np.int64]:
+def codes(values: Any, name: str, n: int, start: int = 0) -> NDArray[np.int64]:
     """One integer per pair, equal where the values are; a missing value (None, NaN, an empty text) equals no other.
 
-    Texts are compared one by one: an array of numpy's would make all of them as wide as the longest.
+    A value has the same code wherever it stands, so partitions that are read apart agree. Texts are coded one by one:
+    an array of numpy's would make all of them as wide as the longest. ``start`` is the number of the first pair.
     """
     given = one_dimensional(values)
     if given.shape != (n,):
         raise UsageError(f"{name} must have one value per pair: expected ({n},), got {given.shape}")
-    if given.dtype.kind in "iu":
+    if given.dtype.kind in "iub":
         return given.astype(np.int64)
-    if given.dtype.kind in "fcmMb":
-        known, found = np.unique(given, return_inverse=True)
-        missing = np.isnat(given) if given.dtype.kind in "mM" else np.isnan(given)
-        return _told_apart(found.astype(np.int64), missing, len(known))
-    numbers: dict[str, int] = {}
+    if given.dtype.kind in "mM":
+        return _told_apart(given.view(np.int64).copy(), np.isnat(given), start)
+    if given.dtype.kind == "f":
+        return _told_apart((given.astype(np.float64) + 0.0).view(np.int64), np.isnan(given), start)
     found, missing = np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
     for row, cell in enumerate(given.tolist()):
         text = cell if isinstance(cell, str) else str(cell)
         missing[row] = not text.strip() if isinstance(cell, str) else text in MISSING
-        found[row] = numbers.setdefault(text, len(numbers))
-    return _told_apart(found, missing, len(numbers))
+        found[row] = text_code(text)
+    return _told_apart(found, missing, start)
+
+
+def text_code(text: str) -> int:
+    """A 64-bit code of a text: a whole number is its own, so that 7 and "7" are the same id."""
+    if len(text) < 19 and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
+        return int(text)
+    code = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(code, "little", signed=True)
 
 
 MISSING = {"", "None", "nan", "<NA>", "NaT", "b''"}
@@ -80,8 +90,13 @@ def one_dimensional(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _told_apart(found: NDArray[np.int64], missing: NDArray[np.bool_], known: int) -> NDArray[np.int64]:
-    found[missing] = known + np.arange(missing.sum())
+def _told_apart(found: NDArray[np.int64], missing: NDArray[np.bool_], start: int) -> NDArray[np.int64]:
+    """The codes with one of its own for every missing value: a mixed number of its row."""
+    rows = np.flatnonzero(missing).astype(np.uint64) + np.uint64(start)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the mixer of SplitMix64
+        rows = (rows + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(factor)
+        rows ^= rows >> np.uint64(shift)
+    found[missing] = rows.view(np.int64)
     return found
 
 
@@ -106,9 +121,9 @@ def read(x: Matrix, rows: slice | NDArray[np.int64], into: Tensor | None = None)
 
 def release(x: Matrix) -> None:
     """Tell the system that pages of a memory map that were read need not stay in memory."""
-    base = x if isinstance(x, np.ndarray) else x.base  # some rows of a matrix (see ``unusable.Kept``) have a base, too
+    base: Any = x
     while isinstance(base, np.ndarray) and not isinstance(getattr(base, "_mmap", None), mmap.mmap):
-        base = base.base  # type: ignore[assignment]
+        base = base.base
     # In mode "c" the pages may hold changes that exist nowhere else.
     if isinstance(base, np.memmap) and base.mode in ("r", "r+") and hasattr(mmap, "MADV_DONTNEED"):
         base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
@@ -137,24 +152,63 @@ class RowCheck:
         if self.constant:
             self.constant = bool((x == self.first).all())
 
+    def summary(self, start: int = 0) -> "Checked":
+        """What was seen, in a few numbers; ``start`` is the number of the first row."""
+        broken, zero = ([row + start for row in rows[:SHOWN]] for rows in (self.broken, self.zero))
+        first = None if self.first is None else self.first.numpy()
+        return Checked(self.name, len(self.broken), broken, len(self.zero), zero, self.constant, first)
+
     def verdict(self) -> None:
+        self.summary().verdict()
+
+
+class Checked(NamedTuple):
+    """Which rows of a column, or of a part of it, cannot be used: how many, and the first of them."""
+
+    name: str
+    broken: int
+    broken_rows: list[int]
+    zero: int
+    zero_rows: list[int]
+    constant: bool
+    first: NDArray[np.float32] | None
+
+    def verdict(self) -> None:
+        """Refuse a column with rows that cannot be used, or without any difference between its rows."""
         if self.broken:
             raise UsageError(
-                f"{self.name} has NaN or infinite values in {named_rows(self.broken)} (a missing value counts as NaN): "
-                "mend them, or leave such pairs out with drop_bad=True (--drop-bad)"
+                f"{self.name} has NaN or infinite values in {named_rows(self.broken_rows, self.broken)} (a missing "
+                "value counts as NaN): mend them, or leave such pairs out with drop_bad=True (--drop-bad)"
             )
         if self.zero:
             raise UsageError(
-                f"{self.name} is all zeros in {named_rows(self.zero)}, so it has no direction: leave such pairs out "
-                "with drop_bad=True (--drop-bad)"
+                f"{self.name} is all zeros in {named_rows(self.zero_rows, self.zero)}, so it has no direction: leave "
+                "such pairs out with drop_bad=True (--drop-bad)"
             )
         if self.constant:
             raise UsageError(f"all rows of {self.name} are the same: there is nothing to tell pairs apart by")
 
 
-def named_rows(rows: list[int]) -> str:
-    shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-    return f"row {shown}" if len(rows) == 1 else f"{len(rows):,} rows ({shown})"
+def checked_together(parts: list[Checked]) -> Checked:
+    """What the parts of a column say, in their order, as that of the whole."""
+    seen = [part for part in parts if part.first is not None]
+    same = all(np.array_equal(part.first, seen[0].first) for part in seen)  # type: ignore[arg-type]
+    return Checked(
+        parts[0].name,
+        sum(part.broken for part in parts),
+        [row for part in parts for row in part.broken_rows][:SHOWN],
+        sum(part.zero for part in parts),
+        [row for part in parts for row in part.zero_rows][:SHOWN],
+        all(part.constant for part in seen) and same,
+        seen[0].first if seen else None,
+    )
+
+
+def named_rows(rows: list[int], count: int | None = None) -> str:
+    """Rows in words, the first of them by their numbers; ``count`` if there are more than these."""
+    count = len(rows) if count is None else count
+    shown = ", ".join(map(str, rows[:SHOWN])) + (", ..." if count > SHOWN else "")
+    return f"row {shown}" if count == 1 else f"{count:,} rows ({shown})"
 
 
 def cosines_(x: Tensor, y: Tensor) -> Tensor:

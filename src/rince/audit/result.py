@@ -9,37 +9,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rince.audit.estimate.probability import at_p_values, suspects
-from rince.audit.recommend import Recommendation, recommend
+from rince.audit.findings import Findings, findings_record
 from rince.audit.unusable import kept_rows
 
 
-@dataclass(frozen=True, eq=False)
-class Audit:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Audit(Findings):
     """What an audit found. ``scores``, ``p_values`` and ``p_wrong`` have one value per pair, in the order of the input.
 
     Attributes:
-        verdict: ``"found"``, ``"none found"``, or ``"cannot tell: between 0 and X %"``. In the last two no pair is
-            suspected.
-        noise_rate: The share of wrong pairs that was found; 0 if it could not be shown that there are any.
-        interval: The 95 % interval of the share of wrong pairs. It begins at 0 where the scores cannot tell hard right
-            pairs from wrong ones.
-        noise_found: Whether the verdict is ``"found"``: the interval begins above 0.
-        best_guess: The most that can be said about the share where it was not found; no ground for accusing a pair.
-        distinguishable: How well right pairs can be told at all: the share of mismatched pairs that a right pair
-            outscores on average, 0.5 for scores that know nothing.
-        distinguishable_interval: Its 95 % interval.
-        useless: The pairs score like mismatched ones. Either nearly all are wrong, or the scores know nothing.
         scores: How well a pair fits, higher is better: its cosine, or with ``fit=True`` the logarithm of how many times
             likelier than chance it is.
-        null: The scores of a sample of mismatched pairs, shuffled from the same data.
         p_values: The share of mismatched pairs that score at least as high as the pair.
         p_wrong: The probability of every pair to be wrong; 0 unless noise was found.
-        cautious: The lower end of its 80 % interval, from which flags are made.
-        fitted: Whether the scores are those of towers fitted to these pairs.
-        separation: 1 less the mean p-value: how many mismatched pairs a pair outscores on average.
-        remarks: What a reader should know besides.
-        scorer: What gave the scores.
         dropped: The rows that ``drop_bad`` left out; their scores, p_values and p_wrong are NaN.
+
+    All others, such as ``verdict``, ``noise_rate`` and ``interval``, are those of :class:`rince.audit.Findings`.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -52,36 +37,26 @@ class Audit:
     """
 
     scores: NDArray[np.float32]
-    null: NDArray[np.float32] = field(repr=False)
     p_values: NDArray[np.float32] = field(repr=False)
-    noise_rate: float
-    interval: tuple[float, float]
-    noise_found: bool
-    useless: bool
     p_wrong: NDArray[np.float32] = field(repr=False)
-    cautious: NDArray[np.float64] = field(repr=False)
-    fitted: bool
-    separation: float
-    remarks: tuple[str, ...] = ()
-    scorer: str = "your scores"
     dropped: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False)
-    best_guess: float = 0.0
-    distinguishable: float = 1.0
-    distinguishable_interval: tuple[float, float] = (0.0, 1.0)
-    verdict: str = "none found"
 
     def __len__(self) -> int:
         return len(self.scores)
 
     @property
+    def judged_pairs(self) -> int:
+        """How many pairs were judged."""
+        return len(self) - len(self.dropped)
+
+    def flagged_pairs(self, fdr: float) -> int:
+        """How many pairs are flagged at this share of false alarms."""
+        return len(self.flag(fdr))
+
+    @property
     def trust(self) -> NDArray[np.float32]:
         """A weight for every pair in training: 1 - p_wrong, and 0 for dropped rows. All 1 unless noise was found."""
         return np.nan_to_num(1 - self.p_wrong, nan=0.0)
-
-    @property
-    def cannot_tell(self) -> bool:
-        """Whether the scores leave open if there are wrong pairs at all."""
-        return self.verdict.startswith("cannot tell")
 
     def flag(self, fdr: float = 0.1) -> NDArray[np.int64]:
         """Indices of suspected pairs, most suspicious first: as many as keep the expected share of false alarms <= fdr.
@@ -105,45 +80,6 @@ class Audit:
         """Values, one per pair, without those of dropped pairs."""
         return np.delete(values, self.dropped) if len(self.dropped) else values
 
-    def recommend(self) -> Recommendation:
-        """A loss for training on these pairs: a rule of thumb, from a table measured on a few small data sets."""
-        return recommend(self.noise_rate if self.noise_found else 0.0, self.useless or self.cannot_tell)
-
-    def summary(self, fdr: float = 0.1) -> str:
-        """A few lines for a terminal."""
-        low, high = self.interval
-        pairs = len(self) - len(self.dropped)
-        lines = [f"{pairs:,} pairs, {len(self.null):,} mismatched pairs, scored by {self.scorer}"]
-        if self.useless:
-            lines.append("the scores are useless: pairs score like mismatched ones, so nothing is flagged")
-        elif self.noise_found:
-            lines.append(f"about {self.noise_rate:.1%} of the pairs are wrong, 95 % interval {low:.1%} to {high:.1%}")
-            flagged = len(self.flag(fdr))
-            lines.append(f"{flagged:,} pairs flagged, about {fdr:.0%} of them expected to be false alarms")
-        elif self.cannot_tell:
-            lines += self._what_is_missing()
-        else:
-            most = max(high, 0.001)  # never "at most 0.0 %"
-            guess = f"the best guess is {self.best_guess:.1%}"
-            lines.append(f"no noise found: at most {most:.1%} of the pairs are wrong (95 % interval), {guess}")
-        lines += self.remarks
-        lines.append(self.recommend().reason)
-        return "\n".join(lines)
-
-    def _what_is_missing(self) -> list[str]:
-        worst, best = self.distinguishable_interval
-        how_well = f"right pairs outscore {worst:.0%} to {best:.0%} of mismatched ones"
-        if best < 0.97:
-            helps = "better embeddings" + ("" if self.fitted else ", towers fitted to the pairs (fit=True, --fit)")
-            helps = f"{helps} or more pairs would help" if len(self) < 10_000 else f"{helps} would help"
-        else:
-            helps = "more pairs would help"
-        return [
-            f"{self.verdict.replace('%', '').strip()} % of the pairs may be wrong: {how_well}, so hard right pairs and "
-            "wrong ones look alike; nothing is flagged",
-            helps,
-        ]
-
     def save(
         self,
         folder: str | os.PathLike[str],
@@ -156,44 +92,24 @@ class Audit:
         table: str = "csv",
         title: str = "Audit of pairs",
         force: bool = False,
+        groups: ArrayLike | None = None,
+        marks: Mapping[int, str] | None = None,
     ) -> None:
         """Write ``audit.csv`` (or ``.parquet``), ``audit.json`` and ``audit.html`` into a folder.
 
         ``ids`` name the pairs. ``show_a`` and ``show_b`` appear in the page's gallery: an array or a tensor of images,
         or a list of texts, images (arrays, tensors or of Pillow) or paths of pictures, sounds and videos. ``truth``
-        (booleans, wrong or not) is marked there. Nothing is overwritten unless ``force``.
+        (booleans, wrong or not) is marked there. Nothing is overwritten unless ``force``. ``groups`` has one value per
+        pair, such as its source, for the noise rate by group; ``marks`` (row -> "keep", "wrong" or "unsure", see
+        ``rince.audit.output.review.read_marks``) are those of an earlier review.
         """
         from rince.audit.save import save
 
         save(self, folder, fdr=fdr, ids=ids, show_a=show_a, show_b=show_b, truth=truth, table=table, title=title,
-             force=force)  # fmt: skip
+             force=force, groups=groups, marks=marks)  # fmt: skip
 
 
 def as_record(result: Audit, fdr: float) -> Mapping[str, Any]:
     """What ``audit.json`` holds."""
-    advice = result.recommend()
-    return {
-        "pairs": len(result) - len(result.dropped),
-        "dropped": len(result.dropped),
-        "dropped_rows": result.dropped[:1000].tolist(),
-        "mismatched_pairs": len(result.null),
-        "scored_by": result.scorer,
-        "verdict": result.verdict,
-        "noise_rate": result.noise_rate,
-        "interval": list(result.interval),
-        "noise_found": result.noise_found,
-        "best_guess": result.best_guess,
-        "distinguishable": result.distinguishable,
-        "distinguishable_interval": list(result.distinguishable_interval),
-        "useless": result.useless,
-        "fdr": fdr,
-        "flagged": len(result.flag(fdr)),
-        "remarks": list(result.remarks),
-        "recommend": {
-            "loss": advice.loss,
-            "arguments": dict(advice.arguments),
-            "temperature": advice.temperature,
-            "trust": advice.trust,
-            "reason": advice.reason,
-        },
-    }
+    dropped = {"dropped": len(result.dropped), "dropped_rows": result.dropped[:1000].tolist()}
+    return {**findings_record(result, fdr), **dropped}

@@ -90,7 +90,7 @@ def save(
     page = audit_page(result, title, fdr, name_of, first, second, truly, grouped, marks)
     with written_whole(folder / f"audit.{table}") as path:
         (write_csv if table == "csv" else write_parquet)(path, result, _flags(result, fdr), names)
-    record = {**as_record(result, fdr), **(facts or {}), **_group_record(rates)}
+    record = {**as_record(result, fdr), **(facts or {}), **group_record(rates)}
     write_text(folder / "audit.json", json.dumps(record, indent=2) + "\n")
     write_text(folder / "audit.html", page)
 
@@ -101,7 +101,7 @@ def _flags(result: "Audit", fdr: float) -> NDArray[np.bool_]:
     return flags
 
 
-def _group_record(rates: list[GroupRate] | None) -> dict[str, Any]:
+def group_record(rates: list[GroupRate] | None) -> dict[str, Any]:
     if rates is None:
         return {}
     return {"groups": [{**one._asdict(), "interval": list(one.interval), "unusual": one.unusual} for one in rates]}

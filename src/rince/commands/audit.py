@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 def main(arguments: list[str]) -> int:
     options = parsed(parser(), arguments)
     _check(options)
+    if options.scheduler is not None or options.workers is not None:
+        from rince.commands.audit_cluster import main as on_a_cluster
+
+        return on_a_cluster(options)
+    options.table, options.out = options.table or "csv", Path(options.out)
     if options.a is None:
         print(_review(options, options.out).summary())
         print(f"written: {options.out / 'review.json'}")
@@ -99,7 +104,7 @@ def _saved(options: argparse.Namespace, folder: Path, sides: list[Any], shows: l
     found, said = _near_duplicates(options, a, b)
     fit = needs_fit(*sides) if options.fit is None else options.fit
     result = audit(
-        a, b, fit=fit, seed=options.seed, drop_bad=options.drop_bad, ids=given["ids"], groups=combined(same, found)
+        a, b, fit=fit, seed=options.seed, drop_bad=options.drop_bad, ids=given["ids"], duplicates=combined(same, found)
     )
     remarks = [f"{name} is {how}" for name, how in (("A", how_a), ("B", how_b)) if how]
     remarks += [*said, *dict.fromkeys(show.remark for show in shows if getattr(show, "remark", ""))]

@@ -17,6 +17,9 @@ An encoder is the name or folder of a sentence-transformers model, an encoder.sa
 module:function, or one of ngrams (texts), patches (pictures), spectrogram (sounds), which need no model.
 What else to show in the page: a folder of pictures, sounds or videos (named like the ids, or else in the order of their
 names), an .npy array of images, a column of paths, a column of texts, or a .txt file with one text per line.
+On a cluster (pip install 'rince[cluster]'), partition by partition; files may lie wherever fsspec finds them:
+  rince audit 's3://bucket/*.parquet:image' 's3://bucket/*.parquet:text' --ids id --scheduler tcp://10.0.0.1:8786
+  rince audit 'data/*.parquet:image' 'data/*.parquet:text' --workers 8
 A review that was exported from the page is read back:
   rince audit --review review.csv --out audit
 """
@@ -43,10 +46,18 @@ def parser() -> argparse.ArgumentParser:
     _columns(parser)
     _encoding(parser)
     _page(parser)
-    parser.add_argument("--out", type=Path, default=Path("audit"), help="folder for the results (audit)")
-    parser.add_argument("--table", choices=("csv", "parquet"), default="csv", help="the table of all pairs (csv)")
+    _cluster(parser)
+    parser.add_argument("--out", default="audit", help="folder for the results (audit)")
+    parser.add_argument(
+        "--table", choices=("csv", "parquet"), help="the table of all pairs (csv; on a cluster always parquet)"
+    )
     parser.add_argument("--force", action="store_true", help="overwrite existing results")
     return parser
+
+
+def _cluster(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="audit on the Dask cluster of this scheduler")
+    parser.add_argument("--workers", type=int, metavar="N", help="audit on N processes of this machine, by Dask")
 
 
 def _columns(parser: argparse.ArgumentParser) -> None:

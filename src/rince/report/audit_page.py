@@ -12,6 +12,7 @@ from rince.report.histogram import histogram
 from rince.report.page import asset, page
 
 if TYPE_CHECKING:
+    from rince.audit.findings import Findings
     from rince.audit.output.groups import GroupRate
     from rince.audit.result import Audit
 
@@ -67,26 +68,10 @@ def audit_data(
     suspects, alarms = result.suspects()
     flagged = len(result.flag(fdr))
     counts = sorted({*_stops(len(suspects)), flagged})
-    judged = len(result) - len(result.dropped)
-    order = by_suspicion(result, suspects)[: min(judged, MOST_ROWS)]
-    advice = result.recommend()
+    order = by_suspicion(result, suspects)[: min(result.judged_pairs, MOST_ROWS)]
     return {
-        "title": title,
+        **findings_data(result, title, fdr),
         "key": fingerprint(result, title, name_of),
-        "pairs": judged,
-        "mismatched": len(result.null),
-        "rate": result.noise_rate,
-        "low": result.interval[0],
-        "high": result.interval[1],
-        "found": result.noise_found,
-        "verdict": getattr(result, "verdict", "found" if result.noise_found else "none found"),
-        "distinguishable": _number(getattr(result, "distinguishable", None)),
-        "useless": result.useless,
-        "fdr": fdr,
-        "score": "log odds over chance" if result.fitted else result.scorer.removeprefix("the "),
-        "remarks": list(result.remarks),
-        "advice": advice.label,
-        "reason": advice.reason,
         "histogram": histogram({"pairs": result.judged(result.scores), "mismatched pairs": result.null}),
         "stops": [
             {
@@ -99,10 +84,32 @@ def audit_data(
         "start": counts.index(flagged),
         "rows": _rows(result, order, name_of, show_a, show_b, truth),
         "shows": {"a": show_a is not None, "b": show_b is not None},
-        "cut": judged - len(order),
+        "cut": result.judged_pairs - len(order),
         "truth": truth is not None,
         "marks": {str(row): mark for row, mark in (marks or {}).items()},
-        **_group_data(groups, order),
+        **group_data(None if groups is None else groups[1], [] if groups is None else [groups[0][k] for k in order]),
+    }
+
+
+def findings_data(result: "Findings", title: str, fdr: float) -> dict[str, Any]:
+    """What the page says about all pairs together."""
+    advice = result.recommend()
+    return {
+        "title": title,
+        "pairs": result.judged_pairs,
+        "mismatched": len(result.null),
+        "rate": result.noise_rate,
+        "low": result.interval[0],
+        "high": result.interval[1],
+        "found": result.noise_found,
+        "verdict": result.verdict,
+        "distinguishable": float(result.distinguishable),
+        "useless": result.useless,
+        "fdr": fdr,
+        "score": "log odds over chance" if result.fitted else result.scorer.removeprefix("the "),
+        "remarks": list(result.remarks),
+        "advice": advice.label,
+        "reason": advice.reason,
     }
 
 
@@ -166,10 +173,10 @@ def _text(item: dict[str, str] | None, longest: int) -> Any:
     return text if len(text) <= longest else text[:longest] + " …"
 
 
-def _group_data(groups: tuple[Sequence[str], Sequence["GroupRate"]] | None, order: NDArray[np.int64]) -> dict[str, Any]:
-    if groups is None:
+def group_data(rates: Sequence["GroupRate"] | None, names: Sequence[str]) -> dict[str, Any]:
+    """Rates by group, and the group of every row that the page lists."""
+    if rates is None:
         return {"groups": [], "group_names": [], "group_count": 0, "rows_group": []}
-    names, rates = groups
     listed = [one.name for one in rates]
     number = {name: k for k, name in enumerate(listed)}
     return {
@@ -187,7 +194,7 @@ def _group_data(groups: tuple[Sequence[str], Sequence["GroupRate"]] | None, orde
         ],
         "group_names": listed,
         "group_count": len(rates),
-        "rows_group": [number[names[row]] for row in order.tolist()],
+        "rows_group": [number[name] for name in names],
     }
 
 
@@ -196,7 +203,3 @@ def _stops(suspects: int) -> list[int]:
     if suspects <= STEPS:
         return list(range(suspects + 1))
     return sorted({round(x) for x in np.linspace(0, suspects, STEPS + 1)})
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)

@@ -43,7 +43,7 @@ def read_audit(folder: Path) -> Audited:
     Raises:
         UsageError: There is no audit, it is damaged, or it says itself that its scores tell nothing.
     """
-    tables = [folder / name for name in AUDITS if (folder / name).is_file()] if folder.is_dir() else [folder]
+    tables = [folder / name for name in AUDITS if (folder / name).exists()] if folder.is_dir() else [folder]
     if not tables:
         raise UsageError(f"{folder} holds no {' or '.join(AUDITS)}: give the folder that rince audit wrote (--audit)")
     table = source(str(tables[0]))

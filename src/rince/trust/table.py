@@ -53,8 +53,8 @@ def read_trust(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] |
 
 def _source(where: str | os.PathLike[str]) -> Source:
     folder = Path(where)
-    if folder.is_dir():
-        found = [folder / name for name in TABLES_OF_AUDITS if (folder / name).is_file()]
+    if folder.is_dir() and folder.suffix != ".parquet":
+        found = [folder / name for name in TABLES_OF_AUDITS if (folder / name).exists()]
         if not found:
             raise UsageError(f"{folder} holds no {', '.join(TABLES_OF_AUDITS)}: name the table itself")
         return source(str(found[0]))

@@ -1,8 +1,10 @@
+import itertools
+
 import numpy as np
 import pytest
 
 from rince.audit import Scored, group_rates, judge
-from rince.audit.output.groups import NAMELESS, level_counts
+from rince.audit.output.groups import NAMELESS, added_up, rates_of, tallied
 from rince.errors import UsageError
 
 RATES = {"web": 0.1, "forum": 0.02, "broken crawler": 0.9, "books": 0.3}
@@ -36,12 +38,20 @@ def test_counts_add_up_over_groups_and_flags():
     assert sum(one.flagged for one in rates) == len(found.flag(0.05))
 
 
-def test_counts_of_parts_add_up_to_those_of_the_whole():
-    random = np.random.default_rng(0)
-    code, chance = random.integers(0, 5, 1000), random.random(1000).astype(np.float32)
-    whole = level_counts(code, chance, 5)
-    parts = level_counts(code[:300], chance[:300], 5) + level_counts(code[300:], chance[300:], 5)
-    assert (whole == parts).all() and whole.sum() == 1000
+def test_tallies_of_parts_add_up_to_the_rates_of_the_whole():
+    found, source, _ = grouped(2000)
+    found.p_wrong[:7] = np.nan  # not judged
+    flags = np.zeros(2000, dtype=bool)
+    flags[found.flag(0.1)] = True
+    cuts = [0, 3, 700, 700, 1999, 2000]
+    parts = [
+        tallied(list(source[i:j]), found.p_values[i:j], found.p_wrong[i:j], flags[i:j])
+        for i, j in itertools.pairwise(cuts)
+    ]
+    whole = rates_of(tallied(list(source), found.p_values, found.p_wrong, flags), found)
+    for one, other in zip(rates_of(added_up(parts), found), whole, strict=True):
+        assert one._replace(behind=0) == other._replace(behind=0) and one.behind == pytest.approx(other.behind)
+    assert sum(one.pairs for one in whole) == 1993
 
 
 def test_where_nothing_is_found_there_is_an_upper_bound_and_no_rate():

@@ -98,7 +98,7 @@ def audit_table(
         *rows,
         fit=needs_fit(*sides) if fit is None else fit,
         ids=named,
-        groups=combined(*keys),
+        duplicates=combined(*keys),
         seed=seed,
         drop_bad=drop_bad,
         progress=progress,

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince.audit.estimate.shapes import MIDDLES, normal_scores
+from rince.errors import UsageError
 
 
 def at_p_values(p: NDArray[np.float32], chance: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -22,7 +23,7 @@ def suspects(
     Also returned: for every one of them the expected share of false alarms among it and those before it.
     """
     if not 0 < fdr < 1:
-        raise ValueError(f"fdr must lie in (0, 1), got {fdr}")
+        raise UsageError(f"fdr must lie in (0, 1), got {fdr}")
     most = min(len(chance), int(chance.sum(dtype=np.float64) / (1 - fdr)) + 1)  # more would be right too often
     candidates = np.flatnonzero((scores <= np.partition(scores, most - 1)[most - 1]) & (chance > 0))
     order = candidates[np.argsort(scores[candidates], kind="stable")]

@@ -19,7 +19,9 @@ import torch
 from numpy.typing import NDArray
 
 from rince.audit.estimate.binomial import at_most
+from rince.audit.estimate.places import p_of_places, places
 from rince.audit.estimate.shapes import CUTS, cells, shapes
+from rince.errors import UsageError
 
 HARD, SLACK = 0.01, 8.0
 """How many right pairs may score like mismatched ones without the others showing it: see ``hard_share``."""
@@ -75,13 +77,7 @@ def p_values(scores: NDArray[np.float32], null: NDArray[np.float32]) -> NDArray[
         >>> rince.audit.p_values(np.array([5.0, -5.0]), np.arange(-4.0, 5.0)).round(2).tolist()
         [0.05000000074505806, 0.949999988079071]
     """
-    null = np.sort(null)
-    out = np.empty(len(scores), dtype=np.float32)
-    for start in range(0, len(scores), 1 << 18):  # the search needs several times the memory of its result
-        part = scores[start : start + (1 << 18)]
-        above = len(null) - 0.5 * (np.searchsorted(null, part, "left") + np.searchsorted(null, part, "right"))
-        out[start : start + len(part)] = (above + 0.5) / (len(null) + 1)
-    return out
+    return p_of_places(places(scores, np.sort(null)), len(null))
 
 
 def storey(p: NDArray[np.float32], threshold: float = 0.5) -> float:
@@ -97,14 +93,14 @@ def storey(p: NDArray[np.float32], threshold: float = 0.5) -> float:
         A share from 0 to 1.
 
     Raises:
-        ValueError: If the threshold does not lie in (0, 1).
+        UsageError: If the threshold does not lie in (0, 1).
 
     Example:
         >>> rince.audit.storey(np.array([0.01, 0.02, 0.03, 0.6]))
         0.5
     """
     if not 0 < threshold < 1:
-        raise ValueError(f"threshold must lie in (0, 1), got {threshold}")
+        raise UsageError(f"threshold must lie in (0, 1), got {threshold}")
     return min(1.0, float((p > threshold).mean()) / (1 - threshold))
 
 
@@ -126,10 +122,19 @@ def noise_rate(
         >>> round(rince.audit.noise_rate(p).value, 1)
         0.2
     """
-    counts = cells(p).astype(np.float64)
     things = len(p) if clusters is None else int(clusters.max()) + 1
-    counts *= things / len(p)
-    null = even_null() if null is None else null
+    return rate_of_cells(cells(p), things, even_null() if null is None else null)
+
+
+def rate_of_cells(pairs: NDArray[np.int64], things: int, null: NDArray[np.float64]) -> Rate:
+    """The same from the number of pairs in every cell.
+
+    Args:
+        pairs: How many pairs lie in every cell.
+        things: How many different things they are: pairs that are right or wrong together count as one witness.
+        null: The share of mismatched pairs in every cell.
+    """
+    counts = pairs * (things / pairs.sum())
     found = mixtures(counts, null)
     shares = found.share[found.plausible]
     value = float((found.weight * found.share).sum())

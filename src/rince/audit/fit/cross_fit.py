@@ -10,7 +10,6 @@ The pairs are split into folds, and there are two rounds.
    pairs are mismatched pairs like any others.
 """
 
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -18,16 +17,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rince._support.progress import track
-from rince.audit.classes import class_side, share_hit_by_accident
+from rince.audit.classes import class_side
 from rince.audit.clusters import equal_pairs, together
-from rince.audit.columns import Keys, Matrix
+from rince.audit.columns import Keys
 from rince.audit.estimate.probability import at_p_values
 from rince.audit.estimate.rate import chances, p_values
 from rince.audit.fit.features import Features
-from rince.audit.fit.towers import Recipe, class_scores, embed, relative_scores, train_towers
+from rince.audit.fit.fold_judge import FoldJudge, Member
+from rince.audit.fit.towers import Classes, Recipe, References, class_scores, embed, relative_scores, train_towers
 from rince.audit.mismatched import MISMATCHED, Scored, mismatched_index
+from rince.errors import UsageError
 
+FirstRound = dict[tuple[int, int], Scored]
 REFERENCES = 2048
 FEW = 20_000  # mismatched pairs of a fold that the first round is content with
 
@@ -41,41 +42,32 @@ class Fold(NamedTuple):
     references: NDArray[np.int64]
 
 
-def fitted_scores(
-    a: Matrix, b: Matrix, keys: Keys, seed: int = 0, recipe: Recipe | None = None, progress: bool | None = None
-) -> Scored:
-    """Scores of all pairs and of mismatched pairs, each by towers that were trained without them.
-
-    A score is the logarithm of how many times likelier than chance the towers think the pair is: its cosine over the
-    temperature, less the average (log-mean-exp) over the mismatched partners of either side.
-    """
-    recipe = Recipe() if recipe is None else recipe
-    fit = CrossFit(Features(a, "a"), Features(b, "b"), keys, seed, recipe)
-    count = recipe.folds * (recipe.folds - 1) // 2 + recipe.folds * recipe.members
-    fit.bar = iter(track(range(count), "fitting towers", show=progress))
-    first = fit.first_round()
-    scored = [fit.second_round(number, first) for number in range(recipe.folds)]
-    next(fit.bar, None)  # lets the bar close
-    scores = np.empty(len(a), dtype=np.float32)
-    for fold, part in zip(fit.folds, scored, strict=True):
-        scores[fold.rows] = part.scores
-    null = np.concatenate([part.null for part in scored])
-    by_accident = 0.0 if fit.classes is None else share_hit_by_accident(fit.classes)
-    return Scored(scores, null, together(fit.pairs, keys), by_accident)
-
-
 class CrossFit:
-    """The folds of two columns and the towers of both rounds."""
+    """The folds of a sample of pairs, and the towers of both rounds.
 
-    bar = iter(range(0))
+    Args:
+        left, right: Both sides of the sample.
+        keys: What makes two of its pairs the same thing.
+        seed: The same seed gives the same towers.
+        recipe: How they are trained.
+        rows: The numbers of its pairs among all; by default from 0.
+    """
 
-    def __init__(self, left: Features, right: Features, keys: Keys, seed: int, recipe: Recipe):
+    def __init__(
+        self,
+        left: Features,
+        right: Features,
+        keys: Keys,
+        seed: int,
+        recipe: Recipe,
+        rows: NDArray[np.int64] | None = None,
+    ):
         self.left, self.right, self.seed, self.recipe = left, right, seed, recipe
-        n = len(left.codes)
+        rows = np.arange(len(left.codes)) if rows is None else rows
         random = np.random.default_rng(seed)
         self.pairs = equal_pairs(left.codes, right.codes)
         self.number = fold_numbers(self.pairs, recipe.folds, keys, random)
-        self.keys = [np.arange(n), left.codes, right.codes, *keys]
+        self.keys = [rows, left.codes, right.codes, *keys]
         self.side = class_side(left.codes, right.codes)
         self.classes = None if self.side is None else {"left": left.codes, "right": right.codes}[self.side]
         self.folds = [self._fold(np.flatnonzero(self.number == k), random) for k in range(recipe.folds)]
@@ -85,47 +77,62 @@ class CrossFit:
         mismatched = mismatched_index(keys, keys, MISMATCHED // self.recipe.folds, random)
         return Fold(rows, keys, mismatched, np.sort(random.permutation(len(rows))[:REFERENCES]))
 
-    def first_round(self) -> dict[tuple[int, int], Scored]:
-        """(k, m): scores of fold m by towers that saw neither fold k nor fold m."""
-        found = {}
-        for i, j in combinations(range(self.recipe.folds), 2):
-            rows = np.flatnonzero((self.number != i) & (self.number != j))
-            towers = self._towers(rows, (i, j, 1), self.recipe.first_q, least_steps=100)
-            for k, m in ((i, j), (j, i)):
-                found[k, m] = self._scored(towers, self.folds[m], FEW)
-        return found
+    def first_round(self, i: int, j: int) -> FirstRound:
+        """Towers that saw neither fold i nor fold j say what they think of both; (k, m) is fold m where k is judged."""
+        rows = np.flatnonzero((self.number != i) & (self.number != j))
+        towers = self._towers(rows, (i, j, 1), self.recipe.first_q, least_steps=100)
+        return {(k, m): self._scored(towers, self.folds[m], FEW)[0] for k, m in ((i, j), (j, i))}
 
-    def second_round(self, number: int, first: dict[tuple[int, int], Scored]) -> Scored:
-        """Scores of a fold by towers trained on the others, whose wrong pairs they have been told to mistrust."""
+    def second_round(self, number: int, first: FirstRound) -> FoldJudge:
+        """Towers trained on the other folds, whose wrong pairs they have been told to mistrust."""
         rows = np.flatnonzero(self.number != number)
         chance = np.empty(len(self.number), dtype=np.float32)
-        others = [m for m in range(self.recipe.folds) if m != number]
-        for m in others:
-            chance[self.folds[m].rows] = p_values(first[number, m].scores, first[number, m].null)
+        for m in range(self.recipe.folds):
+            if m != number:
+                chance[self.folds[m].rows] = p_values(first[number, m].scores, first[number, m].null)
         p = chance[rows]
         trust = torch.from_numpy(1 - at_p_values(p, chances(p)))
-        scored = []
+        scored, members = [], []
         for member in range(self.recipe.members):
             towers = self._towers(rows, (number, member), self.recipe.q, least_steps=150, weights=trust)
-            scored.append(self._scored(towers, self.folds[number]))
-        return Scored(np.mean([one.scores for one in scored], axis=0), np.mean([one.null for one in scored], axis=0))
+            found, compared = self._scored(towers, self.folds[number])
+            scored.append(found)
+            members.append(Member(towers, compared))
+        fold = self.folds[number]
+        return FoldJudge(
+            self.left.ranks,
+            self.right.ranks,
+            members,
+            self.side,
+            self.recipe.temperature,
+            self.keys[0][fold.rows],
+            np.mean([one.scores for one in scored], axis=0),
+            np.mean([one.null for one in scored], axis=0),
+        )
 
     def _towers(
         self, rows: NDArray[np.int64], key: tuple[int, ...], q: float, least_steps: int, weights: Tensor | None = None
     ) -> tuple[nn.Module, nn.Module]:
-        next(self.bar, None)
         seed = int(np.random.default_rng([self.seed, *key]).integers(2**31))
         ids = identity(self.keys, rows)
         return train_towers(self.left, self.right, rows, ids, seed, self.recipe, q, least_steps, weights)
 
-    def _scored(self, towers: tuple[nn.Module, nn.Module], fold: Fold, few: int | None = None) -> Scored:
+    def _scored(
+        self, towers: tuple[nn.Module, nn.Module], fold: Fold, few: int | None = None
+    ) -> tuple[Scored, References | Classes]:
+        """Scores of the pairs of a fold and of mismatched ones, and what any other pair of it can be compared with."""
         z_a, z_b = embed(towers[0], self.left, fold.rows), embed(towers[1], self.right, fold.rows)
         i, j = fold.mismatched
-        mismatched = i[:few], j[:few]
+        mismatched, temperature = (i[:few], j[:few]), self.recipe.temperature
         if self.classes is not None:
-            sides = (z_b, z_a, mismatched[::-1]) if self.side == "left" else (z_a, z_b, mismatched)
-            return Scored(*class_scores(*sides, self.classes[fold.rows], self.recipe.temperature))
-        return Scored(*relative_scores(z_a, z_b, fold.keys, mismatched, fold.references, self.recipe.temperature))
+            if self.side == "left":
+                z_a, z_b, mismatched = z_b, z_a, mismatched[::-1]
+            classes = self.classes[fold.rows]
+            found = Scored(*class_scores(z_a, z_b, mismatched, classes, temperature))
+            return found, Classes.of(z_a, z_b, classes, temperature)
+        some = fold.references
+        known = References(z_a[some], z_b[some], [key[some] for key in fold.keys])
+        return Scored(*relative_scores(z_a, z_b, fold.keys, mismatched, some, temperature)), known
 
 
 def fold_numbers(pairs: NDArray[np.int64], folds: int, keys: Keys, random: np.random.Generator) -> NDArray[np.int64]:
@@ -140,7 +147,7 @@ def fold_numbers(pairs: NDArray[np.int64], folds: int, keys: Keys, random: np.ra
         return random.permutation(len(pairs)) % folds
     number = int(clusters.max()) + 1
     if number < 2 * folds:
-        raise ValueError(f"only {number} of the {len(pairs):,} pairs are different: too few to fit towers to")
+        raise UsageError(f"only {number} of the {len(pairs):,} pairs are different: too few to fit towers to")
     return (random.permutation(number) % folds)[clusters]
 
 

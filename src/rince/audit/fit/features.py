@@ -4,6 +4,8 @@ Every feature becomes its rank, spread like a normal variable. So a heavy tail, 
 beside shares) changes nothing, and a feature that is constant up to rounding is 0.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -40,19 +42,29 @@ class Features:
         check.verdict()
         self.codes = np.concatenate(row_parts)
         self.width = width
-        self._knots, self._values = rank_tables(torch.cat(sample).numpy())
-        self._x = x
-        self._all = self._normal(read(x, slice(None))) if x.size <= IN_MEMORY else None
-
-    def _normal(self, x: Tensor) -> Tensor:
-        return interpolated(x, self._knots, self._values)
+        self.ranks = Ranks(*rank_tables(torch.cat(sample).numpy()))
+        small = x.size <= IN_MEMORY
+        self._all = self.ranks.of(read(x, slice(None))) if small else None
+        self._x = None if small else x
 
     def __getitem__(self, rows: NDArray[np.int64]) -> Tensor:
         if self._all is not None:
             return self._all[rows]
-        x = self._normal(read(self._x, rows))
+        assert self._x is not None
+        x = self.ranks.of(read(self._x, rows))
         release(self._x)
         return x
+
+
+class Ranks(NamedTuple):
+    """What makes normal scores of the ranks of features, see ``rank_tables``."""
+
+    knots: Tensor
+    values: Tensor
+
+    def of(self, x: Tensor) -> Tensor:
+        """(rows, width) features as normal scores."""
+        return interpolated(x, self.knots, self.values)
 
 
 def rank_tables(sample: NDArray[np.float32]) -> tuple[Tensor, Tensor]:

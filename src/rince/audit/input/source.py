@@ -20,7 +20,7 @@ class Source(NamedTuple):
     """A file and, after a colon, what to take from it: an array of an .npz, columns of a table (comma, ``*``).
 
     Attributes:
-        path: A file, a folder, or a pattern such as ``data/*.parquet``.
+        path: A file, a folder, or a pattern such as ``data/*.parquet``; a folder ``x.parquet`` of such files is one.
         column: What stands after the colon.
         header: Without one, the columns of a .csv or .tsv are called 0, 1, 2, ...
     """
@@ -35,9 +35,10 @@ class Source(NamedTuple):
     @property
     def kind(self) -> str:
         """The ending of the file, ``"datasets"`` (a folder written by Hugging Face datasets) or ``"folder"``."""
-        if self.path.is_dir():
+        suffix = self.path.suffix.lower()
+        if self.path.is_dir() and not (suffix == ".parquet" and _parts(self.path)):
             return "datasets" if (self.path / "state.json").is_file() else FOLDER
-        return self.path.suffix.lower()
+        return suffix
 
     @property
     def folder(self) -> Path:
@@ -49,6 +50,8 @@ class Source(NamedTuple):
         """The files behind the path, those of a pattern in the order of their names (part2 before part10)."""
         if self.kind == "datasets":
             return _dataset_files(self.path)
+        if self.kind == ".parquet" and self.path.is_dir():
+            return sorted(_parts(self.path), key=natural)
         return [self.path] if self.path.exists() else sorted(_matches(self.path), key=natural)
 
 
@@ -81,6 +84,11 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
             raise UsageError(f"{path} holds no numbers: add --encode to audit raw texts, pictures or sounds")
         raise UsageError(f"{path} cannot be read: files must end in {', '.join(KINDS)}")
     return found
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The files of a table that was written as a folder: ``audit.parquet/part-000000.parquet``, ..."""
+    return [file for file in folder.glob("*.parquet") if file.is_file()]
 
 
 def _there(path: Path) -> bool:

@@ -10,6 +10,7 @@ from rince.audit.estimate.binomial import at_most
 from rince.errors import UsageError
 
 if TYPE_CHECKING:
+    from rince.audit.findings import Findings
     from rince.audit.result import Audit
 
 LEVELS = 1000
@@ -77,17 +78,86 @@ def group_rates(result: "Audit", groups: Any, fdr: float = 0.1) -> list[GroupRat
     names = group_texts(groups)
     if len(names) != len(result):
         raise UsageError(f"groups must have one value per pair: expected {len(result):,}, got {len(names):,}")
+    flags = np.zeros(len(result), dtype=bool)
+    flags[result.flag(fdr)] = True
+    return rates_of(tallied(names, result.p_values, result.p_wrong, flags), result)
+
+
+class Tally(NamedTuple):
+    """What is known of the groups of some pairs; tallies of parts add up.
+
+    Attributes:
+        names: The groups.
+        size: How many pairs of each were judged.
+        flagged: How many of them are flagged.
+        upper: How many lie in the upper half of the p-values, where half of the wrong ones are.
+        p: The sum of their p-values.
+        squares: The sum of the squares of all p-values.
+        level: Group and probability to be wrong, in steps of 1/1000, as one number; and how many pairs have it.
+        level_count: See ``level``.
+    """
+
+    names: list[str]
+    size: NDArray[np.int64]
+    flagged: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    p: NDArray[np.float64]
+    squares: float
+    level: NDArray[np.int64]
+    level_count: NDArray[np.int64]
+
+
+def tallied(
+    names: list[str], p_values: NDArray[np.float32], p_wrong: NDArray[np.float32], flags: NDArray[np.bool_]
+) -> Tally:
+    """The tally of some pairs; a pair whose ``p_wrong`` is NaN was not judged."""
     numbers: dict[str, int] = {}
     code = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
-    judged = ~np.isnan(result.p_wrong)
-    flagged = np.bincount(code[result.flag(fdr)], minlength=len(numbers))
-    code, p = code[judged], result.p_values[judged].astype(np.float64)
-    size = np.bincount(code, minlength=len(numbers))
-    rates, lows, highs = _estimated(result, code, result.p_wrong[judged], p, size)
-    behind = _behind(code, p, size)
+    judged, groups = ~np.isnan(p_wrong), len(numbers)
+    flagged = np.bincount(code[flags], minlength=groups)
+    code, p = code[judged], p_values[judged].astype(np.float64)
+    level = code * (LEVELS + 1) + np.rint(p_wrong[judged] * LEVELS).astype(np.int64)
+    return Tally(
+        list(numbers),
+        np.bincount(code, minlength=groups),
+        flagged,
+        np.bincount(code[p > 0.5], minlength=groups),
+        np.bincount(code, weights=p, minlength=groups).astype(np.float64),
+        float((p**2).sum()),
+        *np.unique(level, return_counts=True),
+    )
+
+
+def added_up(tallies: list[Tally]) -> Tally:
+    """Several tallies as one."""
+    numbers: dict[str, int] = {}
+    codes = [np.array([numbers.setdefault(name, len(numbers)) for name in one.names], np.int64) for one in tallies]
+
+    def total(field: str) -> NDArray[Any]:
+        values = [getattr(one, field) for one in tallies]
+        out = np.zeros(len(numbers), dtype=values[0].dtype)
+        for code, one in zip(codes, values, strict=True):
+            out[code] += one
+        return out
+
+    levels = [
+        code[one.level // (LEVELS + 1)] * (LEVELS + 1) + one.level % (LEVELS + 1)
+        for code, one in zip(codes, tallies, strict=True)
+    ]
+    level, place = np.unique(np.concatenate(levels), return_inverse=True)
+    count = np.bincount(place, np.concatenate([one.level_count for one in tallies]), minlength=len(level))
+    squares = sum(one.squares for one in tallies)
+    size, flagged, upper, p = (total(field) for field in ("size", "flagged", "upper", "p"))
+    return Tally(list(numbers), size, flagged, upper, p, squares, level, count.astype(np.int64))
+
+
+def rates_of(tally: Tally, result: "Findings") -> list[GroupRate]:
+    """The rates of tallied groups, groups whose rate is surely high first."""
+    rates, lows, highs = _estimated(result, tally)
+    behind = _behind(tally)
     found = [
-        GroupRate(name, int(size[k]), int(flagged[k]), rates[k], (lows[k], highs[k]), float(behind[k]))
-        for name, k in numbers.items()
+        GroupRate(name, int(tally.size[k]), int(tally.flagged[k]), rates[k], (lows[k], highs[k]), float(behind[k]))
+        for k, name in enumerate(tally.names)
     ]
     return sorted(found, key=lambda one: (-one.interval[0], -one.behind, one.name))
 
@@ -98,31 +168,21 @@ def group_texts(groups: Any) -> list[str]:
     return [NAMELESS if value is None or str(value) in ("", "nan", "<NA>") else str(value) for value in values]
 
 
-def _estimated(
-    result: "Audit",
-    code: NDArray[np.int64],
-    chance: NDArray[np.float32],
-    p: NDArray[np.float64],
-    size: NDArray[np.int64],
-) -> tuple[list[float | None], list[float], list[float]]:
+def _estimated(result: "Findings", tally: Tally) -> tuple[list[float | None], list[float], list[float]]:
+    size = tally.size
     if not result.noise_found:
-        high = [
-            min(1.0, 2 * at_most(float(k), int(n))) if n else 1.0
-            for k, n in zip(_upper(code, p, size), size, strict=True)
-        ]
+        high = [min(1.0, 2 * at_most(float(k), int(n))) if n else 1.0 for k, n in zip(tally.upper, size, strict=True)]
         return [None] * len(size), [0.0] * len(size), high
-    counts = level_counts(code, chance, len(size))
-    grid, likelihood = np.linspace(0, 1, GRID), counts @ _log_likelihood(result.noise_rate)
+    grid, likely = np.linspace(0, 1, GRID), _log_likelihood(result.noise_rate)
+    likelihood = np.zeros((len(size), GRID))
+    group, level = np.divmod(tally.level, LEVELS + 1)
+    for start in range(0, len(level), 2000):  # a row of the likelihood is 8 KB
+        some = slice(start, start + 2000)
+        np.add.at(likelihood, group[some], tally.level_count[some, None] * likely[level[some]])
     best = likelihood.argmax(1)
     inside = likelihood >= likelihood.max(1, keepdims=True) - DROP
-    low, high = grid[inside.argmax(1)], grid[GRID - 1 - inside[:, ::-1].argmax(1)]
-    return grid[best].tolist(), low.tolist(), high.tolist()
-
-
-def level_counts(code: NDArray[np.int64], chance: NDArray[np.float32], groups: int) -> NDArray[np.int64]:
-    """How many pairs of each group have each probability to be wrong, in steps of 1/1000; counts of parts add up."""
-    level = np.rint(chance * LEVELS).astype(np.int64)
-    return np.bincount(code * (LEVELS + 1) + level, minlength=groups * (LEVELS + 1)).reshape(groups, LEVELS + 1)
+    low, high_ends = grid[inside.argmax(1)], grid[GRID - 1 - inside[:, ::-1].argmax(1)]
+    return grid[best].tolist(), low.tolist(), high_ends.tolist()
 
 
 def _log_likelihood(rate: float) -> NDArray[np.float64]:
@@ -138,16 +198,12 @@ def _log_likelihood(rate: float) -> NDArray[np.float64]:
     return np.log(grid[None, :] + (1 - grid[None, :]) * ratio[:, None])
 
 
-def _upper(code: NDArray[np.int64], p: NDArray[np.float64], size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pairs in the upper half of the p-values, where half of the wrong ones lie."""
-    return np.bincount(code[p > 0.5], minlength=len(size))
-
-
-def _behind(code: NDArray[np.int64], p: NDArray[np.float64], size: NDArray[np.int64]) -> NDArray[np.float64]:
+def _behind(tally: Tally) -> NDArray[np.float64]:
     """How many standard errors the mean p-value of a group lies above that of all others."""
-    inside = np.bincount(code, weights=p, minlength=len(size))
-    rest = len(p) - size
+    pairs, total = tally.size.sum(), tally.p.sum()
+    rest = pairs - tally.size
+    deviation = np.sqrt(max(0.0, tally.squares / max(1, pairs) - (total / max(1, pairs)) ** 2))
     with np.errstate(divide="ignore", invalid="ignore"):
-        difference = inside / size - (p.sum() - inside) / rest
-        error = p.std() * np.sqrt(1 / size + 1 / rest)
+        difference = tally.p / tally.size - (total - tally.p) / rest
+        error = deviation * np.sqrt(1 / tally.size + 1 / rest)
         return np.nan_to_num(difference / error, nan=0.0, posinf=0.0, neginf=0.0)

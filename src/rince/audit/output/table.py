@@ -76,7 +76,7 @@ def read_pairs(folder: Path) -> Pairs:
         MissingFile: There is none.
         UsageError: It is not a table of an audit.
     """
-    path = next((folder / name for name in ("audit.csv", "audit.parquet") if (folder / name).is_file()), None)
+    path = next((folder / name for name in ("audit.csv", "audit.parquet") if (folder / name).exists()), None)
     if path is None:
         raise MissingFile(f"there is no audit in {folder}: name the folder of one with --out")
     ids, scores, chances, flags = (values(source(f"{path}:{name}")) for name in NAMES)

@@ -1,0 +1,66 @@
+"""A Dask cluster to work on: one that runs already, or one of processes on this machine."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rince._support.optional_imports import require
+from rince.errors import UsageError
+
+TIMEOUT = 15.0  # seconds to wait for a scheduler
+
+
+@contextmanager
+def connected(scheduler: str | None = None, workers: int | None = None, timeout: float = TIMEOUT) -> Iterator[Any]:
+    """A client of a running scheduler, or of as many worker processes of one thread each on this machine.
+
+    Args:
+        scheduler: Its address, such as ``tcp://10.0.0.1:8786``.
+        workers: How many processes to start, where there is no scheduler.
+        timeout: How many seconds to wait for the scheduler.
+
+    Raises:
+        UsageError: The scheduler cannot be reached, or has no workers.
+    """
+    distributed = require("distributed", "cluster")
+    if (scheduler is None) == (workers is None):
+        raise UsageError("name a scheduler or a number of workers, one of the two")
+    if workers is not None:
+        if workers < 1:
+            raise UsageError(f"workers must be at least 1, got {workers}")
+        with local_cluster(distributed, workers) as cluster, distributed.Client(cluster) as client:
+            yield client
+        return
+    try:
+        client = distributed.Client(scheduler, timeout=timeout)
+    except (OSError, ValueError, TypeError) as error:  # of an address that is none, too
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(
+            f"no scheduler of Dask answered at {scheduler} within {timeout:g} seconds ({reason}): is it running, and "
+            "reachable from here?"
+        ) from error
+    try:
+        with client:
+            _check_workers(client, scheduler, timeout)
+            yield client
+    finally:
+        client.close()
+
+
+def local_cluster(distributed: Any, workers: int) -> Any:
+    """Processes of one thread each, reachable from this machine alone: a partition has no use for more threads."""
+    return distributed.LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=50,
+    )
+
+
+def _check_workers(client: Any, scheduler: str | None, timeout: float) -> None:
+    try:
+        client.wait_for_workers(1, timeout=timeout)
+    except TimeoutError as error:
+        raise UsageError(f"the scheduler at {scheduler} has no workers, even after {timeout:g} seconds") from error

@@ -1,0 +1,133 @@
+"""Audits on a real cluster: processes on this machine, one of which is killed on the way."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rince.audit import Partition, audit, audit_partitions, table_partitions
+from rince.audit.cluster.connect import connected
+from rince.audit.cluster.dask_runner import DaskRunner
+from rince.audit.fit.towers import Recipe
+from rince.errors import UsageError
+from rince.noise import wrong_pairs
+
+pytest.importorskip("distributed")
+arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+N, WIDTH, PARTS = 6000, 12, 6
+
+
+class Made(Partition):
+    """Pairs that are made where they are scored; the worker of one of them is killed the first time."""
+
+    def __init__(self, number: int, killed: Path | None = None):
+        self.number, self.killed = number, killed
+
+    @property
+    def rows(self):
+        return N // PARTS
+
+    def arrays(self):
+        random = np.random.default_rng(self.number)
+        a = random.normal(size=(self.rows, WIDTH)).astype(np.float16)
+        b = (a + random.normal(size=a.shape)).astype(np.float16)
+        return a, b[wrong_pairs(self.rows, 0.25, self.number)[0]]
+
+    def blocks(self):
+        yield self.arrays()
+
+    def ids(self):
+        return [f"{self.number}/{row}" for row in range(self.rows)]
+
+    def duplicates(self):
+        if self.killed is not None and not self.killed.exists():
+            self.killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+
+@pytest.fixture(scope="module")
+def client():
+    os.environ.setdefault("PYTHONPATH", "")
+    before = os.environ["PYTHONPATH"]
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), before])  # workers find the class above
+    with connected(workers=2) as client:
+        yield client
+    os.environ["PYTHONPATH"] = before
+
+
+def whole():
+    parts = [Made(k).arrays() for k in range(PARTS)]
+    return [np.concatenate(side) for side in zip(*parts, strict=True)]
+
+
+def test_a_cluster_that_loses_a_worker_gives_what_one_machine_gives(client, tmp_path):
+    a, b = whole()
+    here = audit(a, b, ids=[f"{k}/{row}" for k in range(PARTS) for row in range(N // PARTS)])
+    before = set(client.scheduler_info()["workers"])
+    parts = [Made(k, tmp_path / "killed" if k == 4 else None) for k in range(PARTS)]
+    found = audit_partitions(parts, client=client, out=tmp_path / "out")
+    assert (tmp_path / "killed").exists() and set(client.scheduler_info()["workers"]) != before, "one was killed"
+    assert abs(found.noise_rate - here.noise_rate) <= 0.002 and found.verdict == here.verdict
+    assert found.interval == pytest.approx(here.interval)
+    table = parquet.read_table(tmp_path / "out" / "audit.parquet")
+    assert table["id"][0].as_py() == "0/0" and len(table) == N
+    assert np.allclose(table["score"].to_numpy(), here.scores)
+    assert np.allclose(table["p_wrong"].to_numpy(), here.p_wrong)
+    assert set(np.flatnonzero(table["flagged"].to_numpy())) == set(here.flag(0.1))
+
+
+def test_nothing_as_long_as_the_data_comes_to_the_client(client, monkeypatch):
+    """Each gathered value is far smaller than a partition's scores, or does not grow with the number of pairs."""
+    from dask.sizeof import sizeof
+
+    seen = []
+    gathered = DaskRunner.values
+
+    def values(self, handles, label=""):
+        found = gathered(self, handles, label)
+        seen.extend(sizeof(value) for value in found)
+        return found
+
+    monkeypatch.setattr(DaskRunner, "values", values)
+    monkeypatch.setattr("rince.audit.partitions.pipeline.MISMATCHED", 400)
+    monkeypatch.setattr("rince.audit.partitions.run.MOST_ROWS", 50)
+    audit_partitions([Made(k) for k in range(PARTS)], client=client)
+    assert max(seen) < 2 * N / 2 and sum(seen) < 4 * N, (max(seen), sum(seen))
+
+
+def test_towers_are_fitted_and_judge_on_the_cluster(client):
+    a, b = (side[:2000] for side in whole())
+    recipe = Recipe(folds=3, members=1, width=32, dim=8, steps=40)
+    here = audit(a, b, fit=True, recipe=recipe)
+    found = audit_partitions([Made(0), Made(1)], client=client, fit=True, recipe=recipe)
+    assert found.fitted and found.noise_rate == pytest.approx(here.noise_rate, abs=0.002)
+    assert found.interval == pytest.approx(here.interval, abs=0.005)
+
+
+def test_an_error_of_a_worker_is_the_sentence_that_it_is_here(client, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    rows[150] = np.nan
+    for name, part in (("1", rows[:100]), ("2", rows[100:])):
+        columns = {"a": part.tolist(), "b": (part[:, ::-1] + 1).tolist()}
+        parquet.write_table(arrow.table(columns), tmp_path / f"{name}.parquet")
+    parts = table_partitions(f"{tmp_path}/*.parquet:a", f"{tmp_path}/*.parquet:b")
+    with pytest.raises(UsageError, match="a has NaN or infinite values in row 150"):
+        audit_partitions(parts, client=client)
+
+
+def test_a_client_must_be_one():
+    with pytest.raises(UsageError, match=r"client must be a dask.distributed.Client, got str"):
+        audit_partitions([Made(0)], client="tcp://127.0.0.1:8786")
+
+
+def test_a_cluster_that_always_loses_a_part_says_so(client):
+    runner = DaskRunner(client)
+    start = time.monotonic()
+    with pytest.raises(UsageError, match="lost the same part of the work several times"):
+        runner.values([runner.one(os._exit, 1)])
+    assert time.monotonic() - start < 60
