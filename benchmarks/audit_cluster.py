@@ -11,6 +11,7 @@ CPU seconds of one process; where cores are shared, compare CPU seconds.
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import threading
@@ -71,11 +72,9 @@ class Watch:
 
     def _watch(self) -> None:
         while not self.over.wait(0.5):
-            for pid in list(self.seen) + children():
-                try:
+            for pid in {*self.seen, *children()}:
+                with contextlib.suppress(OSError, IndexError):  # it may be gone
                     self.seen[pid] = status(pid)
-                except (OSError, IndexError):
-                    continue
 
     def __enter__(self):
         self.thread.start()
