@@ -33,9 +33,10 @@ class PartitionedAudit(Findings):
         >>> random = np.random.default_rng(0)
         >>> a = random.normal(size=(500, 16))
         >>> np.save("a.npy", a)
-        >>> np.save("b.npy", np.roll(a, 1, axis=0) + 0.3 * random.normal(size=a.shape))
-        >>> rince.audit.audit_partitions(rince.audit.array_partitions("a.npy", "b.npy")).useless  # all are wrong
-        True
+        >>> np.save("b.npy", a + 0.3 * random.normal(size=a.shape))
+        >>> found = rince.audit.audit_partitions(rince.audit.array_partitions("a.npy", "b.npy"), out="audit")
+        >>> found.table, found.pairs, found.flagged
+        ('audit/audit.parquet', 500, 0)
     """
 
     pairs: int
