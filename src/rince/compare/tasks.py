@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from rince._support.optional_imports import require
-from rince.compare.losses import LossName, parse_loss
+from rince.compare.losses import parse_loss
 from rince.compare.towers import Columns, Split, Training, recall_at_1, split, train
 from rince.errors import UsageError
 
@@ -52,9 +52,6 @@ class Task:
 
     def check(self) -> None:
         """Refuse, with a ``UsageError``, what would fail after the first run began."""
-
-    def check_loss(self, loss: LossName) -> None:
-        """Refuse, with a ``UsageError``, a loss that this task cannot be trained with."""
 
     def run(self, run: Run, out: Path) -> dict[str, float]:
         """Train and measure: ``validation``, by which temperatures are chosen, and ``test``."""
