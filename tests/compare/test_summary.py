@@ -49,3 +49,10 @@ def test_only_the_seeds_that_tune_choose_the_temperature_and_all_seeds_are_count
     cell = summarise("toy", "R@1", "mismatched pairs", results, tune_seeds=1).cells["infonce", 0.0]
     assert (cell.temperature, cell.mean, cell.seeds) == (0.2, 51, 3)
     assert summarise("toy", "R@1", "mismatched pairs", results).cells["infonce", 0.0].temperature == 0.1
+
+
+def test_losses_that_lack_a_rate_are_no_advice_for_an_unknown_rate():
+    some = summarise("toy", "R@1", "mismatched pairs", [*RESULTS, result("dcl", 0.4, 0.1, 0, 99, 99)])
+    assert some.advice()[1].startswith("40% mismatched pairs: DCL") and "unknown: GCE q 1" in some.advice()[2]
+    none = summarise("toy", "R@1", "noise", [result("dcl", 0.4, 0.1, 0, 9, 9), result("sce", 0.0, 0.1, 0, 9, 9)])
+    assert "no loss has been measured at every rate" in none.advice()[-1]

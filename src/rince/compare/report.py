@@ -44,9 +44,11 @@ def table(summary: Summary) -> str:
                 "-" if cell is None else f"{best}{cell.mean:.1f} ± {cell.deviation:.1f}{best} (t {cell.temperature:g})"
             )
         rows.append([parse_loss(loss).label, *cells])
-    seeds = sorted({cell.seeds for cell in summary.cells.values()})
+    counts = [cell.seeds for cell in summary.cells.values()]
+    low, high = min(counts), max(counts)
+    seeds = f"{low} to {high} seeds" if low < high else "1 seed" if high == 1 else f"{high} seeds"
     return aligned(header, rows) + (
-        f"\n{summary.task}: mean and standard deviation over {' to '.join(map(str, seeds))} seeds on a test part "
+        f"\n{summary.task}: mean and standard deviation over {seeds} on a test part "
         f"without noise; t is the temperature, {how_chosen(summary)}.\n"
     )
 

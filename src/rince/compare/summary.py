@@ -63,7 +63,7 @@ class Summary:
     def level(self, rate: float) -> list[str]:
         """The losses that are not behind the best one by more than both spread: they cannot be told apart."""
         best = self.best(rate)
-        cells = [self.cells[loss, rate] for loss in self.losses]
+        cells = [cell for cell in self.cells.values() if cell.rate == rate]
         return [c.loss for c in cells if best.mean - c.mean <= max(0.5, (best.deviation**2 + c.deviation**2) ** 0.5)]
 
     def advice(self) -> list[str]:
@@ -86,10 +86,13 @@ class Summary:
         return max(self.best(rate).mean - self.cells[loss, rate].mean for rate in self.rates)
 
     def _whatever_the_rate(self) -> str:
-        safest = min(self.losses, key=self.regret)
+        complete = [loss for loss in self.losses if all((loss, rate) in self.cells for rate in self.rates)]
+        if not complete:
+            return "If the rate is unknown: no loss has been measured at every rate yet."
+        safest = min(complete, key=self.regret)
         name, regret = parse_loss(safest).label, self.regret(safest)
         text = f"If the rate is unknown: {name}, at most {regret:.1f} points behind the best"
-        if "infonce" in self.losses and safest != "infonce" and 0.0 in self.rates:
+        if ("infonce", 0.0) in self.cells and safest != "infonce":
             price = self.cells["infonce", 0.0].mean - self.cells[safest, 0.0].mean
             text += f"; without noise it {'costs' if price > 0 else 'wins'} {abs(price):.1f} against InfoNCE"
         return f"{text}."
