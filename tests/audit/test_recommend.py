@@ -26,7 +26,8 @@ def test_advice_is_the_best_row_at_the_nearest_rate(rate):
     nearest = min((row["rate"] for row in table()["rows"]), key=lambda known: abs(known - rate))
     rows = [row for row in table()["rows"] if row["rate"] == nearest]
     mine = next(row for row in rows if row["label"] == advice.label)
-    assert mine["score"] == max(row["score"] for row in rows) and advice.temperature == mine["temperature"]
+    assert mine["score"] == max(row["score"] for row in rows if row["trust"] == advice.trust)
+    assert mine["score"] >= max(row["score"] for row in rows) - 0.02 and advice.temperature == mine["temperature"]
     assert "rule of thumb" in advice.reason and f"{nearest:.0%}" in advice.reason and "InfoNCE" in advice.reason
 
 
@@ -46,6 +47,14 @@ def three_rates(monkeypatch):
 
 def test_between_two_measured_rates_the_higher_one_counts(three_rates):
     assert recommend(0.09).loss == "InfoNCE" and recommend(0.3).label == "gce-1" and recommend(0.1).label == "gce-0.1"
+
+
+@pytest.mark.parametrize(("score", "label"), [(1.01, "gce-1"), (1.05, "infonce+trust")])
+def test_trust_is_recommended_only_where_it_is_clearly_ahead(three_rates, score, label):
+    rows = module.table()["rows"]
+    rows.append({**rows[-1], "loss": "infonce+trust", "label": "infonce+trust", "trust": True, "score": score})
+    advice = recommend(0.4)
+    assert advice.label == label and advice.trust == ("trust" in label) == ("weighted by their trust" in advice.reason)
 
 
 def test_where_the_rate_is_unknown_the_loss_that_falls_least_behind_is_recommended(three_rates):

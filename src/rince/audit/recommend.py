@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 from rince.errors import UsageError
 from rince.losses import Contrast, ContrastiveLoss
 
+TRUST_MARGIN = 0.02
+"""Weights are more trouble than a loss alone: with them a loss has to be ahead by more than this share."""
+
 
 class Recommendation(NamedTuple):
     """A loss, with the temperature it was measured at, and why it is recommended.
@@ -71,7 +74,7 @@ def recommend(rate: float, unknown: bool = False) -> Recommendation:
         return _whatever_the_rate(rows)
     nearest = min({row["rate"] for row in rows}, key=lambda known: (round(abs(known - rate), 6), -known))
     here = [row for row in rows if row["rate"] == nearest]
-    best = max(here, key=lambda row: row["score"])
+    best = max(here, key=lambda row: row["score"] - (TRUST_MARGIN if row["trust"] else 0))
     plain = next(row for row in here if row["loss"] == "infonce")
     where = " and ".join(
         f"{task} ({best['means'][task]:.0f}, InfoNCE {plain['means'][task]:.0f})" for task in best["means"]

@@ -89,6 +89,7 @@ def figure(summary: Summary) -> Any:
             color=COLOURS[i % len(COLOURS)],
             linestyle="--" if parse_loss(loss).trust else again,
             marker="osD^vPX*<>"[i % 10],
+            markerfacecolor="white" if parse_loss(loss).trust else None,
             markersize=5,
             capsize=2,
         )
