@@ -18,6 +18,7 @@ the others have one setting, chosen on other seeds. What is in --json is not don
 """
 
 import argparse
+import functools
 import json
 import statistics
 import time
@@ -187,65 +188,88 @@ def found_trust(task: Task, data: Split, loss: ContrastiveLoss, temperature: flo
     return judge_embeddings(sides[0], sides[1], fold, temperature=temperature, seed=seed)
 
 
-def entries(data: Split, task: Task, rate: float, seed: int) -> Iterator[tuple[str, str, Callable[[], Towers], Any]]:
-    """Name, setting and training of every rival, and what else there is to record of it."""
-    t, right = task.trust_at, torch.from_numpy(~data.wrong)
-    losses = {f"InfoNCE t {x:g}": infonce(x) for x in task.temperatures}
-    losses |= {"GCE": gce(t), "RINCE q 0.5": rince(0.5, 1.0, t / 2), "RINCE q 0.1": rince(0.1, 2.5, t / 2)}
-    known: dict[str, Towers] = {}
+class Cell:
+    """All rivals on the pairs of one seed and noise rate."""
 
-    def plain(name: str, weights: Tensor | None = None, rows: Tensor | None = None) -> Towers:
+    def __init__(self, task: Task, rate: float, seed: int):
+        self.task, self.rate, self.seed = task, rate, seed
+        self.data = split(task.columns, rate, seed, task.validation, task.test)
+        t = task.trust_at
+        self.losses = {f"InfoNCE t {x:g}": infonce(x) for x in task.temperatures}
+        self.losses |= {"GCE": gce(t), "RINCE q 0.5": rince(0.5, 1.0, t / 2), "RINCE q 0.1": rince(0.1, 2.5, t / 2)}
+        self.known: dict[str, Towers] = {}
+
+    @functools.cached_property
+    def found(self) -> tuple[Any, dict[str, float]]:
+        """What there is to trust, and what is worth recording of it."""
+        start, t = time.process_time(), self.task.trust_at
+        audit = found_trust(self.task, self.data, gce(t), t, self.seed)
+        seconds = time.process_time() - start
+        return audit, {"rate": audit.noise_rate, "auc": auc(audit.trust, self.data.wrong), "finding": seconds}
+
+    def plain(self, name: str, weights: Tensor | None = None, rows: Tensor | None = None) -> Towers:
         """Where all pairs are taken alike, as where no noise is found, the run is the one without trust."""
         alike = (weights is None or bool((weights == 1).all())) and (rows is None or bool(rows.all()))
-        if alike and name in known:
-            return known[name]
-        towers = train(task, data, losses[name], seed, None if rows is None else rows.nonzero()[:, 0], weights)
-        return known.setdefault(name, towers) if alike else towers
+        if alike and name in self.known:
+            return self.known[name]
+        chosen = None if rows is None else rows.nonzero()[:, 0]
+        towers = train(self.task, self.data, self.losses[name], self.seed, chosen, weights)
+        return self.known.setdefault(name, towers) if alike else towers
 
-    for name in losses:
-        if name != "RINCE q 0.1":
-            yield name.split(" t ")[0], name, lambda name=name: plain(name), {}
-    yield "mixture", f"t {t:g}", lambda: mixture(task, data, t, seed), {}
-    yield "co-teaching", f"t {t:g}", lambda: co_teaching(task, data, t, seed, rate), {}
-    start = time.process_time()
-    found = found_trust(task, data, gce(t), t, seed)
-    more = {"rate": found.noise_rate, "auc": auc(found.trust, data.wrong), "finding": time.process_time() - start}
-    kept = torch.ones(len(data.a), dtype=torch.bool)
-    kept[torch.from_numpy(found.flag(0.1))] = False
-    trust, ours = torch.from_numpy(found.trust), task.ours
-    yield "drop flagged", ours, lambda: plain(ours, None, kept), more
-    yield "trust", ours, lambda: plain(ours, trust), more
-    yield "trust, InfoNCE", f"t {t:g}", lambda: plain(f"InfoNCE t {t:g}", trust), more
-    yield "oracle, left out", ours, lambda: plain(ours, None, right), {}
-    yield "oracle, no weight", ours, lambda: plain(ours, right.float()), {}
+    def trusting(self, name: str) -> Towers:
+        return self.plain(name, torch.from_numpy(self.found[0].trust))
 
+    def dropping(self, name: str) -> Towers:
+        kept = torch.ones(len(self.data.a), dtype=torch.bool)
+        kept[torch.from_numpy(self.found[0].flag(0.1))] = False
+        return self.plain(name, None, kept)
 
-def compete(data: Split, task: Task, rate: float, seed: int) -> dict[str, dict[str, Any]]:
-    """R@1 on validation and test of every method and setting, and what the trust was worth."""
-    results: dict[str, dict[str, Any]] = {}
-    for name, setting, training, more in entries(data, task, rate, seed):
-        start = time.process_time()
-        towers = training()
-        seconds = time.process_time() - start + more.get("finding", 0)
-        scores = {"choose": recall_at_1(*towers, data.validation), "test": recall_at_1(*towers, data.test)}
-        results.setdefault(name, {})[setting] = {**scores, "seconds": seconds, **more}
-    return results
+    def rivals(self) -> Iterator[tuple[str, str, Callable[[], Towers]]]:
+        """Name, setting and training of every rival."""
+        t, ours, right = self.task.trust_at, self.task.ours, torch.from_numpy(~self.data.wrong)
+        for name in self.losses:
+            if name != "RINCE q 0.1":
+                yield name.split(" t ")[0], name, lambda name=name: self.plain(name)
+        yield "mixture", f"t {t:g}", lambda: mixture(self.task, self.data, t, self.seed)
+        yield "co-teaching", f"t {t:g}", lambda: co_teaching(self.task, self.data, t, self.seed, self.rate)
+        yield "drop flagged", ours, lambda: self.dropping(ours)
+        yield "trust", ours, lambda: self.trusting(ours)
+        yield "trust, InfoNCE", f"t {t:g}", lambda: self.trusting(f"InfoNCE t {t:g}")
+        yield "oracle, left out", ours, lambda: self.plain(ours, None, right)
+        yield "oracle, no weight", ours, lambda: self.plain(ours, right.float())
+
+    def compete(self, methods: dict[str, dict[str, Any]], wanted: list[str] | None) -> None:
+        """R@1 on validation and test of every rival that is wanted and not in ``methods`` yet."""
+        for name, setting, training in self.rivals():
+            if setting in methods.get(name, {}) or (wanted and name not in wanted):
+                continue
+            start = time.process_time()
+            towers = training()
+            scores = {
+                "choose": recall_at_1(*towers, self.data.validation),
+                "test": recall_at_1(*towers, self.data.test),
+            }
+            more = self.found[1] if name.startswith(("trust", "drop")) else {}
+            methods.setdefault(name, {})[setting] = {**scores, "seconds": time.process_time() - start, **more}
 
 
 def table(results: list[dict[str, Any]], rates: list[float]) -> str:
     names = list(dict.fromkeys(name for one in results for name in one["methods"]))
-    head = "| method | " + " | ".join(f"{rate:.0%}" for rate in rates) + " | CPU s |"
-    lines = [head, "| --- |" + " --- |" * (len(rates) + 1)]
+    head = "| R@1 | " + " | ".join(f"{rate:.0%}" for rate in rates) + " |"
+    lines = [head, "| --- |" + " --- |" * len(rates)]
     for name in names:
-        cells, seconds = [], []
+        cells = []
         for rate in rates:
-            same = [one["methods"][name] for one in results if one["rate"] == rate]
-            best = max(same[0], key=lambda s: statistics.mean(one[s]["choose"] for one in same))
+            same = [one["methods"][name] for one in results if one["rate"] == rate and name in one["methods"]]
+            settings = set.intersection(*map(set, same)) if same else set()
+            if not settings:
+                cells.append("-")
+                continue
+            best = max(sorted(settings), key=lambda s: statistics.mean(one[s]["choose"] for one in same))
             values = [one[best]["test"] for one in same]
-            seconds += [one[best]["seconds"] for one in same]
             spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-            cells.append(f"{statistics.mean(values):.1f}{spread} ({best})")
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {statistics.mean(seconds):.1f} |")
+            cells.append(f"{statistics.mean(values):.1f}{spread} ({best}, {len(values)})")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -256,6 +280,7 @@ def main() -> None:
     parser.add_argument("--rates", nargs="+", type=float, default=[0.0, 0.2, 0.4, 0.6])
     parser.add_argument("--seeds", nargs="+", type=int, default=[10, 11, 12])
     parser.add_argument("--epochs", type=int)
+    parser.add_argument("--methods", nargs="+", help="names of the table; all by default")
     parser.add_argument("--json", default=None, help="keep all numbers here, and go on from them")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -264,13 +289,13 @@ def main() -> None:
     results = json.loads(kept.read_text("utf-8")) if kept is not None and kept.exists() else []
     for seed in options.seeds:
         for rate in options.rates:
-            if any((one["seed"], one["rate"]) == (seed, rate) for one in results):
-                continue
-            data = split(task.columns, rate, seed, task.validation, task.test)
-            methods = compete(data, task, rate, seed)
-            results.append({"seed": seed, "rate": rate, "methods": methods})
-            found = next(iter(methods["drop flagged"].values()))
-            print(f"seed {seed}, {rate:.0%}: estimated {found['rate']:.1%}, AUC {found['auc']:.3f}", flush=True)
+            cell = next((one for one in results if (one["seed"], one["rate"]) == (seed, rate)), None)
+            if cell is None:
+                cell = {"seed": seed, "rate": rate, "methods": {}}
+                results.append(cell)
+            Cell(task, rate, seed).compete(cell["methods"], options.methods)
+            found = {name: round(max(s["test"] for s in x.values()), 1) for name, x in cell["methods"].items()}
+            print(f"seed {seed}, {rate:.0%}: {found}", flush=True)
             if kept is not None:
                 write_text(kept, json.dumps(results, indent=1))
     shown = [one for one in results if one["seed"] in options.seeds and one["rate"] in options.rates]

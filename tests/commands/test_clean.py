@@ -82,7 +82,8 @@ def test_new_partners_are_listed_and_shown(audited, capsys, tmp_path):
     assert np.mean([int(row["partner_row"]) == where[int(row["row"])] for row in rows]) > 0.95
     assert rows[0]["partner"] == f"pair {rows[0]['partner_row']}"
     page = (folder / "repaired" / "repair.html").read_text()
-    assert f"text {rows[0]['partner_row']} &lt;script&gt;" in page and "text 1 <script>" not in page
+    assert f"text {rows[0]['partner_row']} \\u003cscript\\u003e" in page and "text 1 <script>" not in page
+    assert f'"{rows[0]["row"]}":[{{"id":"{rows[0]["partner"]}"' in page, "on the page of the audit"
     assert "new partners for" in capsys.readouterr().out
 
 

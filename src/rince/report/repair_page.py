@@ -1,17 +1,62 @@
-"""The page of re-pairing: mismatched pairs, what they are paired with now, and what they may belong to."""
+"""The page of re-pairing: mismatched pairs, what they are paired with now, and what they may belong to.
+
+It is the page of the audit, with the new partners of its pairs, where there is one, and else a table.
+"""
 
 import html
+import json
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rince.report.audit_page import AUDIT_BODY
 from rince.report.page import page
 
 if TYPE_CHECKING:
     from rince.trust.repair import Partners
 
 MOST = 200
+
+
+def partners_on_page(audit: str, found: "Partners", name_of: Callable[[int], str], show_b: Any = None) -> str | None:
+    """The page of an audit with the new partners of its pairs.
+
+    Args:
+        audit: The page as it is.
+        found: New partners.
+        name_of: The name of a pair by its row.
+        show_b: What to show of a partner; of the surest ones only, for there may be many.
+
+    Returns:
+        The page; None if ``audit`` is none of ours.
+    """
+    data = _data_of(audit)
+    if data is None:
+        return None
+    best = found.probability[:, 0] if len(found.rows) else np.empty(0)
+    surest = set(np.argsort(-best, kind="stable")[:MOST].tolist())
+    listed = set(data["audit"]["rows"]["row"])
+    data["audit"]["partners"] = {
+        str(row): [
+            {"id": name_of(j), "p": round(float(p), 3), "item": show_b.item(j) if show_b and i in surest else None}
+            for j, p in zip(found.partners[i].tolist(), found.probability[i], strict=True)
+        ]
+        for i, row in enumerate(found.rows.tolist())
+        if row in listed
+    }
+    return page(str(data["audit"]["title"]), AUDIT_BODY, data)
+
+
+def _data_of(text: str) -> dict[str, Any] | None:
+    """What a page of an audit holds, as data; None where it is something else."""
+    block = re.search(r'<script type="application/json" id="data">([^<]*)</script>', text)
+    try:
+        data = json.loads(block[1]) if block else {}
+        return data if data.get("kind") == "audit" and data["audit"]["rows"]["row"] is not None else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def repair_page(found: "Partners", name_of: Callable[[int], str], show_a: Any = None, show_b: Any = None) -> str:

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 def write_repair(
     folder: Path, found: Partners, audited: "Audited", show_a: Any = None, show_b: Any = None
 ) -> list[Path]:
-    """``repair.csv`` with one row per query and new partner, and ``repair.html``."""
-    from rince.report.repair_page import repair_page
+    """``repair.csv`` with one row per query and new partner, and ``repair.html``.
+
+    The page is that of the audit, where it lies beside its table, with the new partners of the pairs; else a table.
+    """
+    from rince.report.repair_page import partners_on_page, repair_page
 
     name_of = names(audited, found)
     with written_whole(folder / "repair.csv") as path, open(path, "w", newline="", encoding="utf-8") as file:
@@ -28,7 +31,10 @@ def write_repair(
             for rank, partner in enumerate(found.partners[i].tolist()):
                 figures = f"{found.probability[i, rank]:.6g}", f"{found.scores[i, rank]:.6g}"
                 writer.writerow([name_of(row), row, rank + 1, name_of(partner), partner, *figures])
-    write_text(folder / "repair.html", repair_page(found, name_of, show_a, show_b))
+    page, beside = None, audited.table.path.with_name("audit.html")
+    if beside.is_file():
+        page = partners_on_page(beside.read_text(encoding="utf-8", errors="replace"), found, name_of, show_b)
+    write_text(folder / "repair.html", page or repair_page(found, name_of, show_a, show_b))
     return [folder / "repair.csv", folder / "repair.html"]
 
 

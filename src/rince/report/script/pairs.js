@@ -34,10 +34,25 @@ function factsOf(audit, at, isFlagged) {
   const { rows } = audit, facts = put(make("div", "facts"), make("b", "", rows.id[at]));
   put(facts, make("span", "", `${percent(rows.p[at], 0)} likely wrong`), make("span", "", `score ${rows.score[at].toFixed(3)}`));
   if (audit.rows_group.length) put(facts, make("span", "", audit.group_names[audit.rows_group[at]]));
+  const best = partnersAt(audit, at)[0];
+  if (best) put(facts, make("span", "", `perhaps ${best.id} (${percent(best.p, 0)})`));
   const tags = make("div", "tags");
   if (isFlagged) put(tags, make("span", "tag warn", "flagged"));
   if (audit.truth) put(tags, make("span", rows.wrong[at] ? "tag bad" : "tag", rows.wrong[at] ? "truly wrong" : "truly right"));
   return put(facts, tags);
+}
+
+// What a pair may belong to instead, best first, where new partners were sought.
+function partnersAt(audit, at) {
+  return (audit.partners || {})[audit.rows.row[at]] || [];
+}
+
+function partnersOf(audit, at) {
+  const news = partnersAt(audit, at);
+  if (!news.length) return null;
+  const box = make("div", "partners");
+  for (const one of news) put(box, put(make("figure"), one.item ? side(one.item) : null, make("figcaption", "", `${one.id}: ${percent(one.p, 0)}`)));
+  return put(make("div"), make("p", "hint", "New partners, with the probability to be the right one"), box);
 }
 
 function sidesOf(audit, at) {
@@ -53,7 +68,7 @@ function details(audit, marks, listed) {
   function draw() {
     const at = listed()[place], focused = body.contains(document.activeElement) ? document.activeElement.className : "";
     body.replaceChildren();
-    put(body, sidesOf(audit, at), factsOf(audit, at, listed.flagged(at)), markButtons(audit.rows.row[at], marks));
+    put(body, sidesOf(audit, at), partnersOf(audit, at), factsOf(audit, at, listed.flagged(at)), markButtons(audit.rows.row[at], marks));
     $("detail-before").disabled = place === 0;
     $("detail-next").disabled = place >= listed().length - 1;
     const again = MARKS.includes(focused) && body.querySelector(`.mark .${focused}`);
