@@ -91,3 +91,12 @@ def test_what_does_not_fit_is_one_sentence():
     with pytest.raises(UsageError, match="needs 50 of them, got 0"):
         best_partners(a, b, np.array([1]), 0.5 * trust)
     assert len(best_partners(a, b, np.empty(0, np.int64), trust).rows) == 0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 1.0])
+def test_the_share_of_partners_that_are_there_is_found_even_where_scores_are_alike(share):
+    random = np.random.default_rng(0)
+    present, absent = random.normal(0.5, 1, 4000), random.normal(0, 1, 4000)
+    there = random.random(4000) < share
+    best = np.where(there, random.normal(0.5, 1, 4000), random.normal(0, 1, 4000))
+    assert abs(repair.chance_of_presence(best, present, absent).mean() - share) < 0.1

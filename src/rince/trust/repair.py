@@ -266,16 +266,19 @@ def chance_of_presence(
     """The probability of every query to have its partner among the candidates, by its best score.
 
     ``present`` and ``absent`` are best scores of queries of which that is known. Their densities are histograms with
-    bins of equal mass; the share of queries whose partner is there is found by expectation maximisation.
+    bins of equal mass. The share of queries whose partner is there has the greatest likelihood, with half a query of
+    either kind added: the likelihood falls on both sides of it, so halving an interval finds it, where expectation
+    maximisation would creep if the densities are alike.
     """
     edges = np.unique(np.quantile(np.concatenate([present, absent]), np.linspace(0, 1, bins + 1)[1:-1]))
     here, gone = (np.bincount(np.searchsorted(edges, x), minlength=len(edges) + 1) + 0.5 for x in (present, absent))
     ratio = (here / here.sum() / (gone / gone.sum()))[np.searchsorted(edges, best)]
-    share = 0.5
-    for _ in range(200):
-        chance = share * ratio / (share * ratio + 1 - share)
-        share = (float(chance.sum()) + 0.5) / (len(best) + 1)
-    return chance
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        share = (low + high) / 2
+        slope = float(((ratio - 1) / (share * ratio + 1 - share)).sum()) + 0.5 / share - 0.5 / (1 - share)
+        low, high = (share, high) if slope > 0 else (low, share)
+    return share * ratio / (share * ratio + 1 - share)
 
 
 def _unit(x: Matrix, rows: slice | NDArray[np.int64]) -> Tensor:
