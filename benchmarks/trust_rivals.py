@@ -1,0 +1,163 @@
+"""What `benchmarks/trust.py` compares: data sets, and ways to train two towers on pairs of which some are wrong."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rince.compare.tasks import Digits, Multi30k
+from rince.compare.towers import Columns, Split, Training, tower
+from rince.losses import GCE, RINCE, ContrastiveLoss, DensityRatio, InfoNCE
+from rince.losses.contrast import CrossView
+from rince.reproduce.noisy_halves import batches
+from rince.trust import judge_embeddings
+
+Towers = tuple[nn.Module, nn.Module]
+FOLDS = 3  # as --trust auto
+
+
+class Task(NamedTuple):
+    """Pairs, how many are for validation and tests, how towers learn, and the temperatures that are tried."""
+
+    columns: Columns
+    validation: int
+    test: int
+    training: Training
+    temperatures: tuple[float, ...]
+    trust_at: float  # the temperature of GCE, which finds trust; RINCE learns at half of that
+    ours: str  # the loss that learns with trust
+
+
+def task_of(name: str, root: str, epochs: int | None) -> Task:
+    if name == "digits":
+        task = Task(Digits().columns(), 200, 397, Training(), (0.1, 0.2), 0.2, "RINCE q 0.1")
+    elif name == "multi30k":
+        task = Task(Multi30k(root).columns(), 500, 1000, Multi30k.training, (0.1, 0.2), 0.2, "GCE")
+    else:
+        task = Task(cifar10_halves(root), 1000, 1000, Training(epochs=20), (0.1, 0.2), 0.2, "RINCE q 0.1")
+    return task if epochs is None else task._replace(training=task.training._replace(epochs=epochs))
+
+
+def cifar10_halves(root: str, pairs: int = 8000) -> Columns:
+    """Even and odd rows of images pooled to 8 x 8."""
+    from rince.data.images.cifar10 import CIFAR10
+
+    images = CIFAR10(root).split("train")[0][:pairs].float().div(255)
+    small = nn.functional.avg_pool2d(images, 4)
+    return Columns(small[:, :, 0::2].flatten(1), small[:, :, 1::2].flatten(1))
+
+
+def infonce(temperature: float, reduction: Any = "mean") -> ContrastiveLoss:
+    return InfoNCE(temperature, CrossView(), reduction)
+
+
+def gce(temperature: float) -> ContrastiveLoss:
+    return GCE(1.0, temperature, CrossView())
+
+
+def rince(q: float, r: float, temperature: float) -> ContrastiveLoss:
+    return RINCE(q, DensityRatio(r), temperature, CrossView(), scale="unit")
+
+
+class Run:
+    """Towers on their way. Their sizes are those of all pairs, so that no text has a word that is unknown to them."""
+
+    def __init__(self, task: Task, data: Split, loss: ContrastiveLoss, seed: int, steps: int):
+        torch.manual_seed(seed)
+        self.data, self.loss = data, loss
+        self.towers = tower(task.columns.a, task.training), tower(task.columns.b, task.training)
+        parameters = [p for t in self.towers for p in t.parameters()]
+        self.optimizer = torch.optim.Adam(parameters, lr=task.training.lr, fused=True)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, steps)
+
+    def losses(self, rows: Tensor, weights: Tensor | None = None) -> Tensor:
+        a, b = (t(x[rows]) for t, x in zip(self.towers, (self.data.a, self.data.b), strict=True))
+        return self.loss(a, b, weights=weights)
+
+    def step(self, value: Tensor) -> None:
+        self.optimizer.zero_grad()
+        value.backward()
+        self.optimizer.step()
+        self.schedule.step()
+
+    def done(self) -> Towers:
+        return self.towers[0].eval(), self.towers[1].eval()
+
+
+def train(
+    task: Task, data: Split, loss: ContrastiveLoss, seed: int, rows: Tensor | None = None, weights: Tensor | None = None
+) -> Towers:
+    """Towers trained on some of the pairs, as far as ``weights``, one per pair of all, trusts each of them."""
+    rows = torch.arange(len(data.a)) if rows is None else rows
+    plan = batches(len(rows), task.training.epochs, seed, task.training.batch)
+    run = Run(task, data, loss, seed, sum(map(len, plan)))
+    for chosen in (rows[batch] for epoch in plan for batch in epoch):
+        run.step(run.losses(chosen, None if weights is None else weights[chosen]))
+    return run.done()
+
+
+def of_pairs(losses: Tensor) -> Tensor:
+    """One loss per pair, the mean of both directions."""
+    return losses.view(2, -1).mean(0)
+
+
+def weighted(losses: Tensor, weights: Tensor | None) -> Tensor:
+    return losses.mean() if weights is None else (losses * weights).sum() / weights.sum().clamp_min(1e-6)
+
+
+def mixture(task: Task, data: Split, temperature: float, seed: int) -> Towers:
+    from sklearn.mixture import GaussianMixture
+
+    epochs, batch = task.training.epochs, task.training.batch
+    plan = batches(len(data.a), epochs, seed, batch)
+    run = Run(task, data, infonce(temperature, "none"), seed, sum(map(len, plan)))
+    weights = None
+    for number, epoch in enumerate(plan):
+        if number >= epochs // 4:
+            losses = sample_losses(run, batch).numpy()[:, None]
+            losses = (losses - losses.min()) / max(float(np.ptp(losses)), 1e-9)
+            parts = GaussianMixture(2, max_iter=10, reg_covar=5e-4, random_state=0).fit(losses)
+            clean = parts.predict_proba(losses)[:, parts.means_[:, 0].argmin()]
+            weights = torch.from_numpy(clean.astype(np.float32))
+        for rows in epoch:
+            run.step(weighted(of_pairs(run.losses(rows)), None if weights is None else weights[rows]))
+    return run.done()
+
+
+@torch.no_grad()
+def sample_losses(run: Run, batch: int) -> Tensor:
+    for one in run.towers:
+        one.eval()
+    losses = torch.cat([of_pairs(run.losses(rows)) for rows in torch.arange(len(run.data.a)).split(batch)])
+    for one in run.towers:
+        one.train()
+    return losses
+
+
+def co_teaching(task: Task, data: Split, temperature: float, seed: int, rate: float) -> Towers:
+    epochs = task.training.epochs
+    plan = batches(len(data.a), epochs, seed, task.training.batch)
+    loss = infonce(temperature, "none")
+    runs = [Run(task, data, loss, seed + extra, sum(map(len, plan))) for extra in (0, 1000)]
+    for number, epoch in enumerate(plan):
+        keep = 1 - rate * min(1.0, number / max(1, epochs // 4))
+        for rows in epoch:
+            found = [of_pairs(run.losses(rows)) for run in runs]
+            for run, own, others in zip(runs, found, found[::-1], strict=True):
+                small = others.detach().argsort()[: max(2, round(keep * len(rows)))]
+                run.step(own[small].mean())
+    return runs[0].done()
+
+
+def found_trust(task: Task, data: Split, loss: ContrastiveLoss, temperature: float, seed: int) -> Any:
+    """As `--trust auto`: models that each leave out a fold score its pairs, with the steps of one run in all."""
+    fold = torch.randperm(len(data.a), generator=torch.Generator().manual_seed(seed)) % FOLDS
+    short = task._replace(training=task.training._replace(epochs=max(1, task.training.epochs // (FOLDS - 1))))
+    sides = torch.empty(2, len(data.a), task.training.dim)
+    for k in range(FOLDS):
+        towers = train(short, data, loss, seed, (fold != k).nonzero()[:, 0])
+        with torch.no_grad():
+            for side, one, x in zip(sides, towers, (data.a, data.b), strict=True):
+                side[fold == k] = one(x[fold == k])
+    return judge_embeddings(sides[0], sides[1], fold, temperature=temperature, seed=seed)
