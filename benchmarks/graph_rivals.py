@@ -47,10 +47,10 @@ def wl(graphs: Graphs, seed: int) -> float:
 
 
 def graph2vec(graphs: Graphs, seed: int) -> float:
-    """Accuracy of karateclub's features at its own settings, with node labels as first words."""
+    """Accuracy of karateclub's features, with node labels as first words; its own 10 epochs learn nothing on MUTAG."""
     from karateclub import Graph2Vec
 
-    model = Graph2Vec(attributed=True, workers=1, seed=seed)
+    model = Graph2Vec(attributed=True, epochs=100, workers=1, seed=seed)
     model.fit([networkx_graph(edges, labels) for edges, labels in as_lists(graphs)])
     return svm_accuracy(model.get_embedding(), graphs.y, seed=seed).accuracy
 
