@@ -136,3 +136,17 @@ def test_the_operators_are_registered_as_torch_wants_them():
     ):
         utils = "ALL" if arguments[5] in ("", "softplus") else ("test_schema", "test_faketensor")
         torch.library.opcheck(tiled.tiled, arguments, test_utils=utils)
+
+
+def test_create_graph_is_right_where_the_columns_are_made_of_the_rows():
+    """A contrast may compare its anchors with one another and with others: the gradient must not count twice."""
+    rows, others = torch.randn(6, 4, dtype=torch.float64, requires_grad=True), torch.randn(3, 4, dtype=torch.float64)
+
+    def total(z):
+        keys = torch.arange(6)
+        return kernel.negative_scores(z, torch.cat([z, others]), keys, torch.arange(9)).lse.sum()
+
+    (expected,) = torch.autograd.grad(total(rows), rows)
+    (twice,) = torch.autograd.grad(total(rows), rows, create_graph=True)
+    torch.testing.assert_close(twice, expected, rtol=1e-9, atol=1e-12)
+    assert torch.autograd.gradgradcheck(total, rows)

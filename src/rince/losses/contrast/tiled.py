@@ -170,7 +170,9 @@ def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor, _: Tensor) -> tup
 
 
 def _differentiable_backward(ctx: Any, row_grad: Tensor, column_grad: Tensor) -> tuple[Tensor | None, ...]:
-    inputs = ctx.saved_tensors[3:]
+    needs = ctx.needs_input_grad[:5]
+    # Views, so that the gradient stops here: where the columns are a function of the rows, it would count both ways.
+    inputs = [z.view_as(z) if need else z for z, need in zip(ctx.saved_tensors[3:], needs, strict=True)]
     rows, columns, row_keys, column_keys, shift = inputs
     of_rows, of_columns = dense_reductions(
         rows, columns, row_keys, column_keys, shift, ctx.kind, ctx.beta, ctx.diagonal, ctx.both
@@ -178,7 +180,6 @@ def _differentiable_backward(ctx: Any, row_grad: Tensor, column_grad: Tensor) ->
     values, gradients = [of_rows], [row_grad]
     if of_columns.numel():
         values, gradients = [of_rows, of_columns], [row_grad, column_grad]
-    needs = ctx.needs_input_grad[: len(inputs)]
     wanted = [z for z, need in zip(inputs, needs, strict=True) if need]
     found = iter(torch.autograd.grad(values, wanted, gradients, create_graph=True))
     return *(next(found) if need else None for need in needs), *[None] * 5
