@@ -1,11 +1,10 @@
 """The gallery: what the page shows of a pair, a text, a small picture, a short sound or video, all inside the page."""
 
+import io
 import math
 import numbers
 import os
-import struct
 import sys
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rince._support.optional_imports import require
 from rince.errors import UsageError, WrongType
 from rince.report.media import MEDIA, THUMBNAIL, content_element, data_uri, element, thumbnail
 
@@ -252,14 +252,7 @@ def _bytes(image: NDArray[Any]) -> NDArray[np.uint8]:
 
 def png(image: NDArray[np.uint8]) -> bytes:
     """A grey (height, width) or colour (height, width, 3 or 4) image as a PNG file."""
-    height, width = image.shape[:2]
-    colour = {1: 0, 3: 2, 4: 6}[image.shape[2] if image.ndim == 3 else 1]
-    rows = np.ascontiguousarray(image).reshape(height, -1)
-    raw = np.hstack([np.zeros((height, 1), np.uint8), rows]).tobytes()  # each line starts with its filter: none
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(raw, 9)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + body
+    pixels = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
+    file = io.BytesIO()
+    require("PIL.Image", "audit").fromarray(np.ascontiguousarray(pixels)).save(file, "PNG")
+    return file.getvalue()
