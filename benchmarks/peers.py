@@ -2,9 +2,10 @@
 
     python benchmarks/peers.py
 
-Needs what `make test-peers` installs. A step is forward and backward on embeddings of width 128. Times are the
-median of interleaved repetitions; memory is what a fresh process needs for one step beyond what it held before.
-A peer that would need more than 8 GB is left out.
+Needs what `make test-peers` installs. A step is forward and backward on embeddings of width 128. Times are those of the
+processor on one thread, the median of interleaved repetitions, since a shared machine says little about time on the
+wall; memory is what a fresh process needs for one step beyond what it held before. A peer that would need more than
+8 GB is left out.
 """
 
 import argparse
@@ -95,9 +96,9 @@ def batch(n: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def step(loss: Step, a: torch.Tensor, b: torch.Tensor) -> float:
     a.grad = b.grad = None
-    start = time.perf_counter()
+    start = time.process_time()
     loss(a, b).backward()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def memory(peer: str, name: str, which: int, n: int) -> float:
@@ -120,25 +121,28 @@ def one(peer: str, name: str, which: int, n: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=(256, 4096))
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=tuple(PEERS))
+    parser.add_argument("--repetitions", type=int, nargs=2, default=(200, 7), help="up to N = 512, and above")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    torch.set_num_threads(1)
     if args.one:
         peer, name, which, n = args.one
         return one(peer, name, int(which), int(n))
-    print("| loss | N | theirs ms | ours ms | times faster | theirs MB | ours MB |\n" + "| --- " * 7 + "|")
-    for peer, make in PEERS.items():
-        for name, (theirs, ours) in make().items():
+    print("| loss | N | theirs ms | ours ms | ours / theirs | theirs MB | ours MB |\n" + "| --- " * 7 + "|")
+    for peer in args.peers:
+        for name, (theirs, ours) in PEERS[peer]().items():
             for n in args.sizes:
                 a, b = batch(n)
                 alone = (name, n) in TOO_LARGE
                 times: list[list[float]] = [[], []]
-                for repetition in range(40 if n <= 512 else 7):
+                for repetition in range(args.repetitions[n > 512] + 1):
                     for i, loss in enumerate((theirs, ours)):
                         if (i or not alone) and (spent := step(loss, a, b)) and repetition:
                             times[i].append(1000 * spent)
                 space = [float("nan") if alone and not i else memory(peer, name, i, n) for i in range(2)]
                 slow, fast = (statistics.median(t) if t else float("nan") for t in times)
-                cells = [f"{slow:.1f}", f"{fast:.1f}", f"{slow / fast:.2f}", f"{space[0]:.0f}", f"{space[1]:.0f}"]
+                cells = [f"{slow:.1f}", f"{fast:.1f}", f"{fast / slow:.3f}", f"{space[0]:.0f}", f"{space[1]:.0f}"]
                 print(f"| {name} | {n} | {' | '.join(cells)} |", flush=True)
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid, softplus
 
 from rince.errors import UsageError
 from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.integrations.small_batches import diagonal_scores, small
 from rince.losses import GCE, ContrastiveLoss, InfoNCE
 from rince.losses.contrast import Objective, Scores, Second
 from rince.losses.contrast.contrast import check_pair, precision
@@ -84,12 +85,15 @@ class ClipLoss(nn.Module):
     def _loss(self, image: Tensor, text: Tensor, logit_scale: Tensor | float) -> Tensor:
         objective = self.objective(logit_scale)
         if self.world_size == 1:
-            keys = torch.arange(len(image), device=image.device)
             image = image * logit_scale
             number = image.new_full((len(image),), len(image) - 1)
-            positive = (image * text).sum(1)
-            both = negative_scores_both(image, text, keys, keys)
-            return torch.stack([objective(Scores(positive, side.lse, number)) for side in both]).mean()
+            if small(image, text):
+                positive, *both = diagonal_scores(image, text, both=True)
+            else:
+                keys = torch.arange(len(image), device=image.device)
+                positive = (image * text).sum(1)
+                both = [side.lse for side in negative_scores_both(image, text, keys, keys)]
+            return torch.stack([objective(Scores(positive, side, number)) for side in both]).mean()
         if not (self.local_loss or self.gather_with_grad):
             # Gathered without gradient, the loss of all pairs gives a process the gradient of its own features once,
             # not once per process as an exact gather does.
@@ -186,13 +190,19 @@ class SigLipLoss(nn.Module):
             dtype = precision(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
             (texts,), *_, start = gather([text])
-            everyone = torch.arange(len(texts), device=image.device)
             bias = torch.as_tensor(0.0 if logit_bias is None else logit_bias, dtype=dtype, device=image.device)
-            bias, own = bias.reshape(()), image * logit_scale
-            keys = everyone[start : start + len(image)]
-            others = negative_scores(own, texts, keys, everyone, Second("softplus", shift=bias)).second
-            assert others is not None
-            loss = (softplus(-(own * text).sum(1) - bias) + others).mean()
+            bias = bias.reshape(())
+            if small(image, texts):
+                logits = torch.addmm(-bias, image * -logit_scale, texts.T)  # as a no wants them
+                logits.diagonal(start)[: len(image)].neg_()
+                loss = -logsigmoid(logits).sum() / len(image)
+            else:
+                own = image * logit_scale
+                everyone = torch.arange(len(texts), device=image.device)
+                keys = everyone[start : start + len(image)]
+                others = negative_scores(own, texts, keys, everyone, Second("softplus", shift=bias)).second
+                assert others is not None
+                loss = (softplus(-(own * text).sum(1) - bias) + others).mean()
         return {"contrastive_loss": loss} if output_dict else loss
 
 

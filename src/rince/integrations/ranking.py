@@ -5,14 +5,16 @@ candidates, or documents as anchors. Every choice ends in the two numbers of an 
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rince.errors import UsageError
+from rince.integrations.small_batches import diagonal_scores, quick_unit, small
 from rince.losses.contrast import Objective, Scores
-from rince.losses.contrast.contrast import precision, unit
+from rince.losses.contrast.contrast import precision
 from rince.losses.contrast.gather import gather
 from rince.losses.contrast.kernel import negative_scores, negative_scores_both
 
@@ -38,9 +40,11 @@ class Ranking(NamedTuple):
         """The loss of every pair of this process, from the embeddings of (anchor, positive, negative_1, ...)."""
         batch = _Batch(self, columns)
         parts = batch.parts()
+        if len(parts) == 1:
+            return objective(Scores(batch.positive, *parts[0]))
         if self.partition == "per_direction":
             return torch.stack([objective(Scores(batch.positive, *part)) for part in parts]).mean(0)
-        negatives = torch.stack([part[0] for part in parts]).logsumexp(0) if len(parts) > 1 else parts[0][0]
+        negatives = torch.stack([part[0] for part in parts]).logsumexp(0)
         return objective(Scores(batch.positive, negatives, torch.stack([part[1] for part in parts]).sum(0)))
 
 
@@ -71,24 +75,49 @@ class _Batch:
     def __init__(self, ranking: Ranking, columns: Sequence[Tensor]):
         self.ranking = ranking
         dtype = precision(*columns)
-        root = ranking.temperature**-0.5
-        columns = [(unit(z, dtype) if ranking.cosine else z.to(dtype)) * root for z in columns]
+        columns = [quick_unit(z, dtype) if ranking.cosine else z.to(dtype) for z in columns]
+        if set(ranking.directions) <= {"query_to_doc", "doc_to_query"} and not self._penalised(None):
+            columns[0] = columns[0] / ranking.temperature  # one side of every product
+        else:
+            columns = [z * ranking.temperature**-0.5 for z in columns]
         self.query, self.doc, self.hard = columns[0], columns[1], list(columns[2:])
-        self.positive = (self.query * self.doc).sum(1)
-        self.alone = not ranking.across_devices
-        everything, *_, start = (list(columns), 0) if self.alone else gather(list(columns))
+        everything, *_, start = (list(columns), 0) if not ranking.across_devices else gather(list(columns))
         self.queries, self.docs = everything[0], everything[1:]
-        self.count = self.queries.shape[0]
-        everyone = torch.arange(self.count, device=self.query.device)
-        self.everyone, self.keys = everyone, everyone[start : start + self.query.shape[0]]
+        self.count, self.start = self.queries.shape[0], start
+        self.quick = self._quick()
+        self.positive = (self.query * self.doc).sum(1) if self.quick is None else self.quick[0]
+
+    @cached_property
+    def everyone(self) -> Tensor:
+        return torch.arange(self.count, device=self.query.device)
+
+    @property
+    def keys(self) -> Tensor:
+        return self.everyone[self.start : self.start + self.query.shape[0]]
+
+    def _quick(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """The scores of a small batch by the direct way, where every candidate but one's own is a plain negative."""
+        if self._penalised(None):
+            return None
+        docs = self.docs[0] if len(self.docs) == 1 else torch.cat(self.docs)
+        if not small(self.query, docs):
+            return None
+        return diagonal_scores(self.query, docs, self.start, self._both())
+
+    def _both(self) -> bool:
+        wanted = set(self.ranking.directions) == {"query_to_doc", "doc_to_query"}
+        return wanted and self._one_matrix_serves_both()
 
     def parts(self) -> list[tuple[Tensor, Tensor]]:
         """For every direction the log-sum-exp over its negatives, and how many they are."""
         directions = [d for d in DIRECTIONS if d in self.ranking.directions]
-        if directions == ["query_to_doc", "doc_to_query"] and self._one_matrix_serves_both():
-            there, back = negative_scores_both(self.query, self.doc, self.keys, self.keys)
+        if self._both():
+            if self.quick is not None:
+                there, back = self.quick[1:]
+            else:
+                there, back = (side.lse for side in negative_scores_both(self.query, self.doc, self.keys, self.keys))
             number = self._number(self.count - 1)
-            return [(there.lse, number), self._way_back(back.lse, number)]
+            return [(there, number), self._way_back(back, number)]
         return [getattr(self, f"_{direction}")() for direction in directions]
 
     def _one_matrix_serves_both(self) -> bool:
@@ -96,6 +125,8 @@ class _Batch:
 
     def _query_to_doc(self) -> tuple[Tensor, Tensor]:
         number = self._number(len(self.docs) * self.count - 1)
+        if self.quick is not None:
+            return self.quick[1], number
         if not self._penalised(None):  # hard negatives are candidates like any other, and nobody's positive
             nobody = self.everyone.new_full((self.count * (len(self.docs) - 1),), -1)
             others = negative_scores(self.query, torch.cat(self.docs), self.keys, torch.cat([self.everyone, nobody]))
