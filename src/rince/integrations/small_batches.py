@@ -73,9 +73,7 @@ class _Diagonal(torch.autograd.Function):
         return positive, of_rows, of_columns
 
     @staticmethod
-    def backward(
-        ctx: Any, d_positive: Tensor, d_rows: Tensor, d_columns: Tensor
-    ) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(ctx: Any, d_positive: Tensor, d_rows: Tensor, d_columns: Tensor) -> tuple[Tensor | None, ...]:
         rows, columns, powers, back, of_rows, of_columns, top = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True
             return *_again(ctx, rows, columns, (d_positive, d_rows, d_columns)), None, None
