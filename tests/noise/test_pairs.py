@@ -8,7 +8,7 @@ from rince.noise import wrong_pairs
 
 @settings(max_examples=200, deadline=None)
 @given(n=st.integers(2, 300), rate=st.floats(0, 1), seed=st.integers(0, 9))
-def test_exactly_the_rate_is_hit_and_only_the_hit_have_a_stranger(n, rate, seed):
+def test_exactly_the_rate_is_hit_and_only_the_hit_have_a_new_partner(n, rate, seed):
     index, hit = wrong_pairs(n, rate, seed)
     assert hit.sum() == round(rate * n)
     assert ((index != np.arange(n)) == hit).all()
@@ -18,7 +18,7 @@ def test_exactly_the_rate_is_hit_and_only_the_hit_have_a_stranger(n, rate, seed)
 
 @settings(max_examples=200, deadline=None)
 @given(sizes=st.lists(st.integers(1, 40), min_size=2, max_size=6), seed=st.integers(0, 9))
-def test_strangers_come_from_another_group(sizes, seed):
+def test_new_partners_come_from_another_group(sizes, seed):
     groups = np.repeat(np.arange(len(sizes)), sizes)
     if 2 * max(sizes) > sum(sizes):
         with pytest.raises(ValueError, match="of one group"):

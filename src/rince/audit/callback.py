@@ -30,7 +30,7 @@ class PairMonitor(Callback):
     ``log_every_n_steps``: ``pairs/positive``, ``pairs/negative`` and ``pairs/noise_rate`` (Storey's estimate over the
     last ``window`` batches).
 
-    The noise rate is that of pairs the model is trained on, so it falls as wrong pairs are learned by heart, which
+    The noise rate is that of pairs the model is trained on, so it falls as wrong pairs are memorised, which
     InfoNCE does and RINCE with q >= 0.5 hardly; ``rince audit --fit`` judges every pair by models that never saw it.
 
     Args:

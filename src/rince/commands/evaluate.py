@@ -24,7 +24,11 @@ def options() -> argparse.ArgumentParser:
         "--space", choices=("encoder", "projection"), default="encoder", help="where features are taken (encoder)"
     )
     parser.add_argument(
-        "--labels_per_class", type=int, default=None, metavar="N", help="learn from N labels a class, in several draws"
+        "--labels_per_class",
+        type=int,
+        default=None,
+        metavar="N",
+        help="learn from N labels per class, in several draws",
     )
     parser.add_argument("--draws", type=int, default=10, help="draws of the labels (10)")
     parser.add_argument("--k", type=int, default=None, help="neighbours of the kNN (200, or 20 with few labels)")

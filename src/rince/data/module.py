@@ -113,7 +113,7 @@ class DataModule(LightningDataModule):
         """Refuse views that do not fit these data, with a ``UsageError``."""
 
     def labelled_batches(self, split: Split) -> Iterable[Labelled]:
-        """A part in order, batch by batch, with right labels, -1 where nobody knows them."""
+        """A part in order, batch by batch, with right labels, -1 where unknown."""
         raise UsageError(f"{type(self).__name__} gives nothing to evaluate: it needs a method labelled_batches(part)")
 
     def pair_batches(self, split: Split, noisy: bool = False) -> Iterable[PairBatch]:

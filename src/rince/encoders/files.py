@@ -95,7 +95,7 @@ def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recip
     except RuntimeError as error:
         name = recipe.get("class_path", "an encoder")
         raise UsageError(
-            f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_misfit(encoder, weights)}"
+            f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_difference(encoder, weights)}"
         ) from error
 
 
@@ -122,7 +122,7 @@ def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
     return recipe, about, weights
 
 
-def _first_misfit(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:
+def _first_difference(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:
     own = encoder.state_dict()
     for name in sorted(own.keys() | weights.keys()):
         if name not in weights:

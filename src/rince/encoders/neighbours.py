@@ -1,7 +1,7 @@
 """Sums over neighbours, forward and backward, at the speed of memory.
 
-Edges are sorted by their end once a batch; a layer's sum is then one ``embedding_bag``, on a CPU about ten times as
-fast as gathering a row an edge and adding it up again, and it makes no matrix with a row an edge.
+Edges are sorted by their end once per batch; a layer's sum is then one ``embedding_bag``, on a CPU about ten times as
+fast as gathering one row per edge and adding it up again, and it makes no matrix with one row per edge.
 """
 
 from typing import Any

@@ -10,7 +10,7 @@ from rince.losses.loss import ContrastiveLoss, Reduction
 class InfoNCE(ContrastiveLoss):
     """-log(pos / (pos + neg)): the usual contrastive loss, best where pairs can be trusted.
 
-    Hard pairs pull most, so wrong pairs are learned by heart. Its relatives for pairs that may be wrong are ``RINCE``
+    Hard pairs pull most, so wrong pairs are memorised. Its relatives for pairs that may be wrong are ``RINCE``
     and ``GCE``, which go over into it as q goes to 0.
 
     Args:

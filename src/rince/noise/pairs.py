@@ -71,7 +71,7 @@ def wrong_pairs(n: int, rate: float, seed: int = 0, groups: ArrayLike | None = N
 
 
 def _exchange(keys: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-    """A random permutation that gives nobody a partner of the same key."""
+    """A random permutation that gives no row a partner of the same key."""
     count = len(keys)
     largest = np.bincount(keys).max()
     if 2 * largest > count:

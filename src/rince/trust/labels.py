@@ -31,7 +31,7 @@ def judge_labels(
 
     Args:
         z: (items, width) embeddings. Rows of one fold are compared with one another only.
-        labels: One whole number per item, from 0; negative where nobody knows it.
+        labels: One whole number per item, from 0; negative where it is unknown.
         folds: One number per item: which model embedded it. None if one model embedded all of them.
         seed: Seed of the interval of the noise rate.
         scorer: What gave the embeddings, for the summary.

@@ -37,7 +37,7 @@ def test_digits_are_split_without_overlap_and_noise_is_recorded():
     assert (record["hit"] == (record["labels"] != labels.numpy())).all() and record["hit"].sum() > 30
 
 
-def test_wrong_pairs_give_strangers_and_are_recorded(tmp_path):
+def test_wrong_pairs_show_other_images_and_are_recorded(tmp_path):
     import numpy as np
 
     np.savez(tmp_path / "mine.npz", images=np.zeros((50, 4, 4), np.uint8), labels=np.arange(50) % 2)

@@ -41,7 +41,7 @@ def test_tests_never_see_wrong_pairs():
     assert Numbers().noise_record() == {}
 
 
-def test_without_groups_a_stranger_is_any_other_pair(tmp_path):
+def test_without_groups_a_partner_is_any_other_pair(tmp_path):
     from rince.data.pairs.arrays import PairedArrays
 
     data = PairedArrays(npz(tmp_path / "x.npz", labels=np.zeros(30, int)), wrong_pairs=0.5)

@@ -22,7 +22,10 @@ def centre_of(frames, background):
 def plain(found):
     """Black on white with nothing else in the picture."""
     return found._replace(
-        colours=np.array([[0.0] * 3, [1.0] * 3, [1.0] * 3]), stranger=("disc", 5.0, 5.0, 0.1), loudness=0.8, hiss=0.001
+        colours=np.array([[0.0] * 3, [1.0] * 3, [1.0] * 3]),
+        distractor=("disc", 5.0, 5.0, 0.1),
+        loudness=0.8,
+        hiss=0.001,
     )
 
 

@@ -1,4 +1,4 @@
-"""Images in one folder a class, decoded and cropped by the loader's workers: ImageNet, or your own."""
+"""Images in one folder per class, decoded and cropped by the loader's workers: ImageNet, or your own."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial

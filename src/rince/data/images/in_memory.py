@@ -191,7 +191,7 @@ def check_pairing(data: DataModule) -> None:
 class SameLabel:
     """For every item another one with the same label, drawn anew each time.
 
-    An item is its own partner where it is the only one of its label, and where nobody knows its label (-1). With
+    An item is its own partner where it is the only one of its label, and where its label is unknown (-1). With
     ``among``, only items of these numbers are partners of one another.
     """
 

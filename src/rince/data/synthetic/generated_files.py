@@ -82,7 +82,7 @@ def encode(path: str | os.PathLike[str], frames: NDArray[np.uint8], samples: NDA
 
 
 def answers_of(folder: str | os.PathLike[str]) -> list[dict[str, str]]:
-    """What is shown and heard in every video: a row a file, ``hits`` being the moments of impact in seconds."""
+    """What is shown and heard in every video: one row per file, ``hits`` being the moments of impact in seconds."""
     with open(Path(folder) / "answers.csv", newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 

@@ -29,8 +29,8 @@ class Scene(NamedTuple):
     turn: float
     colours: NDArray[np.float64]  # (3, 3): of the shape, and of the background at its two ends
     slope: tuple[float, float]
-    stranger: tuple[str, float, float, float]  # a shape that does not move: kind, place, size
-    stranger_colour: NDArray[np.float64]
+    distractor: tuple[str, float, float, float]  # a shape that does not move: kind, place, size
+    distractor_colour: NDArray[np.float64]
     pitch: float
     loudness: float
     hiss: float
@@ -65,8 +65,8 @@ def draw_scene(label: int, random: np.random.Generator) -> Scene:
         turn=float(random.uniform(0, np.pi / 2)),
         colours=colours,
         slope=(float(np.cos(angle)), float(np.sin(angle))),
-        stranger=(SHAPES[random.integers(2)], float(random.uniform(0.1, 0.9)), float(random.uniform(0.1, 0.9)), 0.12),
-        stranger_colour=(behind[0] + random.uniform(-0.2, 0.3, 3)).clip(0, 1),
+        distractor=(SHAPES[random.integers(2)], float(random.uniform(0.1, 0.9)), float(random.uniform(0.1, 0.9)), 0.12),
+        distractor_colour=(behind[0] + random.uniform(-0.2, 0.3, 3)).clip(0, 1),
         pitch=float(220 * 2 ** random.uniform(0, 1)),
         loudness=float(random.uniform(0.25, 0.8)),
         hiss=float(10 ** random.uniform(-2.5, -1.3)),
@@ -75,16 +75,16 @@ def draw_scene(label: int, random: np.random.Generator) -> Scene:
 
 
 def pictures(scene: Scene, size: int = 64, seconds: float = SECONDS) -> NDArray[np.uint8]:
-    """(frames, size, size, 3): the scene as bytes, at 16 frames a second."""
+    """(frames, size, size, 3): the scene as bytes, at 16 frames per second."""
     times = np.arange(round(seconds * FPS)) / FPS
     random = np.random.default_rng((scene.grain, 1))
     axis = (np.arange(size) + 0.5) / size
     y, x = axis[:, None], axis[None, :]
     along = ((x - 0.5) * scene.slope[0] + (y - 0.5) * scene.slope[1] + 0.75) / 1.5
     behind = scene.colours[1] + along[..., None] * (scene.colours[2] - scene.colours[1])
-    kind, left, top, width = scene.stranger
+    kind, left, top, width = scene.distractor
     still = _cover(kind, x - left, y - top, np.asarray(width), scene.turn, size)[..., None]
-    behind = behind + still * (scene.stranger_colour - behind)
+    behind = behind + still * (scene.distractor_colour - behind)
     place_x, place_y, radius = _path(scene, times)
     inside = _cover(scene.shape, x - place_x, y - place_y, radius, scene.turn, size)[..., None]
     behind, inside = behind.astype(np.float32) * 255, inside.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Kinetics-400: 240,000 clips of ten seconds, 400 actions, laid out in one folder a class."""
+"""Kinetics-400: 240,000 clips of ten seconds, 400 actions, laid out in one folder per class."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Lists of video files with labels: from a folder with one folder a class, or from a CSV file."""
+"""Lists of video files with labels: from a folder with one folder per class, or from a CSV file."""
 
 import csv
 from collections.abc import Sequence

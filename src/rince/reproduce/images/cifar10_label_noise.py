@@ -20,7 +20,7 @@ class LabelNoise(CIFAR10Experiment):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        several(parser, "--positives", ["one"], "one positive an anchor, or several", choices=("one", "several"))
+        several(parser, "--positives", ["one"], "one positive per anchor, or several", choices=("one", "several"))
 
     def runs(self, options: argparse.Namespace) -> list[Run]:
         return [{"positives": form, **run} for run in super().runs(options) for form in options.positives]
