@@ -28,7 +28,7 @@ def options() -> argparse.ArgumentParser:
         type=int,
         default=None,
         metavar="N",
-        help="learn from N labels per class, in several draws",
+        help="learn from N labels per class, several draws",
     )
     parser.add_argument("--draws", type=int, default=10, help="draws of the labels (10)")
     parser.add_argument("--k", type=int, default=None, help="neighbours of the kNN (200, or 20 with few labels)")

@@ -94,9 +94,8 @@ def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recip
         encoder.load_state_dict(weights)
     except RuntimeError as error:
         name = recipe.get("class_path", "an encoder")
-        raise UsageError(
-            f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {_first_difference(encoder, weights)}"
-        ) from error
+        why = _first_difference(encoder, weights)
+        raise UsageError(f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {why}") from error
 
 
 def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.Tensor]]:

@@ -195,8 +195,8 @@ class Method(LightningModule):
         flat = bool(gap) and float(torch.stack(gap).mean()) <= 1e-4
         if flat and self._was_flat:  # one such epoch can be a start; two are a habit
             warnings.warn(
-                f"epoch {self.current_epoch}: positive pairs are no more alike than mismatched ones; the embeddings have "
-                "collapsed. Lower lam ('balanced' is safe) or the learning rate."
+                f"epoch {self.current_epoch}: positive pairs are no more alike than mismatched ones; the embeddings "
+                "have collapsed. Lower lam ('balanced' is safe) or the learning rate."
             )
         self._was_flat = flat
 
