@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import os
 import signal
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -29,10 +30,11 @@ WRONG = 0.2
 
 
 class Made(Partition):
-    """Pairs that a seed makes, the same every time; also which of them are wrong."""
+    """Pairs that a seed makes, the same every time; the first process that reads a deadly one is killed midway."""
 
-    def __init__(self, number: int, rows: int, width: int):
-        self.number, self._rows, self.width, self.name = number, rows, width, f"partition {number}"
+    def __init__(self, number: int, rows: int, width: int, deadly: Path | None = None):
+        self.number, self._rows, self.width, self.deadly = number, rows, width, deadly
+        self.name = f"partition {number}"
 
     @property
     def rows(self) -> int:
@@ -47,12 +49,18 @@ class Made(Partition):
             shape = (min(BLOCK, self._rows - start), self.width)
             a = random.standard_normal(shape, dtype=np.float32)
             b = 1.5 * random.standard_normal(shape, dtype=np.float32)
+            if start > self._rows // 2 and self.deadly is not None and not self.deadly.exists():
+                self.deadly.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
             b[~wrong[start : start + BLOCK]] += a[~wrong[start : start + BLOCK]]
             yield a.astype(np.float16), b.astype(np.float16)
 
 
-def partitions(pairs: int, width: int) -> list[Partition]:
-    return [Made(k, min(ROWS, pairs - start), width) for k, start in enumerate(range(0, pairs, ROWS))]
+def partitions(pairs: int, width: int, deadly: Path | None = None) -> list[Partition]:
+    """All partitions, of which one in the middle may be deadly."""
+    count = -(-pairs // ROWS)
+    rows = [min(ROWS, pairs - ROWS * k) for k in range(count)]
+    return [Made(k, rows[k], width, deadly if k == count // 2 else None) for k in range(count)]
 
 
 def status(pid: int) -> tuple[float, float]:
@@ -64,14 +72,14 @@ def status(pid: int) -> tuple[float, float]:
 
 
 class Watch:
-    """CPU and memory of worker processes, looked at twice a second: one that is killed says nothing afterwards."""
+    """CPU and memory of worker processes, looked at every two seconds: one that is killed says nothing afterwards."""
 
     def __init__(self):
         self.seen, self.over = {}, threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
     def _watch(self) -> None:
-        while not self.over.wait(0.5):
+        while not self.over.wait(2):
             for pid in {*self.seen, *children()}:
                 with contextlib.suppress(OSError, IndexError):  # it may be gone
                     self.seen[pid] = status(pid)
@@ -91,20 +99,12 @@ def children() -> list[int]:
     while todo:
         pid = todo.pop()
         try:
-            below = [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+            threads = Path(f"/proc/{pid}/task").glob("*/children")
+            below = [int(one) for thread in threads for one in thread.read_text().split()]
         except OSError:
             continue
         found, todo = found + below, todo + below
     return found
-
-
-def kill_later(client, seconds: float) -> None:
-    def kill() -> None:
-        pid = next(iter(client.run(os.getpid).values()))
-        print(f"SIGKILL to worker {pid} after {seconds:.0f} s", flush=True)
-        os.kill(pid, signal.SIGKILL)
-
-    threading.Timer(seconds, kill).start()
 
 
 def told(name: str, found: PartitionedAudit, wall: float, cpu: float, peaks: list[float]) -> None:
@@ -129,13 +129,12 @@ def cluster(options: argparse.Namespace) -> PartitionedAudit:
         client.run(warm)  # imports are not what is measured
         before = {pid: status(pid)[0] for pid in children()}
         start, own = time.perf_counter(), time.process_time()
-        if options.kill:
-            kill_later(client, options.kill_after)
-        found = audit_partitions(
-            partitions(options.pairs, options.width), client=client, fit=options.fit, out=options.out, force=True
-        )
+        deadly = Path(tempfile.mkdtemp()) / "killed" if options.kill else None
+        parts = partitions(options.pairs, options.width, deadly)
+        found = audit_partitions(parts, client=client, fit=options.fit, out=options.out, force=True)
+        assert deadly is None or deadly.exists()
         wall = time.perf_counter() - start
-        time.sleep(0.6)  # one more look
+        time.sleep(3)  # one more look
         cpu = sum(seconds - before.get(pid, 0.0) for pid, (seconds, _) in watch.seen.items())
         peaks = [peak for _, peak in watch.seen.values()]
         client_cpu = time.process_time() - own
@@ -156,7 +155,6 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kill", action="store_true", help="kill one worker on the way")
-    parser.add_argument("--kill-after", type=float, default=30.0, metavar="SECONDS")
     parser.add_argument("--no-single", action="store_true", help="the cluster alone")
     parser.add_argument("--fit", action="store_true", help="by towers instead of the cosine")
     parser.add_argument("--no-cluster", action="store_true")

@@ -9,6 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rince.audit.clusters import together
+from rince.audit.fit.bounded import fitted_scores_of
+from rince.audit.partitions import pipeline
+from rince.audit.partitions.partition import Arrays
+from rince.audit.partitions.runner import Here
 from rince.noise.pairs import wrong_pairs
 from zoo.pairings import Pairing
 
@@ -81,12 +86,9 @@ def _within(groups: NDArray[Any], rate: float, seed: int) -> NDArray[np.int64]:
 
 
 def scores(pairing: Pairing, a: Any, b: Any, seed: int) -> dict[str, Any]:
-    if pairing.fit:
-        from rince.audit.fit.cross_fit import fitted_scores
-
-        found = fitted_scores(a, b, [], seed, progress=False)
-    else:
-        from rince.audit.mismatched import cosine_scores
-
-        found = cosine_scores(a, b, [], seed, MISMATCHED, progress=False)
-    return {key: value for key, value in found._asdict().items() if value is not None}
+    pipeline.MISMATCHED = MISMATCHED  # the estimator is as sure with these, and the cache a fifth of the size
+    parts, _ = pipeline.ready(Here(), [Arrays(a, b)], drop=False, zero_is_bad=not pairing.fit)
+    found = fitted_scores_of(parts, seed, progress=False) if pairing.fit else pipeline.cosine_scores_of(parts, seed)
+    arrays = {"scores": found.scores[0], "null": found.null.scores, "hit_by_accident": found.null.hit_by_accident}
+    clusters = together(found.codes[0][:, 0], [])
+    return arrays if clusters is None else {**arrays, "clusters": clusters}
