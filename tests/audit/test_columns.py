@@ -52,6 +52,17 @@ def test_equal_values_of_any_kind_have_equal_codes():
         assert found[0] == found[2] != found[1]
 
 
+def test_a_value_has_the_same_code_in_every_part():
+    values = ["x", None, 7, "7", "007", None, "x", 2**70, "-7"]
+    whole = codes(values, "ids", 9)
+    parts = [codes(values[:4], "ids", 4), codes(values[4:], "ids", 5, start=4)]
+    assert (np.concatenate(parts) == whole).all() and len(np.unique(whole)) == 7
+    assert whole[2] == whole[3] == codes(np.array([7]), "ids", 1)[0], "whole numbers beside gaps, and without any"
+    numbers = np.array([0.5, -0.0, 0.0, np.nan])
+    assert (codes(numbers[1:], "ids", 3, start=1) == codes(numbers, "ids", 4)[1:]).all()
+    assert codes(numbers, "ids", 4)[1] == codes(numbers, "ids", 4)[2]
+
+
 @pytest.mark.parametrize("width", [1, 2, 3, 64, 65])
 def test_codes_of_rows_of_round_numbers_differ_where_the_rows_do(width):
     x = torch.randint(0, 2, (20_000, width), generator=torch.Generator().manual_seed(0)).float()

@@ -170,6 +170,25 @@ def test_other_types_and_lengths_of_ids_are_refused():
         audit(a, b, ids=np.arange(99))
 
 
+def test_pairs_that_are_the_same_thing_have_one_name_and_its_former_one_warns():
+    a, b, _ = embeddings(300)
+    same = np.arange(300) // 2
+    found = audit(a, b, duplicates=same)
+    with pytest.warns(DeprecationWarning, match=r"audit\(duplicates=\.\.\.\)"):
+        former = audit(a, b, groups=same)
+    assert former.interval == found.interval != audit(a, b).interval
+    with pytest.raises(rince.errors.UsageError, match="give duplicates alone"):
+        audit(a, b, duplicates=same, groups=same)
+
+
+def test_saving_takes_groups_and_the_marks_of_a_review(tmp_path):
+    a, b, _ = embeddings(300)
+    audit(a, b).save(tmp_path, groups=["web", "book"] * 150, marks={7: "wrong"})
+    record = json.loads((tmp_path / "audit.json").read_text())
+    assert {group["name"] for group in record["groups"]} == {"web", "book"}
+    assert '"marks":{"7":"wrong"}' in (tmp_path / "audit.html").read_text()
+
+
 def test_saving_writes_three_files_and_overwrites_only_by_force(tmp_path):
     a, b, _ = embeddings(300)
     found = audit(a, b)

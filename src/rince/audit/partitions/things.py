@@ -49,9 +49,9 @@ def count_things(runner: Runner, codes: list[Any], pairs: int, keys: int, least:
     """
     buckets = max(1, -(-pairs // BUCKET))
     repeated = [_repeated(runner, codes, column, buckets) for column in range(1 + keys)]
-    chosen, things = [0], _things(runner, codes, repeated, [0])[0]
+    chosen, things = [0], _things(runner, codes, repeated, [0], pairs)[0]
     for key in range(1, 1 + keys):
-        wider, largest = _things(runner, codes, repeated, [*chosen, key])
+        wider, largest = _things(runner, codes, repeated, [*chosen, key], pairs)
         if wider >= least and 2 * largest <= pairs:
             chosen, things = [*chosen, key], wider
     return things
@@ -68,12 +68,20 @@ def _repeated(runner: Runner, codes: list[Any], column: int, buckets: int) -> An
     return runner.one(one_after_another, pieces)
 
 
-def _things(runner: Runner, codes: list[Any], repeated: list[Any], columns: list[int]) -> tuple[int, int]:
+def _things(runner: Runner, codes: list[Any], repeated: list[Any], columns: list[int], pairs: int) -> tuple[int, int]:
     """How many things these columns make, and the size of the largest."""
     some = [repeated[column] for column in columns]
+    if len(some) == 1:  # no edges
+        again, largest = runner.value(runner.one(repetitions, some[0]))
+        return pairs - again, largest
     links = runner.each(links_of, codes, [columns] * len(codes), [some] * len(codes))
     alone, nodes, joins, largest = runner.value(runner.one(components, links, some))
     return alone + nodes - joins, largest
+
+
+def repetitions(known: Repeated) -> tuple[int, int]:
+    """How many pairs repeat a code that another has already, and how often the most frequent code occurs."""
+    return int((known.many - 1).sum()), int(known.many.max(initial=1))
 
 
 def item(parts: list[Any], k: int) -> Any:
@@ -93,7 +101,8 @@ def in_buckets(codes: NDArray[np.int64], column: int, buckets: int) -> list[NDAr
 
 def repeated_codes(parts: list[NDArray[np.int64]]) -> Repeated:
     """The codes that occur more than once in all parts together."""
-    ordered = np.sort(np.concatenate(parts))
+    ordered = np.concatenate(parts)
+    ordered.sort()
     again = np.flatnonzero(ordered[1:] == ordered[:-1])
     codes, count = np.unique(ordered[again], return_counts=True)
     return Repeated(codes, count + 1)
