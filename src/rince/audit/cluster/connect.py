@@ -20,7 +20,7 @@ def connected(scheduler: str | None = None, workers: int | None = None, timeout:
         timeout: How many seconds to wait for the scheduler.
 
     Raises:
-        UsageError: The scheduler cannot be reached, or has no workers.
+        UsageError: The scheduler cannot be reached, has no workers, or these have another rince.
     """
     distributed = require("distributed", "cluster")
     if (scheduler is None) == (workers is None):
@@ -64,3 +64,20 @@ def _check_workers(client: Any, scheduler: str | None, timeout: float) -> None:
         client.wait_for_workers(1, timeout=timeout)
     except TimeoutError as error:
         raise UsageError(f"the scheduler at {scheduler} has no workers, even after {timeout:g} seconds") from error
+    here = worker_version()
+    try:
+        versions = client.run(worker_version)
+    except ImportError as error:
+        raise UsageError(
+            f"the workers of {scheduler} cannot import rince ({error}): install rince[cluster] {here} there"
+        ) from error
+    other = next((pair for pair in versions.items() if pair[1] != here), None)
+    if other is not None:
+        raise UsageError(f"the worker {other[0]} has rince {other[1]}, and here is {here}: install the same there")
+
+
+def worker_version() -> str:
+    """The version of rince that a worker has."""
+    import rince
+
+    return rince.__version__
