@@ -61,6 +61,16 @@ def test_gradients_of_gradients(both):
     assert torch.autograd.gradgradcheck(lambda a, b: diagonal_scores(a, b, 0, both)[: 2 + both], (rows, columns))
 
 
+def test_gradients_that_are_differentiated_stop_at_candidates_made_of_their_anchors():
+    rows, _ = sides(4, 4, 3.0)
+    found = []
+    for scores in (lambda z: diagonal_scores(z, z.flip(1) ** 2, 0, True), lambda z: plain(z, z.flip(1) ** 2, 0, True)):
+        (first,) = torch.autograd.grad(sum(side.sum() for side in scores(rows)), rows, create_graph=True)
+        found.append((first, *torch.autograd.grad(first.square().sum(), rows)))
+    for ours, true in zip(*found, strict=True):
+        assert torch.allclose(ours, true, rtol=1e-10)
+
+
 def test_rows_of_any_length_become_unit_rows():
     z = torch.randn(6, 4) * torch.tensor([1, 1e-20, 1e25, 0, 1, 1]).view(-1, 1)
     assert torch.equal(quick_unit(z, torch.float32), unit(z))

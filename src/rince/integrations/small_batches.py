@@ -11,13 +11,13 @@ from torch import Tensor
 
 from rince.losses.contrast.contrast import unit
 from rince.losses.contrast.dense import logsumexp
-from rince.losses.contrast.kernel import can_look, transformed
+from rince.losses.contrast.kernel import can_look
 from rince.losses.contrast.tiles import DENSE, SAFE
 
 
 def small(rows: Tensor, columns: Tensor) -> bool:
-    """Whether the matrix of scores is small, and nobody wants to see through what happens to it."""
-    return rows.shape[0] * columns.shape[0] <= DENSE and not torch.compiler.is_compiling() and not transformed()
+    """Whether the matrix of scores is small and can be looked at: a GPU has no use for this way and would wait."""
+    return rows.shape[0] * columns.shape[0] <= DENSE and can_look(rows)
 
 
 def quick_unit(z: Tensor, dtype: torch.dtype) -> Tensor:
@@ -96,6 +96,7 @@ def _share(gradient: Tensor, top: Tensor, value: Tensor) -> Tensor:
 
 def _again(ctx: Any, rows: Tensor, columns: Tensor, gradients: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
     """The backward pass in operations that can be differentiated once more."""
+    rows, columns = rows.view_as(rows), columns.view_as(columns)  # one may be a function of the other: stop here
     scores = rows @ columns.T
     mask = torch.zeros_like(scores, dtype=torch.bool)
     mask.diagonal(ctx.start).fill_(True)
