@@ -14,6 +14,7 @@ EPILOG = """
 tasks:
   digits                halves of scikit-learn's digits; nothing to download
   multi30k              English captions and their German translations (--source FOLDER)
+  spoken-digits-towers  spectrograms and images of digits, matched by two small MLPs (--source FILE.zip)
   spoken-digits         images and recordings of digits, encoders trained from scratch (--source FILE.zip)
   cifar10-label-noise   label pairs on a small CIFAR-10 (--source FOLDER)
   A B                   two columns of yours, as rince audit takes them

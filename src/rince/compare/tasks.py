@@ -68,15 +68,23 @@ class TwoTowers(Task):
         """The clean pairs."""
         raise NotImplementedError
 
+    def pairs(self, rate: float, seed: int) -> Split:
+        """Training pairs with a share of mismatched ones, and clean ones to choose by and to test on."""
+        return split(self.columns(), rate, seed, self.validation, self.test)
+
+    def measure(self, f: torch.nn.Module, g: torch.nn.Module, pairs: Split) -> dict[str, float]:
+        """How good the towers became."""
+        return {"validation": recall_at_1(f, g, pairs.validation), "test": recall_at_1(f, g, pairs.test)}
+
     def run(self, run: Run, out: Path) -> dict[str, float]:
-        loss = parse_loss(run["loss"])
-        pairs = split(self.columns(), run["rate"], run["seed"], self.validation, self.test)
-        weights = trusted(pairs, out / f"trust-{run['rate']:g}-{run['seed']}.npy", run["seed"]) if loss.trust else None
         from rince.losses import CrossView
 
+        loss, seed = parse_loss(run["loss"]), run["seed"]
+        pairs = self.pairs(run["rate"], seed)
+        weights = trusted(pairs, out / f"trust-{run['rate']:g}-{seed}.npy", seed) if loss.trust else None
         training = self.training._replace(epochs=run.get("epochs", self.training.epochs))
-        towers = train(pairs.a, pairs.b, loss.build(run["temperature"], CrossView()), run["seed"], training, weights)
-        return {"validation": recall_at_1(*towers, pairs.validation), "test": recall_at_1(*towers, pairs.test)}
+        towers = train(pairs.a, pairs.b, loss.build(run["temperature"], CrossView()), seed, training, weights)
+        return self.measure(*towers, pairs)
 
 
 def trusted(pairs: Split, cache: Path, seed: int) -> torch.Tensor:
@@ -193,11 +201,13 @@ def _of_files(a: str, b: str) -> Columns:
 
 def tasks() -> dict[str, type[Task]]:
     """Every task that comes with rince, by its name."""
+    from rince.compare.spoken_towers import SpokenDigitTowers
     from rince.compare.trained_tasks import CIFAR10LabelNoise, SpokenDigits
 
     return {
         "digits": Digits,
         "multi30k": Multi30k,
+        "spoken-digits-towers": SpokenDigitTowers,
         "spoken-digits": SpokenDigits,
         "cifar10-label-noise": CIFAR10LabelNoise,
     }
