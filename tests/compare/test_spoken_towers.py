@@ -31,7 +31,7 @@ def task(monkeypatch, tmp_path):
 
 
 def test_mismatched_pairs_are_of_two_digits_and_held_out_ones_are_clean(task):
-    pairs = task.pairs(0.4, 0)
+    pairs = task.parts(0.4, 0)
     a, b, digits = spoken_towers.features(task.source)["train"]
     assert pairs.wrong.sum() == 80 and torch.equal(pairs.a, a)
     moved = torch.from_numpy(pairs.wrong)

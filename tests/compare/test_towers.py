@@ -1,7 +1,10 @@
+import gzip
+
 import numpy as np
 import torch
 
 import rince
+from rince.compare.tasks import Multi30k
 from rince.compare.towers import Columns, Training, recall_at_1, split, train
 from rince.compare.words import word_numbers
 
@@ -55,3 +58,15 @@ def test_texts_become_numbers_of_words():
     rows = word_numbers(["A dog runs.", "a dog", "", "zebra a"])
     assert rows.shape == (4, 3) and rows[1].tolist()[2] == 0
     assert rows[0, 0] == rows[1, 0] == rows[3, 1] and rows[3, 0] == 1 and rows[2].tolist() == [1, 0, 0]
+
+
+def test_captions_are_read_split_and_learned_from(tmp_path, monkeypatch):
+    words = np.random.default_rng(0).integers(0, 30, (300, 4))
+    for language, start in (("en", "a"), ("de", "b")):
+        with gzip.open(tmp_path / f"train.{language}.gz", "wt", encoding="utf-8") as file:
+            file.writelines(" ".join(f"{start}{word}" for word in row) + "\n" for row in words)
+    monkeypatch.setattr(Multi30k, "training", Training(epochs=20, batch=50, lr=2e-2, dim=16))
+    monkeypatch.setattr(Multi30k, "validation", 30)
+    monkeypatch.setattr(Multi30k, "test", 50)
+    run = {"loss": "infonce", "temperature": 0.1, "rate": 0.0, "seed": 0}
+    assert Multi30k(str(tmp_path), pairs=300).run(run, tmp_path)["test"] > 20  # by chance 2

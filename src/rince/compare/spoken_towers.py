@@ -38,11 +38,11 @@ class SpokenDigitTowers(TwoTowers):
         if not Path(self.source).exists():
             raise UsageError(f"there are no spoken digits at {self.source}: give --source, a folder or zip file")
 
-    def pairs(self, rate: float, seed: int) -> Split:
-        parts = features(self.source)
-        a, b, digits = parts["train"]
+    def parts(self, rate: float, seed: int) -> Split:
+        found = features(self.source)
+        a, b, digits = found["train"]
         partner, wrong = wrong_pairs(len(a), rate, seed, digits.numpy())
-        held_out = [parts[name][:2] for name in ("validation", "test")]
+        held_out = [found[name][:2] for name in ("validation", "test")]
         return Split(a, b[partner], wrong, held_out[0], held_out[1])
 
     def measure(self, f: nn.Module, g: nn.Module, pairs: Split) -> dict[str, float]:

@@ -68,7 +68,7 @@ class TwoTowers(Task):
         """The clean pairs."""
         raise NotImplementedError
 
-    def pairs(self, rate: float, seed: int) -> Split:
+    def parts(self, rate: float, seed: int) -> Split:
         """Training pairs with a share of mismatched ones, and clean ones to choose by and to test on."""
         return split(self.columns(), rate, seed, self.validation, self.test)
 
@@ -80,7 +80,7 @@ class TwoTowers(Task):
         from rince.losses import CrossView
 
         loss, seed = parse_loss(run["loss"]), run["seed"]
-        pairs = self.pairs(run["rate"], seed)
+        pairs = self.parts(run["rate"], seed)
         weights = trusted(pairs, out / f"trust-{run['rate']:g}-{seed}.npy", seed) if loss.trust else None
         training = self.training._replace(epochs=run.get("epochs", self.training.epochs))
         towers = train(pairs.a, pairs.b, loss.build(run["temperature"], CrossView()), seed, training, weights)
