@@ -2,7 +2,7 @@ import argparse
 
 import pytest
 
-from rince._support.command_options import parsed, respelt
+from rince._support.command_options import check_counts, parsed, respelt
 
 
 @pytest.fixture
@@ -27,6 +27,21 @@ def test_values_are_left_alone(parser):
         "so-far",
         "--name=a_b-c",
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"seeds": 0}, "--seeds must be at least 1, got 0"),
+        ({"seeds": 10**12}, "--seeds must be at most 1000, got 1000000000000"),
+        ({"workers": 10**6}, "--workers must be at most"),
+        ({"tune_seeds": -1}, "--tune-seeds must be at least 1"),
+    ],
+)
+def test_counts_that_make_no_sense_are_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        check_counts(argparse.Namespace(**values), "seeds", "workers", "tune_seeds")
+    check_counts(argparse.Namespace(seeds=3, workers=None), "seeds", "workers", "epochs")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Losses, processes, files, configurations and command lines at random, until the time is over.
 
-    python tests/fuzz [--seconds 600] [--seed N] [--only losses processes files configs commands]
+    python tests/fuzz [--seconds 600] [--seed N] [--seeds 10] [--only losses processes files configs commands]
 
 A loss has to equal the dense float64 reference, value and gradient, on one process and on two or three. A file, a
 configuration or a command line has to end with success or with one sentence: no traceback, no hang of more than 20 s,
@@ -33,6 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=None, help="of the first case; the next ones count on from it")
+    parser.add_argument("--seeds", type=int, default=1, help="new ones to share the time (1)")
     parser.add_argument("--cases", type=int, default=None, help="stop after so many")
     parser.add_argument("--only", nargs="+", choices=KINDS, default=None)
     found = parser.parse_args()
@@ -40,27 +41,28 @@ def main() -> int:
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    seed = found.seed if found.seed is not None else random.SystemRandom().randrange(10**9)
+    seeds = [random.SystemRandom().randrange(10**9) for _ in range(found.seeds)] if found.seed is None else [found.seed]
     kinds = found.only or list(KINDS)
     tried: Counter[str] = Counter()
     bad: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as place, prepared(kinds, Path(place)) as cases:
-        end, number = time.monotonic() + found.seconds, 0
-        while time.monotonic() < end and number != found.cases:
-            kind = kinds[(seed + number) % len(kinds)]
-            # Losses are quick: as many at a time as take about as long as one of the others.
-            for part in range(10 if kind == "losses" else 1):
-                what, problem = cases[kind](random.Random((seed + number) * 10 + part))
-                tried[kind] += 1
-                if problem is not None:
-                    bad[kind] += 1
-                    again = f"--only {' '.join(kinds)} --seed {seed + number} --cases 1"
-                    print(f"{kind}: {what}\n  {problem}\n  again: python tests/fuzz {again}\n", flush=True)
-            number += 1
+        for seed in seeds:
+            end, number = time.monotonic() + found.seconds / len(seeds), 0
+            while time.monotonic() < end and number != found.cases:
+                kind = kinds[(seed + number) % len(kinds)]
+                # Losses are quick: as many at a time as take about as long as one of the others.
+                for part in range(10 if kind == "losses" else 1):
+                    what, problem = cases[kind](random.Random((seed + number) * 10 + part))
+                    tried[kind] += 1
+                    bad[kind] += problem is not None
+                    if problem is not None:
+                        again = f"--only {' '.join(kinds)} --seed {seed + number} --cases 1"
+                        print(f"{kind}: {what}\n  {problem}\n  again: python tests/fuzz {again}\n", flush=True)
+                number += 1
     for kind in kinds:
         print(f"{kind}: {tried[kind]} cases, {bad[kind]} bad")
-    print(f"seed {seed}")
-    return 1 if bad else 0
+    print(f"seeds {' '.join(map(str, seeds))}")
+    return 1 if bad.total() else 0
 
 
 @contextlib.contextmanager

@@ -32,6 +32,13 @@ def test_results_come_in_order_and_are_kept(tmp_path):
     assert "all done" in said[-1]
 
 
+def test_a_place_that_cannot_be_written_to_is_told_before_the_work(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file" / "x", tmp_path / "file"):
+        with pytest.raises(OSError):
+            run_grid(runs(1), lambda run: pytest.fail("it has begun"), folder, name)
+
+
 def test_a_finished_run_is_not_done_again(tmp_path):
     run_grid(runs(2), squared, tmp_path, name, say=lambda line: None)
     said = []

@@ -115,3 +115,12 @@ def test_what_cannot_be_is_one_sentence(tmp_path):
         (tmp_path / "x.safetensors").write_bytes(content)
         with pytest.raises(UsageError, match=r"no whole .safetensors file"):
             written(tmp_path / "x.safetensors")
+
+
+def test_a_damaged_file_is_one_sentence_with_its_name(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"a\n\xf5\n")
+    (tmp_path / "x.npy").write_bytes(b"nothing")
+    (tmp_path / "x.parquet").write_bytes(b"PAR1nothingPAR1")
+    for name in ("x.csv", "x.npy", "x.parquet"):
+        with pytest.raises(UsageError, match=rf"{name}"):
+            written(tmp_path / name)

@@ -85,3 +85,12 @@ def test_an_audit_that_calls_itself_useless_gives_no_trust(csv, tmp_path):
         read_trust(path, 2)
     with pytest.raises(UsageError, match=r"holds no audit.csv"):
         read_trust(tmp_path / "..", 2)
+
+
+@pytest.mark.parametrize(
+    "content", [b"id,trust\n0,\xf5\n", b"id,trust\n0,1\n1\n", b"", b"id,trust\n0," + b"x" * 60_000_000]
+)
+def test_a_damaged_table_is_one_sentence_with_its_name(tmp_path, content):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(UsageError, match=r"t\.csv"):
+        read_trust(tmp_path / "t.csv", 1)

@@ -2,10 +2,24 @@
 
 import argparse
 import difflib
+import os
 from collections.abc import Sequence
 from typing import NoReturn
 
 from rince.errors import UsageError
+
+# Beyond these a slip of the finger fills the memory with a list of runs, or with processes.
+MOST = {"seeds": 1000, "workers": max(64, 4 * (os.cpu_count() or 1))}
+
+
+def check_counts(options: argparse.Namespace, *names: str) -> None:
+    """Refuse counts below 1, and more seeds or workers than make sense; what is not given is left alone."""
+    for name in names:
+        value, option = getattr(options, name, None), f"--{name.replace('_', '-')}"
+        if value is not None and value < 1:
+            raise UsageError(f"{option} must be at least 1, got {value}")
+        if value is not None and name in MOST and value > MOST[name]:
+            raise UsageError(f"{option} must be at most {MOST[name]}, got {value}")
 
 
 def respelt(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from rince._support.command_options import parsed
+from rince._support.command_options import check_counts, parsed
 from rince.errors import UsageError
 
 EPILOG = """
@@ -119,10 +119,7 @@ def check(found: argparse.Namespace) -> None:
         raise UsageError(f"--rates must lie in [0, 1), got {wrong[0]:g}")
     if wrong := [t for t in found.temperatures if not 0 < t < float("inf")]:
         raise UsageError(f"--temperatures must be positive, got {wrong[0]:g}")
-    for name in ("seeds", "workers", "tune_seeds", "epochs"):
-        value = getattr(found, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
+    check_counts(found, "seeds", "workers", "tune_seeds", "epochs")
 
 
 def name_of(run: Any) -> str:

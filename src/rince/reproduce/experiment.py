@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rince._support.atomic_files import write_text
-from rince._support.command_options import parsed
+from rince._support.command_options import check_counts, parsed
 from rince.errors import UsageError
 from rince.reproduce.grid import Result, Run, finished_runs, run_grid
 from rince.reproduce.tables import Cell, as_csv, pivot, seeds_note, unique_runs
@@ -132,9 +132,7 @@ class Experiment:
 def checked(parser: argparse.ArgumentParser, arguments: list[str], *counts: str) -> argparse.Namespace:
     """The options of any experiment: counts are at least 1, and rates lie in [0, 1]."""
     options = parsed(parser, arguments)
-    for name in ("seeds", "epochs", "workers", *counts):
-        if getattr(options, name, 1) < 1:
-            raise UsageError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(options, name)}")
+    check_counts(options, "seeds", "epochs", "workers", *counts)
     for name in ("rates", "etas"):
         if wrong := [rate for rate in getattr(options, name, ()) if not 0 <= rate <= 1]:
             raise UsageError(f"--{name} must lie in [0, 1], got {wrong[0]}")

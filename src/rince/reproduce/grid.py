@@ -13,7 +13,7 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rince._support.atomic_files import write_text
+from rince._support.atomic_files import check_writable, write_text
 from rince.errors import MissingFile, UsageError
 
 Run = Mapping[str, Any]  # the settings of one run, plain values only
@@ -36,6 +36,8 @@ def run_grid(
     """
     say = _print if say is None else say
     paths = _paths(runs, folder, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder)
     done = {i: result for i, run in enumerate(runs) if (result := _finished(paths[i], run)) is not None}
     if done:
         say(f"{len(done)} of {len(runs)} runs are finished already, in {folder}")

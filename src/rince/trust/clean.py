@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rince._support.atomic_files import written_whole
 from rince.audit.estimate.probability import suspects
+from rince.audit.input.arrays import naming
 from rince.audit.input.source import Source, source
 from rince.audit.input.tables import number_batches, value_batches
 from rince.errors import ExistingFile, NotAFolder, UsageError
@@ -47,7 +48,8 @@ def read_audit(folder: Path) -> Audited:
     if not tables:
         raise UsageError(f"{folder} holds no {' or '.join(AUDITS)}: give the folder that rince audit wrote (--audit)")
     table = source(str(tables[0]))
-    columns = list(number_batches(table._replace(column="score,p_wrong,flagged")))
+    with naming(table.path):
+        columns = list(number_batches(table._replace(column="score,p_wrong,flagged")))
     if not columns or columns[0].shape[1] != 3:
         raise UsageError(f"{table.path} is no table of rince audit: it needs the columns score, p_wrong and flagged")
     scores, p_wrong, flagged = np.concatenate(columns).T
@@ -59,8 +61,10 @@ def _record(path: Path) -> dict[str, Any]:
         return {}
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no record of an audit: {error}") from error
+    if not isinstance(record, dict):
+        raise UsageError(f"{path} is no record of an audit: it holds a {type(record).__name__}")
     if record.get("useless"):
         raise UsageError(f"{path} says that its scores tell nothing about pairs, so there is nothing to clean by")
     return record

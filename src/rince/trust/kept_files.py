@@ -17,6 +17,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
+from rince.audit.input.arrays import naming
 from rince.audit.input.source import TEXT_TABLES, Source
 from rince.errors import UsageError
 
@@ -36,7 +37,8 @@ def write_kept(where: Source, target: Path, kept: Kept, weights: Weights | None 
     writer = WRITERS.get(where.path.suffix.lower())
     if writer is None or not where.path.is_file():
         raise UsageError(f"{where.path} cannot be written again: files must end in {', '.join(WRITERS)}")
-    writer(where, target, kept, weights)
+    with naming(where.path):
+        writer(where, target, kept, weights)
 
 
 def _check_rows(path: Path, rows: int, kept: Kept) -> None:

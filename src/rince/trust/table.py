@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.input.arrays import values
+from rince.audit.input.arrays import naming, values
 from rince.audit.input.source import TABLES, Source, source
 from rince.audit.input.tables import column_names, listed, number_batches
 from rince.errors import UsageError
@@ -43,10 +43,11 @@ def read_trust(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] |
         [1.0, 0.20000000298023224, 0.8999999761581421]
     """
     place = _source(where)
-    if place.kind in TABLES:
-        weights, ids = _of_table(place)
-    else:
-        weights, ids = np.asarray(values(place), dtype=np.float32), None
+    with naming(place.path):
+        if place.kind in TABLES:
+            weights, ids = _of_table(place)
+        else:
+            weights, ids = np.asarray(values(place), dtype=np.float32), None
     rows = _rows(place, len(weights), ids, pairs, names)
     return check_weights(weights if rows is None else weights[rows], str(place))
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from rince.data.pairs.recordings import read_recordings
 from rince.data.pairs.spoken_digits import SpokenDigits, log_mel, mel_bands, spoken_digit_pairs, spoken_digits
 from tones import write_digits, write_tone
 
@@ -113,8 +114,16 @@ def test_too_few_recordings_and_bad_settings_are_named(recordings):
         SpokenDigits(str(recordings)).setup()
     with pytest.raises(ValueError, match="parting must be takes, speaker or random, got 'x'"):
         SpokenDigits(parting="x")
-    with pytest.raises(ValueError, match="seconds must be positive"):
-        SpokenDigits(seconds=0)
+    for seconds in (0, float("inf"), float("nan"), 1e30):
+        with pytest.raises(ValueError, match=r"seconds must lie in \(0, 600\]"):
+            SpokenDigits(seconds=seconds)
+
+
+def test_a_recording_of_many_gigabytes_is_not_read(tmp_path):
+    with open(tmp_path / "7_jackson_1.wav", "wb") as file:
+        file.truncate(50_000_000_000)  # of nothing: it takes no space
+    with pytest.raises(ValueError, match=r"7_jackson_1\.wav is larger than 100 MB"):
+        read_recordings(tmp_path)
 
 
 def test_the_real_recordings_are_parted_as_their_authors_do(real_data):

@@ -23,6 +23,7 @@ from rince.data.graphs.graphs import Graphs
 from rince.errors import FileError, MissingFile, UsageError
 
 URL = "https://www.chrsmrrs.com/graphkerneldatasets"
+MOST_LABELS = 10_000  # kinds of nodes or edges: each becomes a column
 REQUIRED = ("A", "graph_indicator", "graph_labels")
 
 Read = Callable[[str], bytes | None]  # from the name of a part ("node_labels") to its text, None where there is none
@@ -132,8 +133,10 @@ def _numbers(text: bytes, what: str, dtype: type) -> Tensor:
     return torch.from_numpy(array)
 
 
-def _one_hot(labels: Tensor) -> Tensor:
+def _one_hot(labels: Tensor, what: str) -> Tensor:
     labels = labels - labels.amin(0)
+    if int(labels.max()) >= MOST_LABELS or int(labels.min()) < 0:  # the latter where a difference is too large to hold
+        raise UsageError(f"{what} has labels that are more than {MOST_LABELS} apart: number them from 0 on")
     columns = [torch.nn.functional.one_hot(column) for column in labels.unbind(1)]
     return torch.cat(columns, 1).float()
 
@@ -174,7 +177,7 @@ def _parse(name: str, where: Path, read: Read, node_attributes: bool, edge_label
         table("node_labels", np.int64, nodes, "nodes"),
     ]
     features = [parts[0].float()] if parts[0] is not None else []
-    features += [_one_hot(parts[1])] if parts[1] is not None else []
+    features += [_one_hot(parts[1], f"{name}_node_labels.txt in {where}")] if parts[1] is not None else []
     kinds = table("edge_labels", np.int64, len(pairs), "edges") if edge_labels else None
     owner = batch[edge_index[0]]
     return Graphs(
@@ -183,7 +186,7 @@ def _parse(name: str, where: Path, read: Read, node_attributes: bool, edge_label
         node_ptr=node_ptr,
         edge_ptr=offsets(torch.bincount(owner, minlength=graphs)),
         y=labels[:, 0].unique(sorted=True, return_inverse=True)[1],
-        edge_attr=None if kinds is None else _one_hot(kinds)[order],
+        edge_attr=None if kinds is None else _one_hot(kinds, f"{name}_edge_labels.txt in {where}")[order],
         name=name,
     )
 

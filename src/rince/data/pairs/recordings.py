@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rince._support.regular_files import Unreadable, read_regular
 from rince._support.zip_files import opened_zip
 from rince.errors import MissingFile, UsageError
 
 RATE = 8000
+LARGEST = 100_000_000  # bytes of a recording, which is a few thousand
 NAME = re.compile(r"(\d)_([^_/]+)_(\d+)\.wav$")  # digit_speaker_take.wav
 
 
@@ -44,7 +46,7 @@ def _contents(source: Path) -> Iterator[tuple[str, bytes]]:
     if source.is_dir():
         for path in source.rglob("*.wav"):
             if path.is_file():
-                yield path.name, path.read_bytes()
+                yield path.name, _content(path)
     elif source.is_file():
         with opened_zip(source) as archive:
             for name in archive.namelist():
@@ -52,6 +54,13 @@ def _contents(source: Path) -> Iterator[tuple[str, bytes]]:
                     yield name.rsplit("/", 1)[-1], archive.read(name)
     else:
         raise MissingFile(f"there are no spoken digits at {source}: give the folder or zip file of the data set")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_regular(path, LARGEST)
+    except Unreadable as error:
+        raise UsageError(f"{path} is no recording: {error}") from error
 
 
 def _samples(content: bytes, name: str, length: int) -> NDArray[np.float32]:

@@ -63,8 +63,8 @@ class SpokenDigits(Pairs):
             UsageError: If seconds is not positive, or there is no such parting.
         """
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
-        if seconds <= 0:
-            raise UsageError(f"seconds must be positive, got {seconds}")
+        if not 0 < seconds <= 600:
+            raise UsageError(f"seconds must lie in (0, 600], got {seconds}")
         if parting not in ("takes", "speaker", "random"):
             raise UsageError(f"parting must be takes, speaker or random, got {parting!r}")
         self.source, self.parting, self.split_seed, self.seconds = source, parting, split_seed, seconds
