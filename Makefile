@@ -18,7 +18,7 @@ test-minimum: $(MINIMUM)/.installed
 	  tests/train/test_disturbed.py tests/train/test_foreign_code.py tests/encoders tests/losses/test_objectives.py tests/_support
 
 fuzz: $(VENV)/.dev
-	$(BIN)/python tests/fuzz
+	$(BIN)/python tests/fuzz --seeds 10
 
 fuzz-short: $(VENV)/.dev
 	$(BIN)/python tests/fuzz --seconds 20 --seed 1
