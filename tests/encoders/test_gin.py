@@ -45,7 +45,7 @@ def test_any_pyg_network_fits_in():
 
 
 def test_features_of_another_width_are_refused():
-    with pytest.raises(ValueError, match="takes 4 features a node, the graphs have 5"):
+    with pytest.raises(ValueError, match="takes 4 features per node, the graphs have 5"):
         GIN(4)(a_batch())
 
 

@@ -54,8 +54,10 @@ def whole(tmp_path_factory):
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "inter")]
 )
-def test_a_stopped_run_says_so_and_how_to_resume_it(train, tmp_path, whole, number, code, word):
+def test_a_stopped_run_says_so_and_how_to_resume_it(train, tmp_path, whole, request, number, code, word):
     """A scheduler, or `train && evaluate`, must not take it for finished."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which jobs in the background have not
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     stopped, told = train(at=5, number=number)
     assert stopped == code and told.count("\n") == 1 and f"rince train: {word}" in told and "resumes" in told
     assert not (tmp_path / "a" / "result.json").exists()

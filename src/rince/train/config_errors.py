@@ -42,7 +42,7 @@ class Argument(NamedTuple):
 
 def check_kind(option: str, value: Any, needed: bool) -> None:
     """Refuse a number where options belong, and nothing where a class is needed."""
-    if option in WITHIN and not isinstance(value, dict):
+    if option in WITHIN and not isinstance(value, dict) and not (option == "trust" and value is None):
         raise UsageError(f"{option} must have options below it, such as {WITHIN[option]}, got {value!r}")
     if needed and value is None:
         raise UsageError(f"{option} must be a class, got null: leave it out to get the default")

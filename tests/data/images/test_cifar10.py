@@ -113,3 +113,12 @@ def test_nothing_is_downloaded_unless_asked_for(tmp_path, monkeypatch):
     assert not asked
     CIFAR10(str(tmp_path), download=True).prepare_data()
     assert asked[0][0].startswith("https://")
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 600, b"\x1f\x8b" + b"x" * 600])
+def test_an_archive_that_is_none_is_one_sentence(tmp_path, monkeypatch, content):
+    (tmp_path / cifar10.ARCHIVE).write_bytes(content)
+    monkeypatch.setattr(cifar10, "MD5", hashlib.md5(content).hexdigest())
+    with pytest.raises(ValueError, match="cannot be read") as told:
+        CIFAR10(str(tmp_path)).setup()
+    assert "\n" not in str(told.value)

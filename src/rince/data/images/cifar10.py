@@ -110,7 +110,8 @@ def _members(archive: Path) -> dict[str, bytes]:
             files = {Path(m.name).name: tar.extractfile(m) for m in tar if m.isfile()}
             return {name: files[name].read() for name in TRAIN + TEST}  # type: ignore[union-attr]
     except (tarfile.TarError, EOFError, zlib.error, KeyError) as error:
-        raise UsageError(f"{archive} cannot be read ({error}): delete it and fetch it again") from error
+        why = " ".join(str(error).split())
+        raise UsageError(f"{archive} cannot be read ({why}): delete it and fetch it again") from error
 
 
 def _joined(open_batch: Callable[[str], bytes], names: list[str]) -> tuple[Tensor, Tensor]:
