@@ -20,8 +20,10 @@ import rince
 
 SOURCES = Path(rince.__file__).parent
 API = Path(__file__).parents[1] / "docs" / "api"
-SHARED = ("__init__", "objective", "ranking", "sentence_transformers_base")  # what the modules of peers are made of
-PEERS = sorted(path.stem for path in (SOURCES / "integrations").glob("*.py") if path.stem not in SHARED)
+INTEGRATIONS = {path.stem: path.read_text("utf-8") for path in (SOURCES / "integrations").glob("*.py")}
+# What others are made of is no part of the library.
+SHARED = set(re.findall(r"^from rince\.integrations\.(\w+) import", "\n".join(INTEGRATIONS.values()), re.MULTILINE))
+PEERS = sorted(set(INTEGRATIONS) - SHARED - {"__init__"})
 MODULES = ["rince.errors", "rince.optimisers", "rince.losses.objectives", "rince.losses.schedules"]
 ROOMS = sorted(
     ".".join(("rince", *path.parent.relative_to(SOURCES).parts))
