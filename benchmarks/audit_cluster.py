@@ -23,6 +23,7 @@ import numpy as np
 
 from rince.audit import Partition, PartitionedAudit, audit_partitions
 from rince.audit.cluster.connect import connected
+from rince.audit.fit.towers import Recipe
 
 ROWS = 500_000
 BLOCK = 50_000
@@ -119,7 +120,8 @@ def told(name: str, found: PartitionedAudit, wall: float, cpu: float, peaks: lis
 
 def single(options: argparse.Namespace) -> PartitionedAudit:
     start, before = time.perf_counter(), time.process_time()
-    found = audit_partitions(partitions(options.pairs, options.width), fit=options.fit, out=options.out)
+    parts = partitions(options.pairs, options.width)
+    found = audit_partitions(parts, fit=options.fit, recipe=Recipe(steps=options.steps), out=options.out)
     told("one process", found, time.perf_counter() - start, time.process_time() - before, [status(os.getpid())[1]])
     return found
 
@@ -131,7 +133,8 @@ def cluster(options: argparse.Namespace) -> PartitionedAudit:
         start, own = time.perf_counter(), time.process_time()
         deadly = Path(tempfile.mkdtemp()) / "killed" if options.kill else None
         parts = partitions(options.pairs, options.width, deadly)
-        found = audit_partitions(parts, client=client, fit=options.fit, out=options.out, force=True)
+        recipe = Recipe(steps=options.steps)
+        found = audit_partitions(parts, client=client, fit=options.fit, recipe=recipe, out=options.out, force=True)
         assert deadly is None or deadly.exists()
         wall = time.perf_counter() - start
         time.sleep(3)  # one more look
@@ -157,6 +160,7 @@ def main() -> None:
     parser.add_argument("--kill", action="store_true", help="kill one worker on the way")
     parser.add_argument("--no-single", action="store_true", help="the cluster alone")
     parser.add_argument("--fit", action="store_true", help="by towers instead of the cosine")
+    parser.add_argument("--steps", type=int, help="of the towers, instead of up to 2,000; memory is the same")
     parser.add_argument("--no-cluster", action="store_true")
     parser.add_argument("--out", default=None, help="write the table there")
     options = parser.parse_args()

@@ -88,11 +88,21 @@ def save(
     rates = None if groups is None else group_rates(result, groups, fdr)
     grouped = None if groups is None or rates is None else (group_texts(groups), rates)
     page = audit_page(result, title, fdr, name_of, first, second, truly, grouped, marks)
+    remove_parts(folder / "audit.parquet")
     with written_whole(folder / f"audit.{table}") as path:
         (write_csv if table == "csv" else write_parquet)(path, result, _flags(result, fdr), names)
     record = {**as_record(result, fdr), **(facts or {}), **group_record(rates)}
     write_text(folder / "audit.json", json.dumps(record, indent=2) + "\n")
     write_text(folder / "audit.html", page)
+
+
+def remove_parts(table: Path) -> None:
+    """Take away the files of an earlier table that is a folder of partitions, and the folder if it holds no others."""
+    if table.is_dir() and not table.is_symlink():
+        for file in table.glob("part-*.parquet"):
+            file.unlink()
+        if not any(table.iterdir()):
+            table.rmdir()
 
 
 def _flags(result: "Audit", fdr: float) -> NDArray[np.bool_]:

@@ -200,6 +200,8 @@ def test_earlier_results_go_by_force_only_and_old_partitions_with_them(tmp_path)
     audit(a, b).save(tmp_path / "single", table="parquet")
     audit_partitions(divided([50], a, b), out=tmp_path / "single", force=True)
     assert (tmp_path / "single" / "audit.parquet").is_dir()
+    audit(a, b).save(tmp_path / "single", table="parquet", force=True)
+    assert (tmp_path / "single" / "audit.parquet").is_file()
 
 
 def test_results_can_go_to_any_file_system(tmp_path):

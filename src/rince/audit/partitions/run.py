@@ -21,7 +21,7 @@ from rince.audit.partitions.pipeline import Judged, judged_parts
 from rince.audit.partitions.result import PartitionedAudit, partitioned_record
 from rince.audit.partitions.runner import Here, Runner
 from rince.audit.run import scorer_of
-from rince.audit.save import group_record
+from rince.audit.save import group_record, remove_parts
 from rince.errors import ExistingFile, NotAFolder, UsageError
 from rince.report.audit_page import MOST_ROWS
 
@@ -122,11 +122,9 @@ def _make_room(out: str | os.PathLike[str]) -> None:
     """Take away an earlier table: one of more partitions, or of another kind, would be read with the new one."""
     if "://" in os.fspath(out):
         return
+    remove_parts(Path(out) / TABLE)
     for path in (Path(out) / "audit.csv", Path(out) / TABLE):
-        if path.is_dir() and not path.is_symlink():
-            for file in path.glob("part-*.parquet"):
-                file.unlink()
-        elif path.exists():
+        if path.is_file():
             path.unlink()
 
 
