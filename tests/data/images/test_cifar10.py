@@ -1,3 +1,4 @@
+import hashlib
 import os
 import pickle
 import tarfile
@@ -35,8 +36,6 @@ def packed(root, monkeypatch):
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
-    import hashlib
-
     monkeypatch.setattr(cifar10, "MD5", hashlib.md5(archive.read_bytes()).hexdigest())
     return archive
 
