@@ -121,6 +121,12 @@ def test_a_damaged_file_is_one_sentence_with_its_name(tmp_path):
     (tmp_path / "x.csv").write_bytes(b"a\n\xf5\n")
     (tmp_path / "x.npy").write_bytes(b"nothing")
     (tmp_path / "x.parquet").write_bytes(b"PAR1nothingPAR1")
-    for name in ("x.csv", "x.npy", "x.parquet"):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"a": np.arange(N)}), tmp_path / "pages.parquet")
+    content = bytearray((tmp_path / "pages.parquet").read_bytes())
+    content[4:30] = b"\xff" * 26  # the head of the first page
+    (tmp_path / "pages.parquet").write_bytes(content)
+    for name in ("x.csv", "x.npy", "x.parquet", "pages.parquet"):
         with pytest.raises(UsageError, match=rf"{name}"):
             written(tmp_path / name)

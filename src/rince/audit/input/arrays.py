@@ -75,6 +75,11 @@ def naming(path: Path) -> Iterator[None]:
         if isinstance(error, UsageError) or str(path) in str(error):
             raise
         raise UsageError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        if error.errno is not None:  # what the system says
+            raise
+        why = " ".join(str(error).split())  # what pyarrow says of a damaged file
+        raise UsageError(f"{path} cannot be read: {why}") from error
 
 
 def _named(where: Source, names: list[str]) -> str:
