@@ -25,7 +25,7 @@ fuzz-short: $(VENV)/.dev
 
 # Our losses inside the libraries they plug into, against those libraries' own.
 test-peers: $(VENV)/.peers
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -rs tests/integrations \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -rs tests/integrations tests/test_docstrings.py \
 	  tests/data/pairs/test_hf_datasets.py 'tests/test_examples.py::test_an_example_runs_and_says_something[sentence_transformers_noisy_pairs]'
 
 lint: $(VENV)/.dev
