@@ -39,6 +39,7 @@ RATE = 0.4
 SETTINGS = (("InfoNCE", 0.1), ("InfoNCE", 0.2), ("RINCE", 0.1), ("GCE", 0.2), ("trust", 0.1), ("oracle", 0.1))
 NAMES = tuple(dict.fromkeys(name for name, _ in SETTINGS))
 LABELS = {"RINCE": "RINCE q 0.5", "GCE": "GCE q 1", "trust": "RINCE q 0.1, trust", "oracle": "RINCE q 0.1, oracle"}
+SHORT = {"trust": "RINCE, trust", "oracle": "RINCE, oracle"}
 FINDING = 0.2  # the temperature of GCE, which finds whom to trust
 TEST, CHOOSE = 397, 200
 
@@ -195,7 +196,7 @@ def page_data(runs: Sequence[Run], rows: Sequence[dict[str, Any]], audited: str)
     ]
     bars = [
         {
-            "name": f"{row['label']}, {row['rate']:.0%} wrong",
+            "name": f"{SHORT.get(row['loss'], row['loss'])}, {row['rate']:.0%}",
             "value": row["R@1"][0] / 100,
             "second": row["loss"] == "trust",
         }
