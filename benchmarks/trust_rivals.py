@@ -33,7 +33,7 @@ def task_of(name: str, root: str, epochs: int | None) -> Task:
     if name == "digits":
         task = Task(Digits().columns(), 200, 397, Training(), (0.1, 0.2), 0.2, "RINCE q 0.1")
     elif name == "multi30k":
-        task = Task(Multi30k(root).columns(), 500, 1000, Multi30k.training, (0.1, 0.2), 0.2, "GCE")
+        task = Task(Multi30k(root).columns(), 500, 1000, Multi30k.training, (0.1, 0.2), 0.1, "GCE")
     else:
         task = Task(cifar10_halves(root), 1000, 1000, Training(epochs=20), (0.1, 0.2), 0.2, "RINCE q 0.1")
     return task if epochs is None else task._replace(training=task.training._replace(epochs=epochs))

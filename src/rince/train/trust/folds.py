@@ -248,7 +248,7 @@ def _sentence(found: "Audit", weights: NDArray[np.float32], folder: Path) -> str
     if found.useless:
         said = "the scores tell nothing about the pairs, so all of them weigh 1"
     elif found.cannot_tell:
-        said = f"the scores leave open whether 0 or {high:.0%} of the pairs are wrong, so all of them weigh 1"
+        said = f"cannot tell whether pairs are wrong, up to {high:.0%} of them may be, so all of them weigh 1"
     elif not found.noise_found:
         said = "no wrong pairs found, so all of them weigh 1"
     else:
