@@ -27,13 +27,14 @@ class Task(NamedTuple):
     temperatures: tuple[float, ...]
     trust_at: float  # the temperature of GCE, which finds trust; RINCE learns at half of that
     ours: str  # the loss that learns with trust
+    whole_copies: bool = False  # models that find trust have as many epochs as the run, as by --trust.epochs
 
 
 def task_of(name: str, root: str, epochs: int | None) -> Task:
     if name == "digits":
         task = Task(Digits().columns(), 200, 397, Training(), (0.1, 0.2), 0.2, "RINCE q 0.1")
     elif name == "multi30k":
-        task = Task(Multi30k(root).columns(), 500, 1000, Multi30k.training, (0.1, 0.2), 0.1, "GCE")
+        task = Task(Multi30k(root).columns(), 500, 1000, Multi30k.training, (0.1, 0.2), 0.1, "GCE", True)
     else:
         task = Task(cifar10_halves(root), 1000, 1000, Training(epochs=20), (0.1, 0.2), 0.2, "RINCE q 0.1")
     return task if epochs is None else task._replace(training=task.training._replace(epochs=epochs))
@@ -151,9 +152,13 @@ def co_teaching(task: Task, data: Split, temperature: float, seed: int, rate: fl
 
 
 def found_trust(task: Task, data: Split, loss: ContrastiveLoss, temperature: float, seed: int) -> Any:
-    """As `--trust auto`: models that each leave out a fold score its pairs, with the steps of one run in all."""
+    """As `--trust auto`: models that each leave out a fold score its pairs.
+
+    All together they take the steps of one run or, with ``whole_copies``, twice as many.
+    """
     fold = torch.randperm(len(data.a), generator=torch.Generator().manual_seed(seed)) % FOLDS
-    short = task._replace(training=task.training._replace(epochs=max(1, task.training.epochs // (FOLDS - 1))))
+    epochs = task.training.epochs if task.whole_copies else max(1, task.training.epochs // (FOLDS - 1))
+    short = task._replace(training=task.training._replace(epochs=epochs))
     sides = torch.empty(2, len(data.a), task.training.dim)
     for k in range(FOLDS):
         towers = train(short, data, loss, seed, (fold != k).nonzero()[:, 0])

@@ -17,6 +17,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
+from rince.audit.columns import release
 from rince.audit.input.arrays import naming
 from rince.audit.input.source import TEXT_TABLES, Source
 from rince.errors import UsageError
@@ -70,6 +71,7 @@ def _write_array(file: Any, array: NDArray[Any], kept: Kept) -> None:
     npy.write_array_header_2_0(file, header)
     for part in _chunks(len(array), array.nbytes // max(1, len(array))):
         file.write(np.ascontiguousarray(array[part][kept[part]]).tobytes())
+        release(array)
 
 
 def _npz(where: Source, target: Path, kept: Kept, weights: Weights | None) -> None:

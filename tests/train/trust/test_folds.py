@@ -1,4 +1,4 @@
-"""What the line about trust says, for everything that can be found."""
+"""How many folds there are, and what the line about trust says, for everything that can be found."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rince.audit import judge
-from rince.train.trust.folds import _sentence
+from rince.train.trust.folds import _sentence, usual_folds
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,7 @@ def test_the_line_says_what_was_found_and_what_follows(right, rate, verdict):
     said = _sentence(found, found.trust, Path("runs/a"))
     assert verdict in said and said.endswith(f"see {Path('runs/a/trust/audit.html')}")
     assert ("weigh 1" in said) == bool((found.trust == 1).all())
+
+
+def test_short_runs_have_two_folds_so_that_copies_are_as_long_as_the_run():
+    assert [usual_folds(epochs) for epochs in (1, 19, 20, 100, -1, None)] == [2, 2, 3, 3, 3, 3]

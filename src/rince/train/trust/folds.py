@@ -24,7 +24,7 @@ from rince.train.trust.phase import AUTO, TABLE, Phase, Trusted, check_use, fold
 if TYPE_CHECKING:
     from rince.audit.result import Audit
 
-FOLDS = 3  # two are learned from half of the pairs only; with more than four, copies are too short to learn much
+SHORT = 20  # epochs; in shorter runs, copies of half the length learn too little
 SCORES = "scores.npz"
 LARGE = ("last.ckpt", "previous.ckpt", "encoder.safetensors", SCORES)
 
@@ -35,8 +35,7 @@ class FoundTrust(Trusted):
     def __init__(self, parser: Any, config: Any, folder: RunFolder, text: str):
         super().__init__(folder, AUTO)
         self.place = folder.path / "trust"
-        usual = FOLDS if config.trainer.max_epochs != 1 else 2  # so that all copies are as long as the run together
-        self.folds = usual if config.trust.folds is None else config.trust.folds
+        self.folds = usual_folds(config.trainer.max_epochs) if config.trust.folds is None else config.trust.folds
         if self.folds < 2:
             raise UsageError(f"trust.folds must be at least 2, so that a model can leave one out, got {self.folds}")
         if config.trust.epochs is not None and config.trust.epochs < 1:
@@ -203,6 +202,14 @@ def embeddings(trainer: Any, method: Any, data: Any, ids: Tensor) -> dict[str, T
     found = {name: torch.cat([row[name] for row in own]) for name in ("ids", "a", "b", "labels")}
     order = found["ids"].argsort()
     return {name: values[order] for name, values in found.items()}
+
+
+def usual_folds(epochs: int | None) -> int:
+    """Three, whose models learn from two thirds of the pairs in half of the epochs; two in short runs.
+
+    Two models learn from half of the pairs in as many epochs as the run. With more than four they are short again.
+    """
+    return 2 if epochs is not None and 0 < epochs < SHORT else 3
 
 
 def check_pairs(data: Any, method: Any, ids: Tensor) -> None:
