@@ -33,7 +33,7 @@ from trust_rivals import Task, Towers, co_teaching, found_trust, gce, infonce, m
 
 from rince._support.atomic_files import write_text
 from rince.compare.towers import recall_at_1, split
-from rince.reproduce.figures import lines, save
+from rince.reproduce.figures import COLOURS, MARKERS, canvas, save
 from rince.reproduce.noisy_halves import auc
 
 
@@ -125,18 +125,33 @@ def table(results: list[dict[str, Any]], rates: list[float]) -> str:
     return "\n".join(rows)
 
 
-def draw(results: list[dict[str, Any]], rates: list[float], title: str, path: Path) -> None:
+SHOWN = {"oracle, no weight": "oracle", "trust": "trust", "GCE": "GCE q 1", "co-teaching": "co-teaching"}
+SHOWN |= {"mixture": "mixture", "RINCE q 0.5": "RINCE q 0.5", "InfoNCE": "InfoNCE"}
+
+
+def draw(results: list[dict[str, Any]], rates: list[float], path: Path) -> None:
     """R@1 over the share of wrong pairs, for every rival that has all rates."""
-    names = list(dict.fromkeys(name for one in results for name in one["methods"]))
-    found = {name: {rate: values_of(results, name, rate)[1] for rate in rates} for name in names}
-    points = [
-        (title, name, 100 * rate, value)
-        for name, by_rate in found.items()
-        if all(by_rate.values())
-        for rate, values in by_rate.items()
-        for value in values
-    ]
-    save(lines(points, "wrong pairs, %", "R@1, %"), path)
+    figure, axis = canvas(6.8, 3.8)
+    for i, (name, label) in enumerate(SHOWN.items()):
+        found = [values_of(results, name, rate)[1] for rate in rates]
+        if not all(found):
+            continue
+        style = {
+            "color": COLOURS[i],
+            "marker": MARKERS[i],
+            "markersize": 5,
+            "linewidth": 2.6 if name == "trust" else 1.3,
+        }
+        mean = [statistics.mean(values) for values in found]
+        spread = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in found]
+        across = [100 * rate for rate in rates]
+        axis.plot(across, mean, label=label, linestyle="--" if "oracle" in name else "-", **style)
+        low, high = ([m + sign * d for m, d in zip(mean, spread, strict=True)] for sign in (-1, 1))
+        axis.fill_between(across, low, high, color=COLOURS[i], alpha=0.15, linewidth=0)
+    axis.set_xlabel("wrong pairs, %")
+    axis.set_ylabel("R@1, %")
+    figure.legend(loc="outside right center", frameon=False, fontsize=8)
+    save(figure, path)
 
 
 def main() -> None:
@@ -168,7 +183,7 @@ def main() -> None:
     shown = [one for one in results if one["seed"] in options.seeds and one["rate"] in options.rates]
     print(table(shown, options.rates))
     if options.figure:
-        draw(shown, options.rates, options.data, options.figure)
+        draw(shown, options.rates, options.figure)
 
 
 if __name__ == "__main__":

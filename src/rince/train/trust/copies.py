@@ -27,9 +27,10 @@ def fold_config(config: Any, folds: int) -> Any:
 
 
 def _use_gce(fold: Any) -> None:
-    """GCE with q = 1 in place of InfoNCE and RINCE, at their temperature; any other loss stays.
+    """GCE with a q that grows to 1 in place of InfoNCE and RINCE, at their temperature; any other loss stays.
 
     The run weighs its pairs and can afford a loss that listens to all of them. The models that find the weights cannot.
+    With q = 1 from the start, nothing is learned where pairs are hard: what is not believed yet does not pull.
     """
     path = fold.loss.class_path
     if not path.startswith("rince.") or path.rpartition(".")[2] not in REPLACED:
@@ -38,4 +39,4 @@ def _use_gce(fold: Any) -> None:
     arguments = {"q": 1.0} if temperature is None else {"q": 1.0, "temperature": temperature}
     fold.loss = Namespace(class_path="rince.GCE", init_args=Namespace(**arguments))
     if "q_schedule" in fold.method.get("init_args", {}):
-        fold.method.init_args.q_schedule = "constant"
+        fold.method.init_args.q_schedule, fold.method.init_args.q_start = "linear", 0.01
