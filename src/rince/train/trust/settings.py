@@ -13,8 +13,8 @@ class TrustSettings:
         folds: With "auto": parts of the pairs, each scored by a model that trains on the others (3, or 2
             in runs of fewer than 20 epochs).
         epochs: With "auto": epochs of these models. By default they take as many steps together as the run itself.
-        loss: With "auto": "gce", the default, trains these models with GCE at the temperature of the run where the run
-            has InfoNCE or RINCE; "same" with the loss of the run.
+        loss: With "auto": "gce", the default, trains these models with GCE, its q growing to 1, at the temperature of
+            the run where that has InfoNCE or RINCE; "same" with the loss of the run.
     """
 
     source: str | None = None
