@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 TEMPERATURES = np.geomspace(0.005, 1.0, 24)
 TRUSTED = 0.9  # pairs trusted at least this much show what right ones look like
-CALIBRATION = 1000
+CALIBRATION = 1000  # of them say what the best scores are, with and without the right partner
+FEW = 250  # of these say what the temperature is: every temperature takes a pass over all candidates
 REFERENCES = 2048
 CHUNK = 65_536  # candidates that are read at a time
 QUERIES, CANDIDATES = 256, 4096  # of a tile: 4 MB of scores, which stay in the cache of the processor
@@ -203,7 +204,7 @@ class Search:
 
     def _calibrated(self) -> float:
         """The temperature of the softmax with the greatest likelihood of the own partners of trusted rows."""
-        rows = self.calibration
+        rows = self.calibration[:: max(1, len(self.calibration) // FEW)]
         own = (_unit(self.space.a, rows) * _unit(self.space.b, rows)).sum(1) - self.level[rows]
         totals = torch.full((len(TEMPERATURES), len(rows)), -torch.inf, dtype=torch.float64)
         for place, _, scores in self._tiles(rows):
