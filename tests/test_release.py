@@ -112,7 +112,15 @@ def test_the_wheel_holds_what_is_needed_and_nothing_else(dist):
 def test_the_sdist_holds_the_tests_and_the_documents(dist):
     with tarfile.open(dist[1]) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    assert {"README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "tests/conftest.py", "docs/losses.md"} <= names
+    assert {
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "pyproject.toml",
+        "tests/conftest.py",
+        "docs/losses.md",
+        "notebooks/audit.ipynb",
+    } <= names
 
 
 def test_the_version_is_said_in_one_place():
