@@ -89,9 +89,8 @@ def _whatever_the_rate(rows: list[dict[str, Any]]) -> Recommendation:
     complete = max(map(len, scores.values()))
     safest = max((loss for loss in scores if len(scores[loss]) == complete), key=lambda loss: min(scores[loss]))
     row = next(row for row in rows if row["loss"] == safest)
-    why = (
-        f"the noise rate is unknown, and it kept at least {min(scores[safest]):.0%} of the best at every rate measured"
-    )
+    least = int(100 * min(scores[safest]))  # rounded down: "at least"
+    why = f"the noise rate is unknown, and it kept at least {least}% of the best at every rate measured"
     return _as_recommendation(row, why)
 
 
