@@ -15,12 +15,13 @@ from torch.nn.functional import logsigmoid, softplus
 
 from rince.errors import UsageError
 from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.integrations.sigmoid_blocks import sigmoid_loss
 from rince.integrations.small_batches import diagonal_scores, small
 from rince.losses import GCE, ContrastiveLoss, InfoNCE
 from rince.losses.contrast import Objective, Scores, Second
 from rince.losses.contrast.contrast import check_pair, precision
 from rince.losses.contrast.gather import alone, gather, total
-from rince.losses.contrast.kernel import negative_scores, negative_scores_both
+from rince.losses.contrast.kernel import negative_scores, negative_scores_both, transformed
 from rince.losses.loss import _full_precision
 
 
@@ -196,6 +197,8 @@ class SigLipLoss(nn.Module):
                 logits = torch.addmm(-bias, image * -logit_scale, texts.T)  # as a no wants them
                 logits.diagonal(start)[: len(image)].neg_()
                 loss = -logsigmoid(logits).sum() / len(image)
+            elif not torch.compiler.is_compiling() and not transformed():
+                loss = sigmoid_loss(image * logit_scale, texts, bias, start) / len(image)
             else:
                 own = image * logit_scale
                 everyone = torch.arange(len(texts), device=image.device)

@@ -91,6 +91,10 @@ class _Batch:
     def everyone(self) -> Tensor:
         return torch.arange(self.count, device=self.query.device)
 
+    @cached_property
+    def candidates(self) -> Tensor:
+        return self.docs[0] if len(self.docs) == 1 else torch.cat(self.docs)
+
     @property
     def keys(self) -> Tensor:
         return self.everyone[self.start : self.start + self.query.shape[0]]
@@ -99,10 +103,9 @@ class _Batch:
         """The scores of a small batch by the direct way, where every candidate but one's own is a plain negative."""
         if self._penalised(None):
             return None
-        docs = self.docs[0] if len(self.docs) == 1 else torch.cat(self.docs)
-        if not small(self.query, docs):
+        if not small(self.query, self.candidates):
             return None
-        return diagonal_scores(self.query, docs, self.start, self._both())
+        return diagonal_scores(self.query, self.candidates, self.start, self._both())
 
     def _both(self) -> bool:
         wanted = set(self.ranking.directions) == {"query_to_doc", "doc_to_query"}
@@ -129,9 +132,9 @@ class _Batch:
             return self.quick[1], number
         if not self._penalised(None):  # hard negatives are candidates like any other, and nobody's positive
             nobody = self.everyone.new_full((self.count * (len(self.docs) - 1),), -1)
-            others = negative_scores(self.query, torch.cat(self.docs), self.keys, torch.cat([self.everyone, nobody]))
+            others = negative_scores(self.query, self.candidates, self.keys, torch.cat([self.everyone, nobody]))
             return others.lse, number
-        rows, columns = self.query, torch.cat(self.docs)
+        rows, columns = self.query, self.candidates
         if self._penalised("in_batch_negatives"):
             rows, columns = self._with_penalty(rows), self._with_penalty(columns)
         owners = self.everyone.repeat(len(self.docs))
@@ -152,7 +155,7 @@ class _Batch:
 
     def _doc_to_doc(self) -> tuple[Tensor, Tensor]:
         owners = self.everyone.repeat(len(self.docs))
-        others = negative_scores(self.doc, torch.cat(self.docs), self.keys, owners).lse
+        others = negative_scores(self.doc, self.candidates, self.keys, owners).lse
         return others, self._number(len(self.docs) * (self.count - 1))
 
     def _way_back(self, others: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
