@@ -13,7 +13,7 @@ def generator(*key: int) -> torch.Generator:
 
 def number(*key: int) -> int:
     """63 well mixed bits from a few small whole numbers; zeros at the end do not count."""
-    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]) >> 1
 
 
 def seed_globally(value: int, device: torch.device) -> None:
