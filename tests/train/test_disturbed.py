@@ -191,6 +191,7 @@ def test_a_name_that_looks_like_a_chain_of_places_is_a_folder(train, tmp_path):
         ("--method GraphCL", "method: there is no option 'hidden'"),
         ("--loss torch.nn.TripletMarginLoss", "loss with the embeddings of both views, which TripletMarginLoss does"),
         ("--seed -1", "seed must lie between 0 and"),
+        ("--seed 0x" + "f" * 5000, "the settings cannot be written down: Exceeds the limit"),
         ("--data.batch_size 0", "batch_size"),
         ("--encoder.width -4", "ConvNet cannot be built with these values"),
         ("--views.size 0", "size of a view must be at least 1"),

@@ -54,7 +54,10 @@ def run(
     """
     check_trainer(dict(config.trainer))
     folder = RunFolder(path or Path(config.out) / checked_name(config.name or run_name(config)))
-    text = parser.dump(config)
+    try:
+        text = parser.dump(config)
+    except ValueError as error:  # a number of more digits than Python writes
+        raise UsageError(f"the settings cannot be written down: {error}") from error
     folder.check(values_of(text))
     started = time.time()
     with quiet():
