@@ -1,6 +1,7 @@
 """What all tests share: real data where it is at hand, and calm property tests."""
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,11 @@ from hypothesis import settings
 # Times on a shared machine say nothing, and a test that fails should fail again.
 settings.register_profile("rince", deadline=None, derandomize=True)
 settings.load_profile("rince")
+
+
+# A shell starts jobs in the background with Ctrl-C ignored; tests of signals want to see it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -124,7 +124,7 @@ def test_what_users_and_their_machines_get_wrong_is_one_line(failing, capsys, er
 def test_a_value_error_that_a_room_raises_itself_is_a_sentence_and_one_from_below_is_not(failing):
     """Until all rooms have errors of their own."""
     code = "def main(arguments):\n    raise ValueError('q') if arguments else int('x')\n"
-    room = {"__name__": "rince.audit.run"}
+    room = {"__name__": "rince.integrations.ranking"}
     exec(code, room)
     failing(room["main"])
     assert cli.main(["failing", "x"]) == 2

@@ -58,7 +58,7 @@ def test_lines_after_the_checkpoint_are_taken_back(path):
         (b"step,loss\n0,\x00\n1,\xff\n", 2, 0),
         (b"a,b\n1,2\n", 0, 2),
         (b"step,step\n1,2\n", 0, 2),
-        (b"step,loss\n0," + b"x" * 200_000 + b"\n", 0, 2),
+        (b"step,loss\n0," + b"x" * 200_000 + b"\n", 0, None),  # csv's own limit may have been lifted
         (b'step,loss\n0,"1\n2,3', 0, 0),
         (bytes(range(256)) * 20, 0, None),
     ],

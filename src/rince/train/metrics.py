@@ -15,6 +15,7 @@ from rince._support.regular_files import Unreadable, read_regular
 from rince.errors import FileError
 
 LARGEST = 1 << 30  # bytes of a table
+LONGEST_CELL = 10_000  # characters: a number has fewer
 Row = dict[str, str]
 
 
@@ -99,7 +100,7 @@ def read_table(path: Path) -> tuple[list[str], list[Row], int]:
 
 
 def _is_row(line: list[str], columns: list[str]) -> bool:
-    if len(line) != len(columns):
+    if len(line) != len(columns) or max(map(len, line)) > LONGEST_CELL:
         return False
     step = line[columns.index("step")]
     return step.isascii() and step.isdigit() and len(step) < 19
