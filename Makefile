@@ -4,19 +4,19 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 MINIMUM := .venv-minimum
 
-.PHONY: demo test test-readers test-peers test-minimum test-python fuzz fuzz-short lint format bench docs notebooks lock sbom audit-deps clean
+.PHONY: demo test test-package test-peers test-minimum test-python fuzz fuzz-short lint format bench docs notebooks lock sbom audit-deps clean
 
 demo: $(VENV)/.demo
 	$(BIN)/rince demo
 
-# What a change can break. Examples, notebooks and docstrings take minutes to run and have a command of their own.
-READERS := tests/test_examples.py tests/test_notebooks.py tests/test_docstrings.py
+# What users meet first takes minutes to run and has a command of its own: the wheel, pages, examples, notebooks, docstrings.
+PACKAGE := tests/test_release.py tests/test_docs.py tests/test_examples.py tests/test_notebooks.py tests/test_docstrings.py
 
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(addprefix --ignore=,$(READERS))
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(addprefix --ignore=,$(PACKAGE))
 
-test-readers: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load $(READERS)
+test-package: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load $(PACKAGE)
 
 # The oldest versions that pyproject.toml allows, in an environment of their own, and what depends on them most.
 test-minimum: $(MINIMUM)/.installed
