@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from rince._support.atomic_files import write_text
+from rince.compare.trained_tasks import same_class_first
 from rince.reproduce.images.cifar10 import evaluate as evaluate_labels
 from rince.reproduce.training import part, settings_of, trained
 
@@ -63,14 +64,7 @@ class Spoken:
         return data.pair_names(), 1.0 - data.noise_record()["partner_hit"]
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:
-        from rince.evaluate.pairs import pair_features, retrieval
-
-        result = {}
-        for held_out in ("validation", "test"):
-            found = pair_features(method, data.pair_batches(held_out))
-            scores = retrieval(*found.embeddings, found.labels)
-            result[held_out] = (scores["a to b class"] + scores["b to a class"]) / 2
-        return result
+        return same_class_first(method, data)
 
 
 class Labels:
