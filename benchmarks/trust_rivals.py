@@ -10,7 +10,9 @@ from rince.compare.tasks import Digits, Multi30k
 from rince.compare.towers import Columns, Split, Training, tower
 from rince.losses import GCE, RINCE, ContrastiveLoss, DensityRatio, InfoNCE
 from rince.losses.contrast import CrossView
+from rince.losses.schedules import Schedule, linear
 from rince.reproduce.noisy_halves import batches
+from rince.train.trust.copies import FIRST_Q
 from rince.trust import judge_embeddings
 
 Towers = tuple[nn.Module, nn.Module]
@@ -34,7 +36,7 @@ def task_of(name: str, root: str, epochs: int | None) -> Task:
     if name == "digits":
         task = Task(Digits().columns(), 200, 397, Training(), (0.1, 0.2), 0.2, "RINCE q 0.1")
     elif name == "multi30k":
-        task = Task(Multi30k(root).columns(), 500, 1000, Multi30k.training, (0.1, 0.2), 0.1, "GCE", True)
+        task = Task(Multi30k(root).columns(), 500, 1000, Multi30k.training, (0.1, 0.2), 0.1, "GCE t 0.1", True)
     else:
         task = Task(cifar10_halves(root), 1000, 1000, Training(epochs=20), (0.1, 0.2), 0.2, "RINCE q 0.1")
     return task if epochs is None else task._replace(training=task.training._replace(epochs=epochs))
@@ -87,13 +89,22 @@ class Run:
 
 
 def train(
-    task: Task, data: Split, loss: ContrastiveLoss, seed: int, rows: Tensor | None = None, weights: Tensor | None = None
+    task: Task,
+    data: Split,
+    loss: ContrastiveLoss,
+    seed: int,
+    rows: Tensor | None = None,
+    weights: Tensor | None = None,
+    q: Schedule | None = None,
 ) -> Towers:
     """Towers trained on some of the pairs, as far as ``weights``, one per pair of all, trusts each of them."""
     rows = torch.arange(len(data.a)) if rows is None else rows
     plan = batches(len(rows), task.training.epochs, seed, task.training.batch)
-    run = Run(task, data, loss, seed, sum(map(len, plan)))
-    for chosen in (rows[batch] for epoch in plan for batch in epoch):
+    steps = sum(map(len, plan))
+    run = Run(task, data, loss, seed, steps)
+    for step, chosen in enumerate(rows[batch] for epoch in plan for batch in epoch):
+        if q is not None:
+            loss.q = q(step / steps)
         run.step(run.losses(chosen, None if weights is None else weights[chosen]))
     return run.done()
 
@@ -161,7 +172,7 @@ def found_trust(task: Task, data: Split, loss: ContrastiveLoss, temperature: flo
     short = task._replace(training=task.training._replace(epochs=epochs))
     sides = torch.empty(2, len(data.a), task.training.dim)
     for k in range(FOLDS):
-        towers = train(short, data, loss, seed, (fold != k).nonzero()[:, 0])
+        towers = train(short, data, loss, seed, (fold != k).nonzero()[:, 0], q=linear(FIRST_Q, 1.0))
         with torch.no_grad():
             for side, one, x in zip(sides, towers, (data.a, data.b), strict=True):
                 side[fold == k] = one(x[fold == k])

@@ -75,7 +75,9 @@ def same(value, expected, inputs, bound, what=""):
     """Value and gradient within a relative bound."""
     tiny = torch.finfo(value.dtype).tiny  # below, there are no numbers
     assert abs(value.item() - expected.item()) <= bound * abs(expected.item()) + tiny, (what, value, expected)
-    got = torch.cat([g.double() for g in torch.autograd.grad(value, inputs, materialize_grads=True)])
-    true = torch.cat(torch.autograd.grad(expected, inputs, materialize_grads=True, retain_graph=True))
+    got = torch.autograd.grad(value, inputs, materialize_grads=True)
+    true = torch.autograd.grad(expected, inputs, materialize_grads=True, retain_graph=True)
+    # In float64, since the squares of small gradients, such as 1e-30, are 0 in float32 and so would be their norm.
+    got, true = torch.cat(got).double(), torch.cat(true).double()
     if true.norm() < 1e37:
         assert (got - true).norm() <= bound * true.norm() + tiny, (what, (got - true).norm() / true.norm())

@@ -5,33 +5,65 @@ import os
 import socket
 import sys
 import tempfile
+from multiprocessing import forkserver
 from pathlib import Path
 
 import torch
 
 PRELOADED = ["lightning.pytorch", "rince.train.run", "rince.train.finetune", "rince.methods", "rince.data"]
+PRELOADED += ["rince.audit.partitions.run"]
+
+
+def context():
+    """Processes that start with everything imported."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(PRELOADED)
+    forkserver.ensure_running()  # before Dask has it import other things
+    return found
 
 
 def start(function, count, *arguments):
     """``function(rank, *arguments)`` on ``count`` processes; raises what one of them raises."""
-    multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
+    context()
     torch.multiprocessing.start_processes(function, args=arguments, nprocs=count, start_method="forkserver")
 
 
+class Alone:
+    """A process of ``function(*arguments)``, whose result is its exit code."""
+
+    def __init__(self, function, *arguments):
+        self.folder = tempfile.TemporaryDirectory()
+        self.process = context().Process(
+            target=_alone, args=(self.folder.name, function, arguments, torch.get_num_threads())
+        )
+        self.process.start()
+
+    def end(self, timeout=300):
+        """Its exit code, and what it wrote to its standard output and to its standard error."""
+        self.process.join(timeout)
+        assert self.process.exitcode is not None, "it did not end"
+        with self.folder as folder:
+            return (self.process.exitcode, *(Path(folder, name).read_text() for name in ("stdout", "stderr")))
+
+
 def begin(arguments):
-    """The process of ``rince ARGUMENTS``, which goes on by itself, with as many threads as this one has."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    process = context.Process(target=_alone, args=(arguments, torch.get_num_threads()))
-    process.start()
-    return process
+    """The process of ``rince ARGUMENTS``, with as many threads as this one has."""
+    return Alone(_rince, arguments)
 
 
-def _alone(arguments, threads):
+def _rince(arguments):
     from rince.cli import main
 
+    return main(arguments)
+
+
+def _alone(folder, function, arguments, threads):
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        with open(f"{folder}/{stream.name.strip('<>')}", "w") as said:
+            os.dup2(said.fileno(), stream.fileno())
     torch.set_num_threads(threads)  # sums of several threads round otherwise
-    raise SystemExit(main(arguments))
+    raise SystemExit(function(*arguments))
 
 
 def command(arguments, ranks=2):

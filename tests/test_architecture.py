@@ -89,3 +89,14 @@ def test_no_room_has_more_than_fifteen_files_on_one_level():
     for folder in {path.parent for path in FILES}:
         files = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
         assert len(files) <= 15, (folder, len(files))
+
+
+def test_training_asks_by_contract_and_probes_for_nothing():
+    """What data, methods and batches can do stands in their base classes; ``getattr`` without a default imports."""
+    for path in FILES:
+        if own_room(path) != "train":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                probes = node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3)
+                assert not probes, f"{path.relative_to(ROOT)}:{node.lineno} probes for an attribute"

@@ -87,7 +87,7 @@ def _within(groups: NDArray[Any], rate: float, seed: int) -> NDArray[np.int64]:
 
 def scores(pairing: Pairing, a: Any, b: Any, seed: int) -> dict[str, Any]:
     pipeline.MISMATCHED = MISMATCHED  # the estimator is as sure with these, and the cache a fifth of the size
-    parts, _ = pipeline.ready(Here(), [Arrays(a, b)], drop=False, zero_is_bad=not pairing.fit)
+    parts, _ = pipeline.ready(Here(), [Arrays(a, b)], drop_bad=False, zero_is_bad=not pairing.fit)
     found = fitted_scores_of(parts, seed, progress=False) if pairing.fit else pipeline.cosine_scores_of(parts, seed)
     arrays = {"scores": found.scores[0], "null": found.null.scores, "hit_by_accident": found.null.hit_by_accident}
     clusters = together(found.codes[0][:, 0], [])

@@ -6,6 +6,23 @@ from typing import TYPE_CHECKING, Any
 from rince._moved import install as _keep_old_paths
 
 if TYPE_CHECKING:
+    from rince import audit as audit
+    from rince import compare as compare
+    from rince import data as data
+    from rince import encoders as encoders
+    from rince import errors as errors
+    from rince import evaluate as evaluate
+    from rince import integrations as integrations
+    from rince import losses as losses
+    from rince import methods as methods
+    from rince import noise as noise
+    from rince import optimisers as optimisers
+    from rince import report as report
+    from rince import reproduce as reproduce
+    from rince import theory as theory
+    from rince import train as train
+    from rince import trust as trust
+    from rince import views as views
     from rince.encoders.files import load_encoder
     from rince.losses import (
         DCL,
@@ -25,6 +42,8 @@ if TYPE_CHECKING:
         TwoView,
         cached,
     )
+    from rince.losses import objectives as objectives
+    from rince.losses import schedules as schedules
 
 __version__ = "0.2.0"
 

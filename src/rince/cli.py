@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from rince._support.command_errors import sentence_of, with_hint
-from rince._support.signals import Terminated, termination_as_exception
+from rince._support.signals import Terminated, speaks, termination_as_exception
 
 COMMANDS = {  # name: (module, one line for the help)
     "audit": ("rince.commands.audit", "find the wrong pairs of two columns: how many, which ones, how sure"),
@@ -95,7 +95,8 @@ def _command(name: str, rest: list[str]) -> int:
 
 def _stopped(name: str, how: str, code: int) -> int:
     resume = ": the same command again resumes it" if name in RESUMABLE else ""
-    _tell(f"rince {name}: {how}{resume}")
+    if speaks():
+        _tell(f"rince {name}: {how}{resume}")
     return code
 
 

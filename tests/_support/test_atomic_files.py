@@ -1,6 +1,10 @@
+import os
+import tempfile
+
 import pytest
 
-from rince._support.atomic_files import write_text, written_whole
+from rince._support.atomic_files import check_writable, write_text, written_whole
+from rince.errors import FileError
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rest(tmp_path):
@@ -23,3 +27,16 @@ def test_a_write_makes_its_folder_and_keeps_the_suffix_for_writers_that_look_at_
 def test_a_name_that_is_no_text_does_not_lose_the_result(tmp_path):
     write_text(tmp_path / "page.html", "a byte \udcff of a file's name")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == "a byte ? of a file's name"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+def test_a_full_disk_is_told_before_the_work(tmp_path, monkeypatch):
+    def full(dir, prefix):
+        (dir / prefix).touch()
+        return os.open("/dev/full", os.O_WRONLY), str(dir / prefix)
+
+    check_writable(tmp_path)
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    with pytest.raises(FileError, match="No space left on device"):
+        check_writable(tmp_path)
+    assert not list(tmp_path.iterdir())

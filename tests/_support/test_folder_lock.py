@@ -1,9 +1,11 @@
+import gc
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import pytest
 
@@ -75,3 +77,20 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a" / ".lock")
     with pytest.raises(FileError, match="no plain file"), locked(tmp_path / "a"):
         pass
+
+
+def test_a_lock_that_was_given_back_leaves_nothing_in_memory(tmp_path, monkeypatch):
+    import rince._support.folder_lock as module
+
+    opened, real = [], module._opened
+
+    def noted(path):
+        file = real(path)
+        opened.append(weakref.ref(file))
+        return file
+
+    monkeypatch.setattr(module, "_opened", noted)
+    with locked(tmp_path):
+        pass
+    gc.collect()
+    assert opened[0]() is None

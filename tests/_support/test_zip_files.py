@@ -63,3 +63,14 @@ def test_other_than_a_file(tmp_path):
     np.savez_compressed(tmp_path / "zeros.npz", images=np.zeros((300, 1024, 1024), dtype=np.uint8))
     with pytest.raises(UsageError, match="would grow"):
         read_npz(tmp_path / "zeros.npz")
+
+
+def test_an_entry_that_lies_before_the_file_is_refused(tmp_path):
+    """The directory at the end says that it begins later than it does, and entries then begin below zero."""
+    path = write(tmp_path / "a.zip")
+    data = bytearray(path.read_bytes())
+    place = data.index(b"PK\x05\x06") + 16
+    struct.pack_into("<I", data, place, struct.unpack_from("<I", data, place)[0] + 100)
+    path.write_bytes(data)
+    with pytest.raises(UsageError, match="not a whole zip file"), opened_zip(path) as archive:
+        archive.read("a.txt")

@@ -5,19 +5,8 @@ import pytest
 import torch
 
 import rince
+from paired_embeddings import embeddings, scores_and_null
 from rince.audit import Scored, audit, judge
-from rince.audit.fit.towers import Recipe
-from rince.noise import wrong_pairs
-from rince.report.audit_page import audit_data
-
-
-def embeddings(n=3000, width=16, rate=0.3, seed=0, noise=0.5):
-    """Two views in one space, some of them mispaired."""
-    random = np.random.default_rng(seed)
-    a = random.normal(size=(n, width)).astype(np.float32)
-    b = (a + noise * random.normal(size=a.shape)).astype(np.float32)
-    partner, wrong = wrong_pairs(n, rate, seed)
-    return a, b[partner], wrong
 
 
 def test_the_rate_the_wrong_pairs_and_how_sure():
@@ -214,93 +203,6 @@ def test_saving_parquet_gives_the_same_numbers(tmp_path):
     found.save(tmp_path, table="parquet")
     table = parquet.read_table(tmp_path / "audit.parquet")
     assert (table["score"].to_numpy() == found.scores).all() and (table["p_wrong"].to_numpy() == found.p_wrong).all()
-
-
-def test_scores_of_any_origin_can_be_judged():
-    random = np.random.default_rng(0)
-    scores = np.concatenate([random.normal(0, 1, 400), random.normal(5, 1, 600)]).astype(np.float32)
-    found = judge(Scored(scores, random.normal(0, 1, 50_000).astype(np.float32)))
-    assert abs(found.noise_rate - 0.4) < 0.03
-
-
-def scores_and_null(n=300):
-    random = np.random.default_rng(0)
-    scores = np.concatenate([random.normal(0, 1, n // 3), random.normal(6, 1, n - n // 3)])
-    return scores, random.normal(0, 1, 20_000)
-
-
-def test_own_scores_may_be_lists_and_are_called_so(tmp_path):
-    scores, null = scores_and_null()
-    found = judge(scores.tolist(), null.tolist())
-    assert abs(found.noise_rate - 1 / 3) < 0.05
-    assert "scored by your scores" in found.summary() and "cosine" not in found.summary()
-    found.save(tmp_path)
-    assert json.loads((tmp_path / "audit.json").read_text())["scored_by"] == "your scores"
-    assert audit_data(found, "own", 0.1, str)["score"] == "your scores"
-
-
-def test_scores_that_tell_nothing_ask_for_their_direction_not_for_fit():
-    scores, null = scores_and_null()
-    found = judge(-scores, null)
-    assert found.useless and "higher must mean a better pair" in found.summary() and "fit=True" not in found.summary()
-
-
-def test_scores_that_cannot_be_judged_are_refused():
-    scores, null = scores_and_null()
-    with pytest.raises(ValueError, match=r"scores must be finite, got nan in row 7"):
-        judge(np.where(np.arange(300) == 7, np.nan, scores), null)
-
-
-def broken_embeddings(n=400):
-    """Embeddings with rows of NaN, infinity and zeros, and which rows these are."""
-    a, b, wrong = embeddings(n)
-    a[0], b[5, 2], b[17, 0], a[n - 1, 3] = 0, np.nan, np.inf, np.nan
-    return a, b, wrong, [0, 5, 17, n - 1]
-
-
-@pytest.mark.parametrize("fit", [False, True])
-def test_dropped_pairs_leave_gaps_and_the_others_are_judged_as_without_them(fit, tmp_path, monkeypatch):
-    a, b, _, bad = broken_embeddings()
-    if fit:
-        bad = bad[1:]  # towers can say something about zeros
-    good = np.setdiff1d(np.arange(400), bad)
-    recipe = Recipe(folds=3, steps=20, members=1, width=16) if fit else None
-    monkeypatch.setattr("rince.audit.fit.cross_fit.MISMATCHED", 20_000)
-    np.save(tmp_path / "a.npy", a)
-    ids = np.arange(400) // 2
-    found = audit(np.load(tmp_path / "a.npy", mmap_mode="r"), b, fit=fit, recipe=recipe, drop_bad=True, ids=ids)
-    alone = audit(a[good], b[good], fit=fit, recipe=recipe, ids=ids[good])
-    assert found.dropped.tolist() == bad and len(found) == 400
-    for name in ("scores", "p_values", "p_wrong"):
-        values = getattr(found, name)
-        assert np.isnan(values[bad]).all() and (values[good] == getattr(alone, name)).all()
-    assert found.noise_rate == alone.noise_rate and (found.flag(0.3) == good[alone.flag(0.3)]).all()
-    assert f"{len(good)} pairs" in found.summary() and f"{len(bad)} rows (" in found.summary()
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_dropped_pairs_are_in_the_table_and_the_record(tmp_path, rate):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    a, b, _ = embeddings(400, rate=rate)
-    a[3], b[9, 0] = 0, np.nan
-    found = audit(a, b, drop_bad=True)
-    found.save(tmp_path, ids=[f"pair {i}" for i in range(400)], truth=np.zeros(400, bool))
-    rows = [line.split(",") for line in (tmp_path / "audit.csv").read_text().splitlines()[1:]]
-    assert [row[0] for row in rows if row[2] == ""] == ["pair 3", "pair 9"] and rows[3] == ["pair 3", "", "", "0"]
-    record = json.loads((tmp_path / "audit.json").read_text())
-    assert record["pairs"] == 398 and record["dropped"] == 2 and record["dropped_rows"] == [3, 9]
-    found.save(tmp_path, table="parquet", force=True)
-    assert parquet.read_table(tmp_path / "audit.parquet")["p_wrong"].null_count == 2
-
-
-def test_dropping_nothing_changes_nothing_and_dropping_too_many_is_refused():
-    a, b, _ = embeddings(60)
-    assert audit(a, b, drop_bad=True).noise_rate == audit(a, b).noise_rate
-    a[:11] = np.nan
-    with pytest.raises(ValueError, match=r"at least 50 pairs.*got 49"):
-        audit(a, b, drop_bad=True)
-    with pytest.raises(ValueError, match=r"drop_bad=True \(--drop-bad\)"):
-        audit(a, b)
 
 
 def test_missing_ids_are_empty_in_the_table_and_rows_in_the_page(tmp_path):

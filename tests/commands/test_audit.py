@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+import alike_texts
 from rince import cli
 from rince.noise import wrong_pairs
 
@@ -176,32 +177,18 @@ def test_usage_errors_are_one_sentence(columns, capsys, monkeypatch, arguments, 
     assert error.count("\n") == 1 and message in error and "usage:" not in error
 
 
-ENCODER = """
-import zlib
-import numpy as np
-def bag(texts):
-    rows = np.zeros((len(texts), 64), np.float32)
-    for row, text in zip(rows, texts):
-        for word in text.split():
-            row[zlib.crc32(word.encode()) % 64] += 1
-    return rows
-"""
-
-
 @pytest.fixture
 def raw_pairs(tmp_path, monkeypatch):
     """A CSV of texts that repeat the words of their partners; those of one source are all mispaired."""
     random = np.random.default_rng(0)
-    words = [f"word{k}" for k in range(300)]
-    first = [" ".join(random.choice(words, 12)) for _ in range(500)]
-    second = [" ".join(random.permutation(text.split())[:10]) for text in first]
+    first, second = alike_texts.pairs(500, random)
     source = np.where(np.arange(500) % 5 == 4, "crawler", np.where(np.arange(500) % 2, "web", "forum"))
     broken = np.flatnonzero(source == "crawler")
     for k, other in zip(broken, np.roll(broken, 1), strict=True):
         second[k] = " ".join(first[other].split()[:10])
     rows = [f"=pair{k},{first[k]},{second[k]},{source[k]}" for k in range(500)]
     (tmp_path / "pairs.csv").write_text("\n".join(["id,question,answer,source", *rows]) + "\n")
-    (tmp_path / "bags.py").write_text(ENCODER)
+    (tmp_path / "bags.py").write_text(alike_texts.ENCODER)
     monkeypatch.chdir(tmp_path)
     return tmp_path, source == "crawler"
 

@@ -3,10 +3,12 @@ import json
 import numpy as np
 import pytest
 
+import ranks
 from rince.cli import main
 from rince.noise import wrong_pairs
 from rince.trust.table import read_trust
 
+dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
 
@@ -27,6 +29,12 @@ COLUMNS = ["audit", "*.parquet:image", "*.parquet:text"]
 
 
 def test_the_same_command_on_two_processes(folder, capsys):
+    ranks.context()
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        compare_with_one_process(folder, capsys)
+
+
+def compare_with_one_process(folder, capsys):
     options = ["--ids", "id", "--groups", "source"]
     assert main([*COLUMNS, *options, "--out", "here", "--table", "parquet"]) == 0
     here = capsys.readouterr().out

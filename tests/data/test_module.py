@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import rince
+from fake_trainer import FakeTrainer
 from rince._support.step_seeds import Draws, generator
 from rince.data import Arrays, DataModule
 from rince.data.batches import SeededBatches
@@ -55,15 +56,6 @@ def test_items_without_a_label_are_their_own_partners():
     for seed in range(20):
         partner = SameLabel(labels)(ids, Draws(generator(seed, 1), 7))
         assert partner.tolist() == [2, 1, 0, 5, 4, 3, 6]
-
-
-class FakeTrainer:
-    global_rank, world_size, limit_train_batches = 0, 1, 1.0
-
-    class lightning_module:
-        @staticmethod
-        def batches_seen():
-            return 0
 
 
 def test_pairs_by_label_are_refused_where_there_are_no_labels(tmp_path):

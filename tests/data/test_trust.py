@@ -5,6 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
+from fake_trainer import FakeTrainer
 from rince.data import Arrays, PairedArrays
 from rince.data.batches import SeededBatches
 from rince.data.images.folder import ImageFolder
@@ -12,15 +13,6 @@ from rince.data.images.in_memory import SameLabel
 from rince.data.module import DataModule
 from rince.errors import UsageError
 from rince.views import PairBatch
-
-
-class FakeTrainer:
-    global_rank, world_size, limit_train_batches = 0, 1, 1.0
-
-    class lightning_module:
-        @staticmethod
-        def batches_seen():
-            return 0
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from torch_geometric.nn import GCN, GINConv, global_add_pool
 
 from rince.data.graphs.graphs import Graphs
 from rince.encoders.gin import GIN, Pooled
+from rince.errors import UsageError
 
 
 def a_batch(features: int = 5):
@@ -53,3 +54,9 @@ def test_features_of_another_width_are_refused():
 def test_sizes_below_one_are_refused(name):
     with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
         GIN(**{"in_features": 1, name: 0})
+
+
+@pytest.mark.parametrize("layers", (0, 10**9))
+def test_numbers_of_layers_that_nobody_can_train_are_refused(layers):
+    with pytest.raises(UsageError, match=f"layers must be at .* got {layers}"):
+        GIN(5, layers=layers)

@@ -28,6 +28,24 @@ def test_the_exact_probe_is_a_minimum(decay, classes):
     torch.testing.assert_close(again, weight, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("small, threads", [(10**7, 1), (1, 2)])
+def test_a_small_problem_is_one_threads_and_a_large_one_takes_what_there_is(monkeypatch, small, threads):
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    seen, real = [], LogisticRegression.fit
+
+    def fit(self, x, y):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return real(self, x, y)
+
+    monkeypatch.setattr(LogisticRegression, "fit", fit)
+    monkeypatch.setattr("rince.evaluate.linear.SMALL", small)
+    x, y = torch.randn(60, 4, dtype=torch.float64), torch.arange(60) % 3
+    with threadpool_limits(2, user_api="blas"):
+        logistic_regression(x, y, 3, 0.1)
+    assert seen and set(seen) == {threads}
+
+
 def test_a_class_that_does_not_occur_is_never_chosen():
     x = torch.randn(60, 4, dtype=torch.float64)
     y = torch.arange(60) % 2 * 2  # classes 0 and 2

@@ -69,3 +69,6 @@ def test_bad_input_is_named(views):
         SigLipLoss()(image, text[:5], scale, 0.0)
     with pytest.raises(ValueError, match=r"q must lie in \[0, 1\], got 2"):
         RINCEClipLoss(q=2)
+    for loss in (ClipLoss, RINCEClipLoss, SigLipLoss):
+        with pytest.raises(UsageError, match=r"world_size is 2, but torch.distributed runs 1"):
+            loss(world_size=2)(image, text, scale)

@@ -52,3 +52,14 @@ def test_bad_input_is_named(views):
         ours.RINCE()(anchor=a, sample=a)
     with pytest.raises(UsageError, match="one width, got 8 and 3"):
         ours.RINCE()(anchor=a, sample=a[:, :3], pos_mask=torch.eye(5))
+    with pytest.raises(UsageError, match=r"pos_mask must have .* \(5, 5\), got \(3, 3\)"):
+        ours.RINCE()(anchor=a, sample=a, pos_mask=torch.eye(3))
+    with pytest.raises(UsageError, match=r"neg_mask must have .* \(5, 5\), got \(5, 4\)"):
+        ours.RINCE()(anchor=a, sample=a, pos_mask=torch.eye(5), neg_mask=torch.ones(5, 4))
+
+
+def test_masks_may_be_of_any_type(views):
+    a, b = views(5)
+    own = torch.eye(5)
+    for mask in (own.bool(), own.long(), own.double()):
+        assert ours.RINCE()(a, b, pos_mask=mask) == ours.RINCE()(a, b, pos_mask=own, neg_mask=1 - own)

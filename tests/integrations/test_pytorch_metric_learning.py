@@ -91,3 +91,16 @@ def test_bad_input_is_named(views):
         ours.RINCELoss()(a)
     with pytest.raises(UsageError, match="one width, got 8 and 5"):
         ours.RINCELoss()(a, torch.arange(6), ref_emb=a[:, :5], ref_labels=torch.arange(6))
+    with pytest.raises(UsageError, match="ref_emb has 4 rows, but there are 6 labels for it: give ref_labels"):
+        ours.RINCELoss()(a, torch.arange(6), ref_emb=a[:4])
+    with pytest.raises(UsageError, match=r"one row per item, got \(6,\)"):
+        ours.RINCELoss()(a[:, 0], torch.arange(6))
+
+
+@pytest.mark.parametrize("distance", (None, distances.LpDistance()))
+def test_references_without_labels_have_those_of_the_embeddings(distance, views, equal):
+    a, b = views(12)
+    y = labels(12)
+    theirs, mine = (kind(0.2, distance=distance) for kind in (losses.NTXentLoss, ours.NTXentLoss))
+    equal(theirs(a, y, ref_emb=b), mine(a, y, ref_emb=b), a, b)
+    equal(theirs(a, y, ref_emb=b, ref_labels=y), mine(a, y, ref_emb=b, ref_labels=y), a, b)

@@ -231,6 +231,9 @@ def test_settings_and_citations_are_there_for_model_cards(transformer):
         assert settings["scale"] == pytest.approx(10) and "@" in loss.citation
         assert ("q" in settings) == ("InfoNCE" not in name)
         assert ("mini_batch_size" in settings) == name.startswith("Cached")
+        key = "chuang2022" if "RINCE" in name else "zhang2018" if "GCE" in name else "oord2018"
+        assert [k for k in ("chuang2022", "zhang2018", "oord2018") if k in loss.citation] == [key]
+        assert ("gao2021" in loss.citation) == name.startswith("Cached")
 
 
 def test_two_processes_give_the_loss_of_the_joined_batch(tmp_path):
@@ -268,7 +271,9 @@ def test_bad_input_is_named(static, transformer):
     with pytest.raises(UsageError, match="cos_sim or dot_score"):
         ours.RINCELoss(static, similarity_fct=util.euclidean_sim)
     with pytest.raises(UsageError, match="directions must contain 'query_to_doc'"):
-        ours.RINCELoss(static, directions=("doc_to_query",))
+        ours.RINCELoss(static, directions="doc_to_query")
+    with pytest.raises(UsageError, match=r"directions must be out of .*, got 'doc_to_que'"):
+        ours.RINCELoss(static, directions=("query_to_doc", "doc_to_que"))
     with pytest.raises(UsageError, match="'per_direction' needs the positive pair"):
         ours.RINCELoss(static, directions=("query_to_doc", "doc_to_doc"), partition_mode="per_direction")
     with pytest.raises(UsageError, match="use RINCELoss"):

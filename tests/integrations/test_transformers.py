@@ -58,6 +58,67 @@ def test_outputs_are_found_by_name_and_by_number():
     assert DualEncoderLoss(contrastive(), 0, 1)((a, b)) == expected
     named = transformers.modeling_outputs.ModelOutput(query=a, passage=b)
     assert DualEncoderLoss(contrastive(), "query", "passage")(named) == expected
+    assert DualEncoderLoss(contrastive(), 0, 1)(named) == expected
+
+
+class Clip(nn.Module):
+    """Like CLIP: the Trainer drops ``labels``, which it does not take, and has to ask for a loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.dual = Dual()
+
+    def forward(self, x, y, return_loss=None):
+        out = self.dual(x, y)
+        return {"loss": x.sum() * 0 + 99, **out} if return_loss else out
+
+
+def rows(n, **more):
+    g = torch.Generator().manual_seed(0)
+    return [{"x": torch.randn(5, generator=g), "y": torch.randn(5, generator=g), **more} for _ in range(n)]
+
+
+def clip_trainer(folder, func, data, collate=None, **options):
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder), per_device_train_batch_size=8, per_device_eval_batch_size=8, max_steps=1, use_cpu=True,
+        report_to=[], save_strategy="no", disable_tqdm=True, **options,
+    )  # fmt: skip
+    return transformers.Trainer(
+        model=Clip(),
+        args=arguments,
+        train_dataset=data,
+        eval_dataset=data,
+        data_collator=collate,
+        compute_loss_func=func,
+    )
+
+
+def test_the_loss_of_an_evaluation_is_ours_where_the_batch_asks_for_one(tmp_path):
+    def collate(items):
+        return {"return_loss": True, **{name: torch.stack([item[name] for item in items]) for name in "xy"}}
+
+    trainer = clip_trainer(
+        tmp_path, DualEncoderLoss(contrastive()), rows(8), collate, label_names=["return_loss"],
+        remove_unused_columns=False,
+    )  # fmt: skip
+    out = Clip().dual(*(torch.stack([row[name] for row in rows(8)]) for name in "xy"))
+    expected = contrastive()(out["image_embeds"], out["text_embeds"]).item()
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_labels_reach_a_loss_that_takes_them(tmp_path):
+    seen = []
+
+    def loss(a, b, labels):
+        seen.append(labels)
+        return rince.InfoNCE(0.2, rince.Supervised())(a, b, labels=labels)
+
+    func = DualEncoderLoss(loss, takes_labels=True)
+    data = rows(8, labels=torch.tensor(3))
+    clip_trainer(tmp_path, func, data, remove_unused_columns=False).train()
+    assert seen[0].tolist() == [3] * 8
+    with pytest.raises(UsageError, match="remove_unused_columns=False"):
+        clip_trainer(tmp_path, func, data).train()
 
 
 def test_image_models_are_encoders():
@@ -73,7 +134,11 @@ def test_bad_input_is_named():
     a, b = torch.randn(2, 6, 4)
     with pytest.raises(UsageError, match="takes no labels"):
         DualEncoderLoss(contrastive())({"image_embeds": a, "text_embeds": b}, torch.zeros(6))
-    with pytest.raises(UsageError, match="no output 'text_embeds', only image_embeds"):
+    with pytest.raises(UsageError, match="no tensor 'text_embeds', only image_embeds"):
         DualEncoderLoss(contrastive())({"image_embeds": a})
+    with pytest.raises(UsageError, match="no tensor 5, only tuple"):
+        DualEncoderLoss(contrastive(), 0, 5)((a, b))
+    with pytest.raises(UsageError, match=r"got no labels: .* remove_unused_columns=False"):
+        DualEncoderLoss(contrastive(), takes_labels=True)({"image_embeds": a, "text_embeds": b})
     with pytest.raises(UsageError, match="at least 1, got 0"):
         DualEncoderLoss(contrastive(), gradient_accumulation_steps=0)

@@ -1,6 +1,7 @@
 """What losses refuse, and in which words."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -106,3 +107,10 @@ def test_a_learned_temperature_that_has_fallen_is_refused_too():
     temperature.data.fill_(0.01)
     with pytest.raises(rince.errors.UsageError, match="use scale='unit'"):
         loss(z1, z2)
+
+
+def test_a_temperature_of_hundreds_of_zeros_is_told_in_a_line():
+    with pytest.raises(rince.errors.UsageError, match="1e1000000 or more") as told, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rince.RINCE(0.5, temperature=1e-300)(Z, Z)
+    assert len(str(told.value)) < 300

@@ -5,6 +5,7 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from torch import nn
 
+from crashes import SaveAndStop, Stop
 from rince import RINCE, CrossView, InfoNCE
 from rince._support.step_seeds import generator
 from rince.audit.callback import PairMonitor
@@ -92,23 +93,6 @@ def test_q_warms_up_over_training():
     fit(make(q_schedule="linear", q_start=0.01), callbacks=[record])
     assert record.q[0] == pytest.approx(0.01) and record.q[-1] == pytest.approx(0.4)
     assert all(a < b for a, b in zip(record.q, record.q[1:], strict=False))
-
-
-class Stop(Exception):
-    pass
-
-
-class SaveAndStop(Callback):
-    def __init__(self, path, at):
-        self.path, self.at = path, at
-
-    def on_train_batch_end(self, trainer, module, *_):
-        if trainer.global_step == self.at:
-            trainer.save_checkpoint(self.path)
-
-    def on_train_batch_start(self, trainer, module, *_):
-        if trainer.global_step == self.at + 1:
-            raise Stop
 
 
 @pytest.mark.parametrize("at", [3, 4])

@@ -6,6 +6,7 @@ from lightning.pytorch import Callback, LightningDataModule, Trainer
 from torch import nn
 from torch.utils.data import DataLoader
 
+from crashes import SaveAndStop, Stop
 from rince._support.step_seeds import generator
 from rince.data.images.in_memory import Images
 from rince.encoders.convnet import ConvNet
@@ -118,20 +119,6 @@ def test_it_learns():
 
     result = run_test(trainer, method, Shades(16))
     assert result["accuracy"] > 90 and result["test_items"] == 64
-
-
-class Stop(Exception):
-    pass
-
-
-class SaveAndStop(Callback):
-    def __init__(self, path, at):
-        self.path, self.at = path, at
-
-    def on_train_batch_end(self, trainer, module, *_):
-        if trainer.global_step == self.at:
-            trainer.save_checkpoint(self.path)
-            raise Stop
 
 
 @pytest.mark.parametrize("at", [3, 4, 5, 9])  # before, at and after the end of the rest, and in another epoch

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rince.report.gallery import Arrays, Contents, Files, Texts, png, shown
+from rince.report.gallery import Arrays, Contents, Files, Texts, gallery_of, png
 
 
 def pixels_of(item):
@@ -39,10 +39,10 @@ def test_long_texts_are_cut():
 
 def test_what_is_shown_must_have_one_item_a_pair():
     with pytest.raises(ValueError, match="show_a must have one item per pair: expected 3, got 2"):
-        shown(["a", "b"], 3, "show_a")
+        gallery_of(["a", "b"], 3, "show_a")
     with pytest.raises(ValueError, match="images must be"):
         Arrays(np.zeros((3, 2, 2, 5)))
-    assert shown(None, 3, "show_a") is None
+    assert gallery_of(None, 3, "show_a") is None
 
 
 @pytest.mark.parametrize("form", ["array", "last", "first", "bytes", "list", "normalised", "large"])
@@ -59,7 +59,7 @@ def test_arrays_and_tensors_of_images_are_shown_as_their_pixels(form):
         "normalised": tensor * 4 - 2,
         "large": np.tile(red, (1, 12, 12, 1)),
     }[form]
-    found = pixels_of(shown(given, 2, "show_a").item(1))
+    found = pixels_of(gallery_of(given, 2, "show_a").item(1))
     assert (found[..., 0] == 255).all() and not found[..., 1:].any() and max(found.shape) < 700
     assert found.shape == (64, 80, 3) or form == "large"
 
@@ -70,7 +70,7 @@ def test_images_of_pillow_and_paths_are_shown_and_other_texts_stay_texts(tmp_pat
     Image.new("RGB", (50, 50), "blue").save(file)
     original = Image.new("RGB", (500, 500), "blue")
     given = [original, file, str(file), "blue.png", "a text", 7, None, tmp_path / "gone.jpg", float("nan")]
-    items = shown(given, 9, "show_a")
+    items = gallery_of(given, 9, "show_a")
     for index in range(3):
         assert (np.abs(pixels_of(items.item(index)).astype(int) - [0, 0, 255]) < 8).all()
     texts = [items.item(index)["text"] for index in range(3, 9)]
@@ -81,13 +81,13 @@ def test_images_of_pillow_and_paths_are_shown_and_other_texts_stay_texts(tmp_pat
 @pytest.mark.parametrize("wrong", [{}, b"bytes", [1, 2], object(), np.zeros((2, 3, 4, 5)), torch.zeros(7), len])
 def test_what_cannot_be_shown_is_one_clear_error(wrong):
     with pytest.raises(TypeError, match=r"show_b must hold texts, numbers, images .* for pair 1"):
-        shown(["fine", wrong], 2, "show_b")
+        gallery_of(["fine", wrong], 2, "show_b")
 
 
 def test_one_text_is_not_one_item_a_pair():
     for given in ("texts", {"a": 1}, 3, iter("ab")):
         with pytest.raises(TypeError, match="show_a must be a list or an array"):
-            shown(given, 2, "show_a")
+            gallery_of(given, 2, "show_a")
 
 
 WAV = b"RIFF\x00\x00\x00\x00WAVEfmt "
@@ -97,7 +97,9 @@ MP4 = b"\x00\x00\x00\x18ftypisom"
 def test_small_sounds_and_videos_are_put_in_the_page_and_large_ones_named(tmp_path):
     for name, content in (("a.wav", WAV), ("b.MP4", MP4), ("c.mp3", b"ID3" + bytes(1_000_000)), ("d.txt", b"hello")):
         (tmp_path / name).write_bytes(content)
-    items = shown([tmp_path / "a.wav", str(tmp_path / "b.MP4"), tmp_path / "c.mp3", str(tmp_path / "d.txt")], 4, "a")
+    items = gallery_of(
+        [tmp_path / "a.wav", str(tmp_path / "b.MP4"), tmp_path / "c.mp3", str(tmp_path / "d.txt")], 4, "a"
+    )
     sound, video = (base64.b64encode(content).decode() for content in (WAV, MP4))
     assert items.item(0) == {"audio": f"data:audio/wav;base64,{sound}", "name": "a.wav"}
     assert items.item(1) == {"video": f"data:video/mp4;base64,{video}", "name": "b.MP4"}
@@ -151,5 +153,5 @@ def test_bytes_of_a_table_are_shown_as_what_they_are(tmp_path):
 
 def test_columns_of_pandas_are_shown_by_place_with_gaps():
     pandas = pytest.importorskip("pandas")
-    items = shown(pandas.Series(["x", None, "z"], index=[7, 0, 1], dtype="string"), 3, "show_a")
+    items = gallery_of(pandas.Series(["x", None, "z"], index=[7, 0, 1], dtype="string"), 3, "show_a")
     assert [items.item(index)["text"] for index in range(3)] == ["x", "", "z"]

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+import ranks
 from chromium import Browser
 from rince import cli
 from rince.audit.fit.towers import Recipe
@@ -71,7 +72,8 @@ def test_the_oracle_gives_wrong_pairs_no_weight_and_others_weigh_all_alike():
     assert all(demo.weights_of(demo.Task(name, 0.2, 0.4, 0, 1), data) is None for name in ("InfoNCE", "RINCE", "GCE"))
 
 
-def test_two_processes_find_what_one_finds():
+def test_two_processes_find_what_one_finds(monkeypatch):
+    monkeypatch.setattr("rince.reproduce.grid.get_context", lambda kind: ranks.context())
     tasks = [(i, demo.Task("GCE", 0.2, 0.4, i, 2)) for i in range(2)]
     one, two = (sorted(demo.work_off(tasks, demo.work, jobs), key=lambda x: x[0]) for jobs in (1, 2))
     assert [run.seed for _, run, _ in two] == [0, 1]

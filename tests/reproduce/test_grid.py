@@ -1,8 +1,11 @@
+import gc
 import json
 import os
+import weakref
 
 import pytest
 
+import ranks
 from rince.reproduce.grid import run_grid
 
 
@@ -32,6 +35,26 @@ def test_results_come_in_order_and_are_kept(tmp_path):
     assert "all done" in said[-1]
 
 
+def test_what_a_run_leaves_behind_is_gone_before_the_next(tmp_path):
+    class Trainer:
+        def __init__(self):
+            self.model = [self]  # as Lightning's know their models, which know them
+
+    left = []
+
+    def work(run):
+        assert not any(trainer() for trainer in left)
+        left.append(weakref.ref(Trainer()))
+        return {}
+
+    gc.disable()  # Python would look for circles only after many more objects
+    try:
+        run_grid(runs(3), work, tmp_path, name, say=lambda line: None)
+    finally:
+        gc.enable()
+    assert len(left) == 3
+
+
 def test_a_place_that_cannot_be_written_to_is_told_before_the_work(tmp_path):
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file" / "x", tmp_path / "file"):
@@ -48,13 +71,19 @@ def test_a_finished_run_is_not_done_again(tmp_path):
     assert [r["value"] for r in run_grid(runs(3), squared, tmp_path, name, say=said.append)] == [0, 1, 4]
 
 
-def test_two_processes_give_the_same(tmp_path):
+@pytest.fixture
+def forked(monkeypatch):
+    """Processes that need not import torch first."""
+    monkeypatch.setattr("rince.reproduce.grid.get_context", lambda kind: ranks.context())
+
+
+def test_two_processes_give_the_same(tmp_path, forked):
     results = run_grid(runs(4), squared, tmp_path, name, workers=2, say=lambda line: None)
     assert [r["value"] for r in results] == [0, 1, 4, 9]
     assert os.getpid() not in {r["process"] for r in results}
 
 
-def test_an_error_in_a_process_is_passed_on(tmp_path):
+def test_an_error_in_a_process_is_passed_on(tmp_path, forked):
     with pytest.raises(ValueError, match="no seed"):
         run_grid(runs(3), failing, tmp_path, name, workers=2, say=lambda line: None)
 

@@ -26,9 +26,9 @@ def test_recalls_count_the_rank_of_the_partner():
 def test_the_split_keeps_training_choosing_and_testing_apart_and_tests_on_clean_pairs():
     x = np.arange(100, dtype=np.float32)[:, None]
     parts = halves.split(x, x, 0.4, seed=0, choose=10, test=20)
-    rows = [set(part[:, 0].tolist()) for part in (parts.a, parts.choose[0], parts.test[0])]
+    rows = [set(part[:, 0].tolist()) for part in (parts.a, parts.validation[0], parts.test[0])]
     assert [len(r) for r in rows] == [70, 10, 20] and len(set.union(*rows)) == 100
-    assert torch.equal(*parts.test) and torch.equal(*parts.choose)
+    assert torch.equal(*parts.test) and torch.equal(*parts.validation)
     assert ((parts.a != parts.b)[:, 0].numpy() == parts.wrong).all() and parts.wrong.sum() == 28
 
 

@@ -22,6 +22,22 @@ TINY = [
 ]  # fmt: skip
 
 
+def test_a_full_disk_is_called_that(tmp_path, monkeypatch):
+    """torch speaks of an unexpected position in the file."""
+    real = open
+
+    class Full(io.FileIO):
+        def write(self, data):
+            if self.tell() + len(data) > 30_000:
+                raise OSError(28, "No space left on device")
+            return super().write(data)
+
+    full = lambda path, mode="r", *a, **k: Full(path, "w") if mode == "wb" else real(path, mode, *a, **k)  # noqa: E731
+    monkeypatch.setattr("builtins.open", full)
+    with pytest.raises(UsageError, match=r"last\.ckpt could not be written \(\[Errno 28\] No space left on device\)"):
+        WholeFiles().save_checkpoint({f"w{i}": torch.ones(100) for i in range(100)}, tmp_path / "last.ckpt")
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs")

@@ -3,14 +3,13 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 
-from crashes import CRASHES, DISTURBED, Crash, Disturbance
+import ranks
+from crashes import CRASHES, DISTURBED, Crash, Disturbance, with_full_disk
 from rince import cli
 from rince.train.folder import RunFolder
 
@@ -64,6 +63,12 @@ def test_a_stopped_run_says_so_and_how_to_resume_it(train, tmp_path, whole, requ
     assert train()[0] == 0
     for name in ("encoder.safetensors", "metrics.csv"):
         assert (tmp_path / "a" / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_output_that_nobody_reads_is_no_interrupt(train, capsys):
+    """As in `rince train ... | head -1`, with rich's progress bar."""
+    code, told = train("--trainer.callbacks+=crashes.Unheard")
+    assert code == 141 and not told
 
 
 def flip(path, share=0.5):
@@ -192,10 +197,15 @@ def test_a_name_that_looks_like_a_chain_of_places_is_a_folder(train, tmp_path):
         ("--loss torch.nn.TripletMarginLoss", "loss with the embeddings of both views, which TripletMarginLoss does"),
         ("--seed -1", "seed must lie between 0 and"),
         ("--seed 0x" + "f" * 5000, "the settings cannot be written down: Exceeds the limit"),
+        ("--data.wrong_pairs 0x" + "f" * 5000, "data.wrong_pairs must be float, got '0xffff"),
         ("--data.batch_size 0", "batch_size"),
         ("--encoder.width -4", "ConvNet cannot be built with these values"),
         ("--views.size 0", "size of a view must be at least 1"),
         ("--trainer.strategy nonsense", "trainer"),
+        ("--trainer.accelerator tpu", "trainer: Requirement 'torch_xla"),
+        ("--trainer.limit_train_batches 0.001", "trainer: You requested to check 0.001 of the `train_dataloader`"),
+        ("--optimiser torch.optim.SparseAdam", "the optimizer refuses to take a step: SparseAdam does not support"),
+        ("--encoder.depth 100000", "depth of a ConvNet must lie between 1 and 1000, got 100000"),
         ("--trainer.precision 16-true", ""),
     ],
 )
@@ -211,20 +221,11 @@ def test_an_encoder_on_a_full_disk_is_one_sentence(whole, tmp_path, capsys):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full") or os.name != "posix", reason="needs a limit on file sizes")
 def test_a_write_that_fails_leaves_the_last_good_state(train, tmp_path, whole):
-    """A limit on the size of files is what a full disk is, at a moment of one's choice."""
     assert train(crash=3)[0] is None  # step 2 is saved
     good = (tmp_path / "a" / "last.ckpt").read_bytes()
-    code = (
-        "import resource, signal, sys; sys.path.insert(0, sys.argv[1]); from rince import cli;"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limit = int(sys.argv[2]);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)); sys.exit(cli.main(sys.argv[3:]))"
-    )
-    here = os.path.dirname(os.path.dirname(__file__))
     arguments = ["train", *TINY, *DIGITS, CRASHES, DISTURBED, "--out", str(tmp_path), "--name", "a"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, here, str(len(good) // 2), *arguments], capture_output=True, text=True
-    )
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "could not be written" in done.stderr
+    code, _, told = ranks.Alone(with_full_disk, len(good) // 2, arguments).end()
+    assert code == 2 and told.count("\n") == 1 and "could not be written" in told
     assert (tmp_path / "a" / "last.ckpt").read_bytes() == good
     assert train()[0] == 0 and not list((tmp_path / "a").glob(".last*"))
     assert (tmp_path / "a" / "encoder.safetensors").read_bytes() == (whole / "encoder.safetensors").read_bytes()

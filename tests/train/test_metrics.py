@@ -36,6 +36,39 @@ def test_only_the_last_line_is_kept_in_memory(path):
     assert max(map(len, held)) <= 2 and len(lines(path)) == 301
 
 
+def test_a_step_that_tells_more_does_not_write_the_whole_table_again(path, monkeypatch):
+    """As the last step of an epoch does; a long run would write the square of its length."""
+    table = MetricsTable(path)
+    table.log_metrics({"loss": 2.0, "mean": 0.0}, 0)
+    monkeypatch.setattr("rince.train.metrics.read_table", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr(table, "_write", lambda rows: pytest.fail("written again"))
+    for step in range(1, 4):
+        table.log_metrics({"loss": 1 / 3, "mean": 1 / 3}, step)
+        table.log_metrics({"mean": float(step)}, step)  # longer or shorter than what stood there
+        table.log_metrics({"mean": step / 3}, step)
+    expected = [f"{step},{1 / 3},{step / 3}" for step in range(1, 4)]
+    assert lines(path) == ["step,loss,mean", "0,2.0,0.0", *expected]
+
+
+def test_a_resumed_run_tells_more_of_its_last_step(path):
+    first = MetricsTable(path)
+    for step in range(3):
+        first.log_metrics({"loss": float(step), "mean": 0.5}, step)
+    table = MetricsTable(path)
+    table.go_back(3)
+    table.log_metrics({"mean": 0.25}, 2)
+    assert lines(path)[-1] == "2,2.0,0.25" and len(lines(path)) == 4
+
+
+def test_what_somebody_else_wrote_below_stays(path):
+    table = MetricsTable(path)
+    table.log_metrics({"loss": 2.0}, 0)
+    with open(path, "a") as file:
+        file.write("7,1.0\n")
+    table.log_metrics({"loss": 1.0}, 0)
+    assert sorted(lines(path)) == ["0,1.0", "7,1.0", "step,loss"]
+
+
 def test_lines_after_the_checkpoint_are_taken_back(path):
     table = MetricsTable(path)
     for step in range(5):

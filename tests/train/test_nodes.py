@@ -1,13 +1,12 @@
 """Two machines, played by this one: processes that know of each other only what torchrun or SLURM tells them."""
 
-import os
 import socket
-import subprocess
-import sys
 
 import pytest
 import torch
 
+import ranks
+from nodes import slurm, torchrun
 from rince import cli
 
 SMALL = [
@@ -27,43 +26,16 @@ def free_port():
         return str(found.getsockname()[1])
 
 
-def slurm(node):
-    """What srun sets for one task on each of two nodes."""
-    return {
-        "SLURM_JOB_ID": "4321",
-        "SLURM_JOB_NAME": "train",
-        "SLURM_NTASKS": "2",
-        "SLURM_NTASKS_PER_NODE": "1",
-        "SLURM_NNODES": "2",
-        "SLURM_NODELIST": "127.0.0.1",
-        "SLURM_PROCID": str(node),
-        "SLURM_NODEID": str(node),
-        "SLURM_LOCALID": "0",
-    }
-
-
-def start(launcher, node, port, arguments):
-    command, extra = [sys.executable, "-m", "rince.cli"], {}
-    if launcher == "torchrun":
-        where = ["--nnodes", "2", "--node-rank", str(node), "--nproc-per-node", "1"]
-        where += ["--master-addr", "127.0.0.1", "--master-port", port]
-        command = [sys.executable, "-m", "torch.distributed.run", *where, "-m", "rince.cli"]
-    else:
-        extra = slurm(node) | {"MASTER_PORT": port}
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **extra}
-    return subprocess.Popen([*command, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-
-@pytest.mark.parametrize("launcher", ("torchrun", "slurm"))
+@pytest.mark.parametrize("launcher", (torchrun, slurm))
 def test_two_nodes_end_with_the_weights_of_one_process(launcher, tmp_path):
     """In double precision, so that what differs is the method and not the rounding, which training blows up."""
     arguments = ["train", *SMALL, "--out", str(tmp_path), "--name"]
     port = free_port()
-    nodes = [start(launcher, node, port, [*arguments, "two", *NODES]) for node in range(2)]
+    nodes = [ranks.Alone(launcher, node, port, [*arguments, "two", *NODES]) for node in range(2)]
     assert cli.main([*arguments, "one"]) == 0
     for node in nodes:
-        said, _ = node.communicate(timeout=300)
-        assert node.returncode == 0, said.decode()
+        code, said, told = node.end()
+        assert code == 0, said + told
     one, two = (torch.load(tmp_path / name / "last.ckpt", weights_only=True) for name in ("one", "two"))
     assert one["global_step"] == two["global_step"] == 8
     for name, value in one["state_dict"].items():

@@ -96,6 +96,8 @@ def test_a_transform_of_the_user_plugs_in_for_batches_and_for_single_images():
         ({"crop": (0.5, 0.2)}, "crop"),
         ({"size": 0}, "size"),
         ({"mean": [0.5]}, "mean and std"),
+        ({"blur_chance": None}, "blur_chance must lie between 0 and 1, got None"),
+        ({"grey_chance": 1.5}, "grey_chance must lie between 0 and 1, got 1.5"),
     ],
 )
 def test_bad_options_are_refused_at_the_door(options, message):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from rince.errors import FileError
 
+ROOM = 16_384  # bytes that a disk has to have left for a result
+
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -35,10 +37,13 @@ def check_writable(folder: Path) -> None:
     """Say before long work, rather than after it, that its result cannot be written."""
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=".write-test.")
+        try:
+            os.write(handle, bytes(ROOM))
+        finally:
+            os.close(handle)
+            os.unlink(name)
     except OSError as error:
         raise FileError(f"{folder} cannot be written to ({error.strerror})") from error
-    os.close(handle)
-    os.unlink(name)
 
 
 def sync_folder(folder: Path) -> None:

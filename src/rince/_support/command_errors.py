@@ -19,6 +19,10 @@ def sentence_of(error: BaseException) -> str | None:
     """
     if isinstance(error, ModuleNotFoundError) and (hint := install_hint(error.name or "")) is not None:
         return hint
+    if isinstance(error, ValueError) and str(error).startswith("embedded null "):
+        return "the name of a file or folder holds a null byte, which no system takes"
+    if (asked := _more_than_torch_gets(error)) is not None:
+        return f"there is not enough memory ({asked})"
     system = isinstance(error, OSError) and error.errno is not None
     if not (isinstance(error, UsageError | MemoryError) or system or _raised_by_a_room(error)):
         return None
@@ -29,6 +33,16 @@ def sentence_of(error: BaseException) -> str | None:
     if isinstance(error, MemoryError):
         text = f"there is not enough memory ({text})"
     return " ".join(text.split())
+
+
+def _more_than_torch_gets(error: BaseException) -> str | None:
+    """What torch says about memory that it does not get, for which it has errors of its own."""
+    if not isinstance(error, RuntimeError):
+        return None
+    text = " ".join(str(error).split())
+    found = re.search(r"(?i)tried to allocate [\d.]+ (?:bytes|[KMGT]?i?B)", text)
+    known = "DefaultCPUAllocator" in text or type(error).__name__ == "OutOfMemoryError"
+    return (found[0] if found else text[:200]) if known else None
 
 
 def _raised_by_a_room(error: BaseException) -> bool:

@@ -54,9 +54,18 @@ if sys.platform == "win32":
 else:
     import fcntl
 
+    _held: set[IO[str]] = set()
+
+    def _close_held() -> None:
+        for file in _held:
+            file.close()
+
+    os.register_at_fork(after_in_child=_close_held)  # a loader's worker may outlive a killed run for seconds
+
     def _take(file: IO[str]) -> None:
-        os.register_at_fork(after_in_child=file.close)  # a loader's worker may outlive a killed run for seconds
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _held.add(file)
 
     def _give_back(file: IO[str]) -> None:
+        _held.discard(file)
         fcntl.flock(file, fcntl.LOCK_UN)

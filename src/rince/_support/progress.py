@@ -9,7 +9,8 @@ T = TypeVar("T")
 
 def track(items: Iterable[T], label: str, total: int | None = None, show: bool | None = None) -> Iterator[T]:
     """Iterate over ``items`` with a bar on standard error; ``show=None`` shows it on a terminal only."""
-    if show is False or (show is None and not sys.stderr.isatty()):
+    seen = sys.stderr is not None and sys.stderr.isatty()  # it is None where the caller closed it
+    if show is False or (show is None and not seen):
         return iter(items)
     try:
         from tqdm import tqdm

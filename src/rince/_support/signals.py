@@ -1,11 +1,18 @@
-"""SIGTERM as an exception, so that what was begun is tidied up and the exit code says what happened."""
+"""SIGTERM as an exception, so that what was begun is tidied up and the exit code says what happened.
+
+And what a process owes to others that work with it: they end when it does, and it does not wait for dead ones.
+"""
 
 import contextlib
 import os
 import signal
+import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from types import FrameType
+
+PATIENCE = 3.0  # seconds that a process has for its end, before it is killed
 
 
 class Terminated(SystemExit):
@@ -34,3 +41,62 @@ def termination_as_exception() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def speaks() -> bool:
+    """Whether this process speaks for all of a run: by the numbers that torchrun, SLURM or Lightning gave it."""
+    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+
+
+class Children:
+    """Processes of this one that work with it: ranks 1, 2, ... of a run on one machine.
+
+    Args:
+        processes: As they were started, in the order of their ranks.
+    """
+
+    def __init__(self, processes: list["subprocess.Popen[bytes]"]):
+        self.processes = processes
+        self._ended = False
+
+    def lost(self) -> str | None:
+        """Which of them has failed and how, in words; None if none has."""
+        for rank, process in enumerate(self.processes, 1):
+            if code := process.poll():
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+                return f"the process of rank {rank} {how}"
+        return None
+
+    def lost_soon(self) -> str | None:
+        """The same for a process whose connection has just been closed: its exit code comes a moment later."""
+        end = time.monotonic() + PATIENCE
+        while (found := self.lost()) is None and self.processes and time.monotonic() < end:
+            time.sleep(0.05)
+        return found
+
+    def watch(self, tell: Callable[[str], None]) -> None:
+        """Tell of one that fails and end with 2, where this process does not notice by itself: it may wait for ever."""
+
+        def look() -> None:
+            while (found := self.lost()) is None:
+                time.sleep(1)
+            time.sleep(2 * PATIENCE)
+            if not self._ended:
+                tell(found)
+                self.end()
+                os._exit(2)
+
+        if self.processes:
+            threading.Thread(target=look, daemon=True, name="children").start()
+
+    def end(self) -> None:
+        """Ask them to end, and see to it that they do."""
+        self._ended = True
+        for process in self.processes:
+            process.terminate()
+        end = time.monotonic() + PATIENCE
+        while any(process.poll() is None for process in self.processes) and time.monotonic() < end:
+            time.sleep(0.02)
+        for process in self.processes:
+            process.kill()  # which does nothing to one that has ended
+            process.wait()

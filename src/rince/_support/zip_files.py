@@ -1,6 +1,7 @@
 """Zip files of users: whole, not encrypted, and no larger than they look."""
 
 import contextlib
+import errno
 import lzma
 import struct
 import zipfile
@@ -26,6 +27,10 @@ def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
     except (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, struct.error, NotImplementedError) as error:
         raise UsageError(f"{path} is not a whole zip file ({error}): fetch it again") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise UsageError(f"{path} is not a whole zip file (it points outside of itself): fetch it again") from error
 
 
 def check_zip(path: Path) -> None:

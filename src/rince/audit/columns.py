@@ -158,8 +158,8 @@ class RowCheck:
         first = None if self.first is None else self.first.numpy()
         return Checked(self.name, len(self.broken), broken, len(self.zero), zero, self.constant, first)
 
-    def verdict(self) -> None:
-        self.summary().verdict()
+    def refuse_unusable(self) -> None:
+        self.summary().refuse_unusable()
 
 
 class Checked(NamedTuple):
@@ -173,7 +173,7 @@ class Checked(NamedTuple):
     constant: bool
     first: NDArray[np.float32] | None
 
-    def verdict(self) -> None:
+    def refuse_unusable(self) -> None:
         """Refuse a column with rows that cannot be used, or without any difference between its rows."""
         if self.broken:
             raise UsageError(

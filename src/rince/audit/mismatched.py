@@ -15,6 +15,7 @@ from rince.errors import UsageError, WrongType
 
 MISMATCHED = 1_000_000
 POOL = 200_000
+NONE_APART = "there are no mismatched pairs to draw: all of them share an id, a group or a row"
 
 
 class Scored(NamedTuple):
@@ -78,23 +79,40 @@ def _as_scores(values: Any, name: str) -> NDArray[np.float32]:
 def mismatched_index(
     first: Keys, second: Keys, count: int, random: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """``count`` random (row of the first, row of the second) that share no key; fewer where there are too few."""
+    """``count`` random (row of the first, row of the second) that share no key; fewer where there are too few.
+
+    If there are no more than ``count`` altogether, these are all of them, once, in random order.
+    """
+    size = len(first[0]) * len(second[0])
+    if size <= count:
+        order = random.permutation(size)
+        i, j = order // len(second[0]), order % len(second[0])
+        apart = _apart(first, second, i, j)
+        if not apart.any():
+            raise UsageError(NONE_APART)
+        return i[apart], j[apart]
     left, right, found = [], [], 0
     for attempt in range(20):
         draw = count - found if attempt == 0 else 2 * (count - found)
         i = random.integers(len(first[0]), size=draw)
         j = random.integers(len(second[0]), size=draw)
-        apart = np.ones(draw, dtype=bool)
-        for one, other in zip(first, second, strict=True):
-            apart &= one[i] != other[j]
+        apart = _apart(first, second, i, j)
         left.append(i[apart][: count - found])
         right.append(j[apart][: count - found])
         found += len(left[-1])
         if found >= count:
             break
     if not found:
-        raise UsageError("there are no mismatched pairs to draw: all of them share an id, a group or a row")
+        raise UsageError(NONE_APART)
     return np.concatenate(left), np.concatenate(right)
+
+
+def _apart(first: Keys, second: Keys, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which pairs of rows share no key."""
+    apart = np.ones(len(i), dtype=bool)
+    for one, other in zip(first, second, strict=True):
+        apart &= one[i] != other[j]
+    return apart
 
 
 def cosine_null(

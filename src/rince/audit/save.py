@@ -15,7 +15,7 @@ from rince.audit.output.groups import GroupRate, group_rates, group_texts
 from rince.audit.output.table import pair_name, write_csv, write_parquet
 from rince.errors import ExistingFile, NotAFolder, UsageError
 from rince.report.audit_page import audit_page
-from rince.report.gallery import shown
+from rince.report.gallery import gallery_of
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
@@ -83,7 +83,7 @@ def save(
     for what, values in (("ids", names), ("truth", truly)):
         if values is not None and values.shape != (n,):
             raise UsageError(f"{what} must have one value per pair: expected ({n},), got {values.shape}")
-    first, second = shown(show_a, n, "show_a"), shown(show_b, n, "show_b")
+    first, second = gallery_of(show_a, n, "show_a"), gallery_of(show_b, n, "show_b")
     name_of: Callable[[int], str] = str if names is None else lambda i: pair_name(names[i], i)
     rates = None if groups is None else group_rates(result, groups, fdr)
     grouped = None if groups is None or rates is None else (group_texts(groups), rates)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,28 +102,27 @@ def _labelled_accuracies(method: Any, data: Any, found: argparse.Namespace) -> d
 def _graph_accuracies(method: Any, graphs: Any, found: argparse.Namespace) -> dict[str, Any]:
     """Graphs come without a test part: everything is cross-validated."""
     from rince.evaluate.graphs import evaluate_graphs
-    from rince.train.load import load_run
 
     if found.labels_per_class or found.probe != "exact":
         raise UsageError("a run on graphs is cross-validated with all labels: leave out --labels_per_class and --probe")
-    result = {"trained": evaluate_graphs(method, graphs, found.space)}
-    if found.baselines:
-        untrained, _, _ = load_run(found.run, trained=False, trust=found.trust_config)
-        result["untrained"] = evaluate_graphs(untrained, graphs, found.space)
-    return result
+    return _beside_untrained(method, found, lambda one: evaluate_graphs(one, graphs, found.space))
 
 
 def _pair_scores(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:
     """Two towers are compared with each other, and each is probed on its own."""
     from rince.evaluate.pairs import evaluate_pairs
-    from rince.train.load import load_run
 
     if found.labels_per_class or found.probe != "exact" or found.k:
         raise UsageError("a run on pairs is probed with all labels: leave out --labels_per_class, --probe and --k")
-    result = {"trained": evaluate_pairs(method, data, found.space)}
+    return _beside_untrained(method, found, lambda one: evaluate_pairs(one, data, found.space))
+
+
+def _beside_untrained(method: Any, found: argparse.Namespace, scores_of: Callable[[Any], Any]) -> dict[str, Any]:
+    from rince.train.load import load_run
+
+    result = {"trained": scores_of(method)}
     if found.baselines:
-        untrained, _, _ = load_run(found.run, trained=False, trust=found.trust_config)
-        result["untrained"] = evaluate_pairs(untrained, data, found.space)
+        result["untrained"] = scores_of(load_run(found.run, trained=False, trust=found.trust_config)[0])
     return result
 
 

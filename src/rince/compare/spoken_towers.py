@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from rince.compare.tasks import TwoTowers
-from rince.compare.towers import Split, Training
+from rince.compare.towers import Training
 from rince.data.pairs.spoken_digits import SpokenDigits, log_mel
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
+from rince.small_towers import Split
 
 MELS, FRAMES = 24, 16
 

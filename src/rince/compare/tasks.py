@@ -13,8 +13,9 @@ import torch
 
 from rince._support.optional_imports import require
 from rince.compare.losses import parse_loss
-from rince.compare.towers import Columns, Split, Training, recall_at_1, split, train
+from rince.compare.towers import Columns, Training, recall_at_1, split, train
 from rince.errors import UsageError
+from rince.small_towers import Split
 
 Run = Mapping[str, Any]  # loss, temperature, rate, seed, and epochs where they are not the task's own
 

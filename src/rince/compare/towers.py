@@ -7,8 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rince import small_towers
 from rince.losses import ContrastiveLoss
-from rince.noise.pairs import wrong_pairs
+from rince.small_towers import Split
 
 
 class Columns(NamedTuple):
@@ -23,16 +24,6 @@ class Columns(NamedTuple):
     groups: NDArray[np.int64] | None = None
 
 
-class Split(NamedTuple):
-    """Training pairs with the mismatched ones marked; clean pairs to choose a temperature by, and to test on."""
-
-    a: Tensor
-    b: Tensor
-    wrong: NDArray[np.bool_]
-    validation: tuple[Tensor, Tensor]
-    test: tuple[Tensor, Tensor]
-
-
 class Training(NamedTuple):
     """How the towers are trained."""
 
@@ -45,17 +36,7 @@ class Training(NamedTuple):
 
 def split(columns: Columns, rate: float, seed: int, validation: int, test: int) -> Split:
     """``test`` and ``validation`` pairs as they are, and the rest for training, a share of them mismatched."""
-    order = np.random.default_rng(seed).permutation(len(columns.a))
-    held, chosen, train = order[:test], order[test : test + validation], order[test + validation :]
-    groups = None if columns.groups is None else columns.groups[train]
-    partner, wrong = wrong_pairs(len(train), rate, seed, groups)
-    return Split(
-        columns.a[train],
-        columns.b[train[partner]],
-        wrong,
-        (columns.a[chosen], columns.b[chosen]),
-        (columns.a[held], columns.b[held]),
-    )
+    return small_towers.split(columns.a, columns.b, rate, seed, validation, test, columns.groups)
 
 
 def tower(column: Tensor, training: Training) -> nn.Module:
@@ -86,22 +67,12 @@ def train(
     a: Tensor, b: Tensor, loss: ContrastiveLoss, seed: int, training: Training, weights: Tensor | None = None
 ) -> tuple[nn.Module, nn.Module]:
     """Two towers after Adam and a cosine schedule on the pairs; the last, smaller batch of an epoch is left out."""
-    batch = min(training.batch, len(a))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         f, g = tower(a, training), tower(b, training)
         optimizer = torch.optim.Adam([*f.parameters(), *g.parameters()], lr=training.lr)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.epochs * (len(a) // batch))
-        for _ in range(training.epochs):
-            for rows in torch.randperm(len(a)).split(batch):
-                if len(rows) < batch:
-                    continue
-                value = loss(f(a[rows]), g(b[rows]), weights=None if weights is None else weights[rows])
-                optimizer.zero_grad()
-                value.backward()
-                optimizer.step()
-                schedule.step()
-    return f.eval(), g.eval()
+        plan = small_towers.batches(len(a), training.epochs, None, training.batch)
+        return small_towers.fit((f, g), optimizer, a, b, loss, plan, weights)
 
 
 @torch.no_grad()

@@ -16,6 +16,7 @@ from rince.views.batch import ClipBatch, ImageBatch, PairBatch
 
 Pairing = Literal["self", "label"]
 Split = Literal["train", "validation", "test"]
+MOST_CLASSES = 1_000_000  # a layer, or a count, has a place for every one
 Labelled = ImageBatch | PairBatch | ClipBatch
 
 
@@ -134,3 +135,26 @@ def _only(batches: Iterable[PairBatch], wanted: Tensor) -> Iterator[PairBatch]:
             yield batch._replace(
                 a=batch.a[chosen], b=batch.b[chosen], labels=batch.labels[chosen], ids=batch.ids[chosen]
             )
+
+
+def class_numbers(labels: Any, count: int, what: str) -> Tensor:
+    """Labels as a file holds them, checked: the number of a class each, or -1 for none.
+
+    Args:
+        labels: One whole number per item.
+        count: How many items there are.
+        what: What to call the labels where they are wrong.
+
+    Raises:
+        UsageError: If they are no such numbers.
+    """
+    labels = np.asarray(labels)
+    if labels.shape != (count,) or not np.issubdtype(labels.dtype, np.integer):
+        raise UsageError(f"{what} must be {count} whole numbers, got {labels.dtype} {labels.shape}")
+    for extreme in (labels.min(), labels.max()) if count else ():
+        if not -1 <= int(extreme) < MOST_CLASSES:
+            raise UsageError(
+                f"{what} must be numbers of classes below {MOST_CLASSES}, or -1 for none, got {extreme}: number the "
+                "classes 0, 1, ..."
+            )
+    return torch.from_numpy(labels.astype(np.int64))

@@ -4,6 +4,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from rince.errors import UsageError
+
+DEEPEST = 1000  # layers take a while to be built, and by far not that many can be trained
+
 
 class ConvNet(nn.Module):
     """Three stages of 3 x 3 convolutions, halving the image between them, and the mean over what is left.
@@ -25,8 +29,13 @@ class ConvNet(nn.Module):
             width: Channels of the first stage; each further one has twice as many.
             depth: Convolutions in each stage.
             norm: Normalisation after every convolution.
+
+        Raises:
+            UsageError: If the depth is not between 1 and 1000.
         """
         super().__init__()
+        if not 1 <= depth <= DEEPEST:
+            raise UsageError(f"depth of a ConvNet must lie between 1 and {DEEPEST}, got {depth}")
         layers: list[nn.Module] = []
         before = channels
         for stage in range(3):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from rince.encoders.convnet import DEEPEST
 from rince.encoders.neighbours import Neighbours, sum_over_graphs
 from rince.errors import UsageError
 
@@ -40,7 +41,7 @@ class GIN(nn.Module):
         layers: How many layers there are.
 
     Raises:
-        UsageError: If one of them is below 1.
+        UsageError: If one of them is below 1, or there are more than 1000 layers.
 
     Example:
         >>> from torch_geometric.data import Batch, Data
@@ -54,6 +55,8 @@ class GIN(nn.Module):
         for name, value in (("in_features", in_features), ("width", width), ("layers", layers)):
             if value < 1:
                 raise UsageError(f"{name} must be at least 1, got {value}")
+        if layers > DEEPEST:
+            raise UsageError(f"layers must be at most {DEEPEST}, got {layers}")
         self.layers = nn.ModuleList(GINLayer(in_features if i == 0 else width, width) for i in range(layers))
         self.in_features = in_features
         self.features = layers * width  # how many, for the head that follows

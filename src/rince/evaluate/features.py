@@ -70,3 +70,14 @@ def features_of(method: Any, images: Tensor, space: Space = "encoder", batch_siz
         found.append((method.project(features) if space == "projection" else features).float().cpu())
     method.train(was_training)
     return torch.cat(found)
+
+
+@torch.no_grad()
+def both_spaces(method: Any, images: Tensor) -> dict[Space, Tensor]:
+    """What ``features_of`` gives in either space, with one pass through the encoder."""
+    features = features_of(method, images)
+    was_training = method.training
+    method.eval()
+    projected = torch.cat([method.project(part.to(method.device)).float().cpu() for part in features.split(500)])
+    method.train(was_training)
+    return {"encoder": features, "projection": projected}

@@ -14,6 +14,8 @@ from rince._support.step_seeds import generator
 from rince.errors import UsageError
 
 DECAYS = (1.0, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
+SMALL = 10_000_000
+"""Numbers in a matrix whose products take milliseconds: threads that share them mostly wait for each other."""
 
 
 class LinearProbe(NamedTuple):
@@ -69,7 +71,8 @@ def logistic_regression(
     if start is not None:
         rows = start.cpu()[present[1:] if half == 2 else present].numpy() * half
         model.classes_, model.coef_, model.intercept_ = present.numpy(), rows[:, :-1].copy(), rows[:, -1].copy()
-    with warnings.catch_warnings():
+    limit = require("threadpoolctl", "train").threadpool_limits  # which scikit-learn brings
+    with limit(1 if x.numel() < SMALL else None, user_api="blas"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=require("sklearn.exceptions", "train").ConvergenceWarning)
         model.fit(x.cpu().numpy(), y.cpu().numpy())
     rows = np.concatenate([model.coef_, model.intercept_[:, None]], 1) / half

@@ -51,11 +51,16 @@ class _TwoViewLoss(nn.Module):
             self._remember(keys.shape[1])  # else the width is known from the first batch on
         super()._load_from_state_dict(state_dict, prefix, *args)
 
+    def _refuse(self, labels: Tensor | None) -> None:
+        if labels is not None:
+            raise UsageError(f"{type(self).__name__} takes no labels, only two views: use SupConLoss for labels")
+
     @property
     def temperature(self) -> float:
         return float(self.contrastive.temperature)
 
-    def forward(self, out0: Tensor, out1: Tensor) -> Tensor:
+    def forward(self, out0: Tensor, out1: Tensor, labels: Tensor | None = None) -> Tensor:
+        self._refuse(labels)
         if self.memory_bank_size and not isinstance(self.contrastive.contrast, Queue):
             check_pair(out0, out1)
             self._remember(out0.shape[1])
@@ -207,7 +212,8 @@ class DCLLoss(_TwoViewLoss):
         super().__init__(DCL(temperature, TwoView()), gather_distributed)
         self.weight_fn = weight_fn
 
-    def forward(self, out0: Tensor, out1: Tensor) -> Tensor:
+    def forward(self, out0: Tensor, out1: Tensor, labels: Tensor | None = None) -> Tensor:
+        self._refuse(labels)
         if self.weight_fn is None:
             return super().forward(out0, out1)
         views = unit(out0), unit(check_pair(out0, out1))

@@ -10,6 +10,7 @@ open_clip itself is not imported: these are plain modules. Features are taken as
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, softplus
 
@@ -75,6 +76,7 @@ class ClipLoss(nn.Module):
     ) -> Any:
         """The loss; ``logit_bias`` cancels in a softmax and is left out."""
         check_pair(image_features, text_features)
+        _check_processes(self.world_size)
         with _full_precision(image_features), alone(self.world_size == 1):
             dtype = precision(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
@@ -165,6 +167,7 @@ class SigLipLoss(nn.Module):
         world_size: Number of processes; with 1 nothing is gathered.
         dist_impl: Taken for the sake of the signature: texts are gathered, which gives the same numbers as passing
             them around.
+        chunk_size: Taken for the sake of the signature in newer versions: large batches go in blocks anyway.
 
     Example:
         >>> from rince.integrations.open_clip import SigLipLoss
@@ -173,7 +176,14 @@ class SigLipLoss(nn.Module):
         torch.Size([])
     """
 
-    def __init__(self, cache_labels: bool = False, rank: int = 0, world_size: int = 1, dist_impl: str | None = None):
+    def __init__(
+        self,
+        cache_labels: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+        dist_impl: str | None = None,
+        chunk_size: int = 0,
+    ):
         super().__init__()
         self.world_size = world_size
 
@@ -187,6 +197,7 @@ class SigLipLoss(nn.Module):
     ) -> Any:
         """The loss of the images of this process with the texts of all."""
         check_pair(image_features, text_features)
+        _check_processes(self.world_size)
         with _full_precision(image_features), alone(self.world_size == 1):
             dtype = precision(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
@@ -207,6 +218,13 @@ class SigLipLoss(nn.Module):
                 assert others is not None
                 loss = (softplus(-(own * text).sum(1) - bias) + others).mean()
         return {"contrastive_loss": loss} if output_dict else loss
+
+
+def _check_processes(world_size: int) -> None:
+    """Complain about processes that are promised but not there: the loss would be wrong by that factor."""
+    started = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    if world_size not in (1, started):
+        raise UsageError(f"world_size is {world_size}, but torch.distributed runs {started}: start them with torchrun")
 
 
 class _ScaledGradient(torch.autograd.Function):

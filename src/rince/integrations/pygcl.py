@@ -40,7 +40,15 @@ class _MaskedLoss:
             raise UsageError("this loss needs pos_mask: use it with DualBranchContrast or SingleBranchContrast")
         if anchor.shape[1] != sample.shape[1]:
             raise UsageError(f"anchors and samples must have one width, got {anchor.shape[1]} and {sample.shape[1]}")
-        return self.compute(anchor, sample, pos_mask, 1 - pos_mask if neg_mask is None else neg_mask)
+        if neg_mask is None:
+            neg_mask = pos_mask <= 0
+        shape = (len(anchor), len(sample))
+        for name, mask in (("pos_mask", pos_mask), ("neg_mask", neg_mask)):
+            if tuple(mask.shape) != shape:
+                raise UsageError(
+                    f"{name} must have a row per anchor and a column per sample, {shape}, got {tuple(mask.shape)}"
+                )
+        return self.compute(anchor, sample, pos_mask, neg_mask)
 
     def compute(self, anchor: Tensor, sample: Tensor, pos_mask: Tensor, neg_mask: Tensor, *_: Any, **__: Any) -> Tensor:
         """Every positive is compared with the negatives and the other positives of its anchor, as ``InfoNCE`` there."""

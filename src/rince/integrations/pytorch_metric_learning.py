@@ -51,13 +51,23 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
         ref_labels: Tensor | None,
     ) -> dict[str, Any]:
         reference = embeddings if ref_emb is None else ref_emb
+        if embeddings.dim() != 2 or reference.dim() != 2:
+            raise UsageError(
+                f"embeddings must have one row per item, got {tuple(embeddings.shape)} and {tuple(reference.shape)}"
+            )
         if embeddings.shape[1:] != reference.shape[1:]:
             raise UsageError(
                 f"embeddings and ref_emb must have one width, got {embeddings.shape[1]} and {reference.shape[1]}"
             )
+        if ref_labels is None:  # as there: those of the embeddings, and an item is no positive of its own number
+            ref_labels = labels
+        if indices_tuple is None and ref_labels is not None and len(ref_labels) != len(reference):
+            raise UsageError(
+                f"ref_emb has {len(reference)} rows, but there are {len(ref_labels)} labels for it: give ref_labels"
+            )
         with _full_precision(embeddings):
-            if indices_tuple is None and labels is not None and self._plain():
-                found = self._by_labels(embeddings, labels, reference, labels if ref_labels is None else ref_labels)
+            if indices_tuple is None and labels is not None and ref_labels is not None and self._plain():
+                found = self._by_labels(embeddings, labels, reference, ref_labels)
             else:
                 found = self._by_pairs(embeddings, labels, indices_tuple, reference, ref_labels)
         if found is None:
@@ -73,7 +83,7 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
     def _by_labels(
         self, embeddings: Tensor, labels: Tensor, reference: Tensor, ref_labels: Tensor
     ) -> tuple[Tensor, Tensor, Tensor] | None:
-        same = reference is embeddings
+        same = ref_labels is labels
         anchor, other = _pairs(labels, ref_labels.to(labels.device), same)
         number = count_different(labels, ref_labels.to(labels.device))
         if not len(anchor) or not bool((number > 0).any()):

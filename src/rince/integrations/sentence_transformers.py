@@ -11,7 +11,13 @@ from typing import Any
 from rince._support.optional_imports import peer
 from rince.errors import UsageError
 from rince.integrations.objective import Lam, WithQ, rince_objective
-from rince.integrations.sentence_transformers_base import GCE_CITATION, CachedRanking, RankingLoss, temperature_of
+from rince.integrations.sentence_transformers_base import (
+    GCE_CITATION,
+    RINCE_CITATION,
+    CachedRanking,
+    RankingLoss,
+    temperature_of,
+)
 from rince.losses import GCE, InfoNCE
 from rince.losses.schedules import Schedule
 
@@ -51,6 +57,11 @@ class RINCELoss(WithQ, RankingLoss):
         **options: Any,
     ):
         super().__init__(model, rince_objective(q, lam, temperature_of(scale, temperature), unit), **options)
+
+    @property
+    def citation(self) -> str:
+        """What to cite, for model cards."""
+        return RINCE_CITATION
 
 
 class GCELoss(WithQ, RankingLoss):

@@ -28,6 +28,16 @@ RINCE_CITATION = """
     year={2022}
 }
 """  # noqa: E501
+INFO_NCE_CITATION = """
+@misc{oord2018representation,
+    title={Representation Learning with Contrastive Predictive Coding},
+    author={Aaron van den Oord and Yazhe Li and Oriol Vinyals},
+    year={2018},
+    eprint={1807.03748},
+    archivePrefix={arXiv},
+    primaryClass={cs.LG}
+}
+"""
 GCE_CITATION = """
 @inproceedings{zhang2018generalized,
     title={Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels},
@@ -75,7 +85,7 @@ class RankingLoss(nn.Module):
         contrastive: ContrastiveLoss,
         similarity_fct: Callable[[Tensor, Tensor], Tensor] | None = None,
         gather_across_devices: bool = False,
-        directions: Sequence[Direction] = ("query_to_doc",),
+        directions: Direction | Sequence[Direction] = ("query_to_doc",),
         partition_mode: Partition = "joint",
         hardness_mode: Hardness = None,
         hardness_strength: float = 0.0,
@@ -90,7 +100,8 @@ class RankingLoss(nn.Module):
             raise UsageError(f"similarity_fct must be cos_sim or dot_score of sentence_transformers.util, got {name}")
         self.similarity = name
         self.gather_across_devices, self.weighted = gather_across_devices, weighted
-        self.directions, self.partition_mode = tuple(directions), partition_mode
+        self.directions = (directions,) if isinstance(directions, str) else tuple(directions)
+        self.partition_mode = partition_mode
         self.hardness_mode, self.hardness_strength = hardness_mode, hardness_strength
         check_ranking(self.ranking())
 
@@ -172,7 +183,7 @@ class RankingLoss(nn.Module):
     @property
     def citation(self) -> str:
         """What to cite, for model cards."""
-        return RINCE_CITATION
+        return INFO_NCE_CITATION
 
 
 class CachedRanking(_gradcache.CachedLossMixin):  # type: ignore[name-defined, misc]

@@ -53,17 +53,26 @@ class DualEncoderLoss:
         """The loss of a batch; ``num_items_in_batch`` counts tokens of a language model and means nothing here."""
         if labels is not None and not self.takes_labels:
             raise UsageError("DualEncoderLoss takes no labels, but the batch has some: drop them, or set takes_labels")
+        if labels is None and self.takes_labels:
+            raise UsageError(
+                "DualEncoderLoss(takes_labels=True) got no labels: name that column 'labels', and set "
+                "remove_unused_columns=False in the training arguments if the model itself takes none"
+            )
         given = {"labels": labels} if self.takes_labels else {}
         return self.loss(self._side(outputs, self.first), self._side(outputs, self.second), **given) / self.steps
 
     @staticmethod
     def _side(outputs: Any, name: str | int) -> Tensor:
-        if isinstance(name, int) and not isinstance(outputs, Mapping):
-            return outputs[name]
-        value = outputs.get(name) if isinstance(outputs, Mapping) else getattr(outputs, str(name), None)
+        if isinstance(name, int):
+            every = list(outputs.values() if isinstance(outputs, Mapping) else outputs)
+            value = every[name] if -len(every) <= name < len(every) else None
+        else:
+            value = outputs.get(name) if isinstance(outputs, Mapping) else getattr(outputs, name, None)
         if not isinstance(value, Tensor):
-            known = ", ".join(map(str, outputs)) if isinstance(outputs, Mapping) else type(outputs).__name__
-            raise UsageError(f"the model gives no output {name!r}, only {known}: set first and second")
+            names = outputs if isinstance(outputs, Mapping) else (type(outputs).__name__,)
+            raise UsageError(
+                f"the model gives no tensor {name!r}, only {', '.join(map(str, names))}: set first and second"
+            )
         return value
 
 

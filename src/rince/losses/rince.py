@@ -113,7 +113,7 @@ class RINCE(ContrastiveLoss):
         if exponent > math.log(largest):
             raise UsageError(
                 f"RINCE with q={self.q:g} and temperature={number_of(self.temperature):g} has gradients of the size "
-                f"exp(q/temperature) = 1e{exponent / math.log(10):.0f}, above the {largest:.0e} that {a.dtype} holds: "
+                f"exp(q/temperature) = {_power_of_ten(exponent)}, above the {largest:.0e} that {a.dtype} holds: "
                 "use scale='unit', a smaller q or a higher temperature"
             )
 
@@ -139,7 +139,7 @@ class RINCE(ContrastiveLoss):
         self._warned = True
         warnings.warn(
             f"RINCE with q={self.q:g} and temperature={number_of(self.temperature):g} has gradients of the size "
-            f"exp(q/temperature) = 1e{exponent / math.log(10):.0f}: "
+            f"exp(q/temperature) = {_power_of_ten(exponent)}: "
             "use scale='unit', a smaller q or a higher temperature",
             stacklevel=3,
         )
@@ -161,3 +161,9 @@ def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
     if not isinstance(lam, numbers.Real) or not 0 < lam <= 1:
         raise UsageError(f"lam must lie in (0, 1], or be rince.DensityRatio(r) or 'balanced', got {lam!r}")
     return float(lam)
+
+
+def _power_of_ten(exponent: float) -> str:
+    """exp(exponent) in words that fit into a line."""
+    digits = exponent / math.log(10)
+    return f"1e{digits:.0f}" if digits < 1e6 else "1e1000000 or more"

@@ -90,6 +90,9 @@ class CrossModal(Method):
     def pair_embeddings(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         return self.project(self.embed(batch))
 
+    def has_partners(self, batch: PairBatch) -> bool:
+        return True
+
     def project(self, features: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Both sides in the one space of the loss, where they can be compared."""
         return self.project_side("a", features[0]), self.project_side("b", features[1])

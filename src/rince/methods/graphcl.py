@@ -48,10 +48,9 @@ class GraphCL(Method):
 
     def two_views(self, batch: "Batch", draws: Any) -> "tuple[Batch, Batch]":
         """Two views of every graph, the second one of its partner where the data give it another graph's."""
-        partners = batch.get("partners")
-        if partners is None:
+        if not self.has_partners(batch):
             return self.views(batch, draws)
-        return self.views(batch, draws)[0], self.views(partners, draws)[1]
+        return self.views(batch, draws)[0], self.views(batch.partners, draws)[1]
 
     def embeddings(self, first: "Batch", second: "Batch") -> tuple[Tensor, Tensor, Tensor]:
         """Features of the first view, and both views in the space of the loss."""
@@ -62,5 +61,8 @@ class GraphCL(Method):
         return self.encoder(batch)
 
     def pair_embeddings(self, batch: "Batch") -> tuple[Tensor, Tensor]:
-        _, z1, z2 = self.embeddings(batch, getattr(batch, "partners", batch))
+        _, z1, z2 = self.embeddings(batch, batch.partners if self.has_partners(batch) else batch)
         return z1, z2
+
+    def has_partners(self, batch: "Batch") -> bool:
+        return batch.get("partners") is not None

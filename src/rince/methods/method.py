@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from rince._support.step_seeds import Draws, generator, number, seed_globally
 from rince.errors import UsageError
 from rince.losses import Contrast, ContrastiveLoss, schedules
+from rince.losses.temperature import in_use
 from rince.optimisers import warmup_cosine
 
 HIGHEST_RATE = 1e6  # beyond which a step leaves the numbers that there are
@@ -95,8 +96,20 @@ class Method(LightningModule):
 
     def compare_pairs(self, a: Tensor, b: Tensor, batch: Any, **given: Tensor) -> Tensor:
         """The loss of two views, row by row, weighted by the trust in each pair where the batch has one."""
-        weights = getattr(batch, "weights", None)
+        weights = self.pair_weights(batch)
         return self.contrastive(a, b, **given) if weights is None else self.contrastive(a, b, weights=weights, **given)
+
+    def pair_weights(self, batch: Any) -> Tensor | None:
+        """How far each pair of a batch is trusted; None where its data say nothing about that."""
+        return getattr(batch, "weights", None)  # a batch of a user's own kind need not know of weights
+
+    def has_partners(self, batch: Any) -> bool:
+        """Whether items are paired with others, so that a pair can be wrong, or every item with itself alone."""
+        return batch.partners is not None
+
+    def temperature(self, otherwise: float) -> float | Tensor:
+        """What the loss divides cosines by; ``otherwise`` for a loss of a user's own that has no temperature."""
+        return in_use(getattr(self.loss, "temperature", otherwise))
 
     def batch_loss(self, batch: Any) -> Tensor:
         """The loss of a batch, with a gradient; a subclass has to give it."""

@@ -9,7 +9,6 @@ from rince.encoders.heads import mlp
 from rince.errors import UsageError
 from rince.losses import schedules as over_training
 from rince.losses.contrast import CrossView
-from rince.losses.temperature import in_use
 from rince.methods.method import Method, OptimiserFactory, width_of
 from rince.methods.momentum import follow, frozen_copy
 from rince.views.batch import ImageBatch
@@ -75,7 +74,7 @@ class MoCoV3(Method):
 
     def both_ways(self, forth: tuple[Tensor, Tensor], back: tuple[Tensor, Tensor], batch: ImageBatch) -> Tensor:
         """The losses of both directions, added and scaled."""
-        temperature = in_use(getattr(self.loss, "temperature", 0.5))
+        temperature = self.temperature(otherwise=0.5)
         if isinstance(temperature, Tensor):  # as a factor it would be learned to be 0, and the loss with it
             temperature = temperature.detach()
         return 2 * temperature * (self.compare_pairs(*forth, batch) + self.compare_pairs(*back, batch))

@@ -20,7 +20,7 @@ from rince.report.media import MEDIA, THUMBNAIL, content_element, data_uri, elem
 LONGEST_TEXT = 600
 ROOM = 20_000_000  # bytes of pictures, sounds and videos of one side of all pairs
 
-Shown = dict[str, str] | None
+GalleryItem = dict[str, str] | None
 
 
 class Texts:
@@ -32,7 +32,7 @@ class Texts:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def item(self, index: int) -> Shown:
+    def item(self, index: int) -> GalleryItem:
         return as_text(self.texts[index])
 
     def brief(self, index: int) -> str | None:
@@ -59,7 +59,7 @@ class Arrays:
     def __len__(self) -> int:
         return len(self.images)
 
-    def item(self, index: int) -> Shown:
+    def item(self, index: int) -> GalleryItem:
         return as_picture(np.asarray(self.images[index]))
 
     def brief(self, index: int) -> str | None:
@@ -83,7 +83,7 @@ class Files:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def item(self, index: int) -> Shown:
+    def item(self, index: int) -> GalleryItem:
         path = self.paths[index]
         if path is None:
             return None
@@ -106,7 +106,7 @@ class Contents:
     def __len__(self) -> int:
         return len(self.contents)
 
-    def item(self, index: int) -> Shown:
+    def item(self, index: int) -> GalleryItem:
         content = self.contents[index]
         if content is None:
             return None
@@ -136,7 +136,7 @@ class Items:
     def __len__(self) -> int:
         return len(self.items)
 
-    def item(self, index: int) -> Shown:
+    def item(self, index: int) -> GalleryItem:
         item = self.items[index]
         if is_pillow(item):
             return thumbnail(item.copy())
@@ -158,7 +158,7 @@ class Items:
 Show = Texts | Arrays | Files | Contents | Items
 
 
-def shown(what: Any, n: int, name: str) -> Show | None:
+def gallery_of(what: Any, n: int, name: str) -> Show | None:
     """What a user gave to show, one per pair: see ``Items``, or an array or tensor of images, or nothing."""
     if what is None:
         return None

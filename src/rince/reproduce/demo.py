@@ -30,7 +30,8 @@ from rince.losses import GCE, RINCE, ContrastiveLoss, DensityRatio, InfoNCE
 from rince.losses.contrast import CrossView
 from rince.noise.pairs import wrong_pairs
 from rince.reproduce.grid import work_off
-from rince.reproduce.noisy_halves import Split, auc, found_trust, recalls, split, train_towers
+from rince.reproduce.noisy_halves import auc, found_trust, recalls, split, train_towers
+from rince.small_towers import Split
 
 if TYPE_CHECKING:
     from rince.audit import Audit
@@ -105,7 +106,7 @@ def work(task: Task) -> Any:
     with torch.no_grad():
         scores = nn.functional.cosine_similarity(f(data.a), g(data.b)).numpy()
     first, ten = recalls(f, g, data.test)
-    found = recalls(f, g, data.choose)[0], first, ten, auc(scores, data.wrong), scores, data.wrong
+    found = recalls(f, g, data.validation)[0], first, ten, auc(scores, data.wrong), scores, data.wrong
     return Run(task.name, task.temperature, task.rate, task.seed, *found)
 
 

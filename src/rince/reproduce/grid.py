@@ -1,5 +1,6 @@
 """Many runs, one after the other or some at a time, each leaving a file: what is finished is not done again."""
 
+import gc
 import json
 import os
 import re
@@ -117,7 +118,11 @@ def _duration(seconds: float) -> str:
 
 def _timed(work: Callable[[Given], Found], given: Given) -> tuple[Found, float]:
     started = time.monotonic()
-    return work(given), time.monotonic() - started
+    found = work(given), time.monotonic() - started
+    # A trainer and its model refer to each other. Python looks for such circles only when there are many new objects
+    # beside all that torch and Lightning keep, so that 20 finished runs would be in memory at a time.
+    gc.collect()
+    return found
 
 
 def _single_threaded() -> None:

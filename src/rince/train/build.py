@@ -125,7 +125,7 @@ def make_trainer(options: dict[str, Any], callbacks: list[Any], loggers: list[An
             enable_checkpointing=False,
             use_distributed_sampler=False,
         )
-    except (MisconfigurationException, ValueError, TypeError, RuntimeError) as error:
+    except (MisconfigurationException, ValueError, TypeError, RuntimeError, ImportError) as error:
         raise UsageError(f"trainer: {' '.join(str(error).split())}") from error
 
 

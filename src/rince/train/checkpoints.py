@@ -174,4 +174,7 @@ class SaveCheckpoints(Callback):
 
 
 def _first_line(error: BaseException) -> str:
+    """What the system said, where torch hides it behind a word of its own on positions in files."""
+    if not isinstance(error, OSError) and isinstance(error.__context__, OSError):
+        return str(error.__context__)
     return (str(error).strip() or type(error).__name__).splitlines()[0]

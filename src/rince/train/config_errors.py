@@ -213,8 +213,17 @@ def wrong_kind(option: str, value: Any, kind: Any) -> Iterator[str]:
         return  # a kind that cannot be checked
     try:
         parser.parse_object({"value": value})
-    except (ArgumentError, TypeError, ValueError):
-        yield f"{option} must be {readable(kind)}, got {value!r}"
+    except (ArgumentError, TypeError, ValueError, OverflowError):
+        yield f"{option} must be {readable(kind)}, got {shown(value)}"
+
+
+def shown(value: Any) -> str:
+    """A value as it would be written, up to a length that fits into a sentence."""
+    try:
+        text = repr(value)
+    except ValueError:  # of more digits than Python writes
+        return "a number of thousands of digits"
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def readable(kind: Any) -> str:

@@ -22,7 +22,8 @@ Row = dict[str, str]
 class MetricsTable(Logger):
     """metrics.csv: one line per logged step, one column per metric.
 
-    A resumed run takes back what came after its checkpoint. Only its last line is held in memory.
+    A resumed run takes back what came after its checkpoint. Only its last line is held in memory, and only that one is
+    written again where a step has more to tell: an epoch that ends with it, for one.
     """
 
     def __init__(self, path: Path):
@@ -30,6 +31,7 @@ class MetricsTable(Logger):
         self.path = path
         self.columns = ["step"]
         self.last: Row | None = None
+        self.place = 0  # where the last line begins, in bytes
 
     @property
     def name(self) -> str:
@@ -57,14 +59,34 @@ class MetricsTable(Logger):
         row = {"step": str(step or 0), **{name: repr(float(value)) for name, value in metrics.items()}}
         new = [name for name in row if name not in self.columns]
         again = self.last is not None and self.last["step"] == row["step"]
-        if again or new or not self.path.exists():
+        row = {**(self.last or {}), **row} if again else row
+        if new or not self.path.exists() or not self._put(row, again):
             before = read_table(self.path)[1] if self.last is not None and self.path.exists() else []
             self.columns += new
-            self._write([*before[:-1], before[-1] | row] if again and before else [*before, row])
-            return
-        with open(self.path, "a", newline="") as file:
-            csv.DictWriter(file, self.columns, restval="").writerow(row)
+            self._write([*(line for line in before if line["step"] != row["step"]), row])
+
+    def _put(self, row: Row, again: bool) -> bool:
+        """Write a line after the last one or, ``again``, in its place; not where somebody else has written, too."""
+        line = self._line(row)
+        if not again:
+            with open(self.path, "ab") as file:
+                self.place = file.tell()
+                file.write(line)
+        else:
+            with open(self.path, "r+b") as file:
+                assert self.last is not None
+                if file.seek(0, os.SEEK_END) != self.place + len(self._line(self.last)):
+                    return False
+                file.seek(self.place)
+                file.write(line)
+                file.truncate()
         self.last = row
+        return True
+
+    def _line(self, row: Row) -> bytes:
+        text = io.StringIO(newline="")
+        csv.DictWriter(text, self.columns, restval="").writerow(row)
+        return text.getvalue().encode()
 
     def _write(self, rows: list[Row]) -> None:
         with written_whole(self.path) as path, open(path, "w", newline="") as file:
@@ -72,6 +94,7 @@ class MetricsTable(Logger):
             writer.writeheader()
             writer.writerows(rows)
         self.last = rows[-1] if rows else None
+        self.place = self.path.stat().st_size - (len(self._line(rows[-1])) if rows else 0)
 
 
 def read_table(path: Path) -> tuple[list[str], list[Row], int]:

@@ -264,7 +264,7 @@ def _explained(parser: Any, settings: dict[str, Any]) -> Iterator[None]:
 
     try:
         yield
-    except (ArgumentError, TypeError, ValueError) as error:
+    except (ArgumentError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, UsageError):
             raise
         sentences = [*_wrong_values(settings), " ".join(str(error).split())]

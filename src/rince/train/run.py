@@ -2,17 +2,23 @@
 
 import contextlib
 import re
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Trainer
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.strategies.launchers.subprocess_script import _SubprocessScriptLauncher
 from lightning.pytorch.utilities import rank_zero_only
-from lightning.pytorch.utilities.exceptions import SIGTERMException
+from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
+from rince._support.command_errors import innermost_module
 from rince._support.folder_lock import locked
-from rince._support.signals import Terminated
+from rince._support.signals import Children, Terminated, speaks
 from rince.encoders.files import save_encoder
 from rince.errors import UsageError
 from rince.evaluate.online import OnlineProbe
@@ -26,6 +32,7 @@ from rince.train.shipped import short_name
 from rince.train.trust.phase import Phase, trust_phase
 from rince.views.views import Views
 
+AGAIN = "the same command again resumes the run"
 Begin = Callable[[Any], None]
 Conclude = Callable[[Any, Any, Any], dict[str, Any]]
 
@@ -88,7 +95,8 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
     table, first_batch = MetricsTable(folder.metrics), FirstBatch()
     probe = [OnlineProbe(data.classes)] if config.probe and data.classes else []
     callbacks = [*probe, SaveCheckpoints(folder, config.checkpoint_every, fingerprint), first_batch]
-    callbacks += phase.callbacks(resume is None)
+    together = Together()
+    callbacks += [*phase.callbacks(resume is None), together]
     trainer = make_trainer(options | {"default_root_dir": folder.path}, callbacks, [table], [WholeFiles()])
     if begin is not None and resume is None:
         begin(method)
@@ -96,25 +104,70 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
         folder.start(text, data.noise_record())
         table.go_back(int(state["global_step"]))
     try:
-        trainer.fit(method, datamodule=data, ckpt_path=resume)
+        with together:
+            trainer.fit(method, datamodule=data, ckpt_path=resume)
     except Terminated:
         raise
     except SIGTERMException:  # Lightning's word for the same, which would end with 0
         raise Terminated from None
-    except SystemExit:  # and its word for an interrupt from the keyboard
-        raise (KeyboardInterrupt if trainer.interrupted else Terminated) from None
+    except SystemExit as stop:  # its word for an interrupt from the keyboard, and rich's for output nobody reads
+        if isinstance(stop.__context__, KeyboardInterrupt | BrokenPipeError):
+            raise stop.__context__ from None
+        raise
     except (UsageError, OSError):  # sentences already
         raise
+    except MisconfigurationException as error:
+        raise UsageError(f"trainer: {' '.join(str(error).split())}") from error
     except Exception as error:
         if resume is not None and while_restoring(error):
             raise UsageError(
                 f"{resume} cannot be gone on from ({type(error).__name__}): it is damaged, or of another version of "
                 f"what it was written by; put a whole copy in its place, or delete {folder.path} to start anew"
             ) from error
-        if (sentence := first_batch.misfit(trainer, method, data)) is None:
+        if innermost_module(error).startswith("torch.optim."):
+            raise UsageError(f"the optimizer refuses to take a step: {' '.join(str(error).split())}") from error
+        if (sentence := first_batch.problem(trainer, method, data)) is None:
             raise
         raise UsageError(sentence) from error
     return trainer
+
+
+class Together(Callback):
+    """The processes of a run on this machine end together, whatever it is that ends one of them.
+
+    Lightning answers a SIGTERM by a message to all processes from within the signal's handler, which meets messages of
+    the step that is under way, and the death of a process by killing the others without a word.
+    """
+
+    def __init__(self) -> None:
+        self.children = Children([])
+        self.handler: Any = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.handler = signal.getsignal(signal.SIGTERM)
+        launcher = trainer.strategy.launcher
+        if isinstance(launcher, _SubprocessScriptLauncher):
+            self.children = Children(list(launcher.procs))
+            launcher.procs.clear()  # or Lightning kills this process when one of them has ended
+        self.children.watch(lambda lost: print(f"rince: {lost}: {AGAIN}", file=sys.stderr, flush=True))
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if callable(self.handler) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self.handler)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if error is None:
+            return
+        silent = isinstance(error, RuntimeError) and re.search(r"(?i)gloo|nccl|connection (closed|reset)", str(error))
+        lost = self.children.lost_soon() if silent else None
+        if self.children.processes and torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
+            torch.distributed.destroy_process_group()
+        self.children.end()
+        if lost is not None or (silent and not speaks()):
+            raise UsageError(f"{lost or 'this process has lost the others of its run'}: {AGAIN}") from error
 
 
 def _finish(

@@ -34,12 +34,12 @@ class FirstBatch(Callback):
     def on_train_batch_end(self, *args: Any) -> None:
         self.batch, self._done = None, True
 
-    def misfit(self, trainer: Trainer, method: Any, data: Any) -> str | None:
+    def problem(self, trainer: Trainer, method: Any, data: Any) -> str | None:
         """One sentence, or None where views and encoder take the batch and something else was wrong."""
         if self.batch is None:
             return None
         with torch.no_grad(), trainer.precision_plugin.forward_context():
-            return misfit(method.eval(), data, self.batch)
+            return shape_problem(method.eval(), data, self.batch)
 
 
 class Side(NamedTuple):
@@ -51,7 +51,7 @@ class Side(NamedTuple):
     encoder: nn.Module
 
 
-def misfit(method: Any, data: Any, batch: Any) -> str | None:
+def shape_problem(method: Any, data: Any, batch: Any) -> str | None:
     """Follow a few items from the data through the views to the encoder, up to the step that fails."""
     giver = type(data).__name__
     try:

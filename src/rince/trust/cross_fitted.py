@@ -16,7 +16,7 @@ from rince.trust.weights import trust_of
 if TYPE_CHECKING:
     from rince.audit.result import Audit
 
-STRANGERS = 400_000
+MISMATCHED = 400_000
 REFERENCES = 2048
 ROUNDING = 1e4  # equal inputs give embeddings that are equal up to rounding
 
@@ -110,7 +110,7 @@ def judge_embeddings(
     parts = [np.flatnonzero(number == k) for k in range(int(number.max()) + 1)]
     for k, rows in enumerate(parts):
         scored = fold_scores(
-            left[rows], right[rows], [key[rows] for key in known], temperature, (seed, k), STRANGERS // len(parts)
+            left[rows], right[rows], [key[rows] for key in known], temperature, (seed, k), MISMATCHED // len(parts)
         )
         scores[rows] = scored.scores
         null.append(scored.null)
@@ -118,7 +118,7 @@ def judge_embeddings(
 
 
 def fold_scores(
-    a: Tensor, b: Tensor, keys: Keys, temperature: float, seed: tuple[int, ...], strangers: int = STRANGERS
+    a: Tensor, b: Tensor, keys: Keys, temperature: float, seed: tuple[int, ...], mismatched: int = MISMATCHED
 ) -> Scored:
     """Scores of the pairs of one fold, and of mismatched pairs made of them, as the audit's towers give them.
 
@@ -128,7 +128,7 @@ def fold_scores(
     a, b = nn.functional.normalize(a, dim=1), nn.functional.normalize(b, dim=1)
     same = [row_codes((z * ROUNDING).round()) for z in (a, b)]
     every = [np.arange(len(a)), *same, *keys]
-    i, j = mismatched_index(every, every, strangers, random)
+    i, j = mismatched_index(every, every, mismatched, random)
     references = np.sort(random.permutation(len(a))[:REFERENCES])
     return Scored(*relative_scores(a, b, every, (i, j), references, temperature))
 

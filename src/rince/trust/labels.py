@@ -67,13 +67,13 @@ def judge_labels(
         own, others = label_scores(vectors[rows], given[rows], classes)
         scores[rows] = own
         null.append(others)
-    strangers = torch.cat(null)
-    if not len(strangers):
+    mismatched = torch.cat(null)
+    if not len(mismatched):
         raise UsageError("labels must be of 2 classes or more in every fold to be told apart: give fewer folds")
-    best = float(strangers.max()) + 1
+    best = float(mismatched.max()) + 1
     alone = torch.isnan(scores)  # nobody to differ from
     return judge(
-        Scored(torch.where(alone, best, scores).numpy(), strangers.numpy()), seed=seed, fitted=True, scorer=scorer
+        Scored(torch.where(alone, best, scores).numpy(), mismatched.numpy()), seed=seed, fitted=True, scorer=scorer
     )
 
 

@@ -233,18 +233,17 @@ def fitted_spaces(
     from rince.audit.clusters import equal_pairs
     from rince.audit.fit.cross_fit import fold_numbers
     from rince.audit.fit.features import Features
-    from rince.audit.fit.towers import Recipe, embed, train_towers
+    from rince.audit.fit.towers import Recipe, embed
+    from rince.audit.fit.training import Lesson, train_towers
 
     recipe = Recipe(folds=3) if recipe is None else recipe
     left, right = Features(a, "a"), Features(b, "b")
     random = np.random.default_rng(seed)
     number = fold_numbers(equal_pairs(left.codes, right.codes), recipe.folds, [], random)
     everything = np.arange(len(a))
-    for fold in range(recipe.folds):
-        rows = np.flatnonzero((number != fold) & (trust > 0))
-        towers = train_towers(
-            left, right, rows, None, seed + fold, recipe, recipe.q, 200, torch.from_numpy(trust[rows].copy())
-        )
+    seen = [np.flatnonzero((number != fold) & (trust > 0)) for fold in range(recipe.folds)]
+    lessons = [Lesson(rows, seed + fold, None, torch.from_numpy(trust[rows].copy())) for fold, rows in enumerate(seen)]
+    for fold, towers in enumerate(train_towers(left, right, lessons, recipe, recipe.q, 200)):
         spaces = [embed(tower, x, everything).numpy() for tower, x in zip(towers, (left, right), strict=True)]
         yield Space(spaces[0], spaces[1], np.flatnonzero(number == fold))
 

@@ -75,6 +75,10 @@ class Recipe(Views):
         for name, value in (("size", size), ("blur_taps", blur_taps)):
             if value < 1:
                 raise UsageError(f"{name} of a view must be at least 1, got {value}")
+        chances = {"jitter": jitter_chance, "grey": grey_chance, "blur": blur_chance, "solarise": solarise_chance}
+        for name, chance in chances.items():
+            if chance is None or not 0 <= chance <= 1:  # a configuration may say null
+                raise UsageError(f"{name}_chance must lie between 0 and 1, got {chance}")
         if blur_taps % 2 == 0:
             raise UsageError(f"blur_taps must be odd, got {blur_taps}")
         if crop is not None and not 0 < crop[0] <= crop[1] <= 1:

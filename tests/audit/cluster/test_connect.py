@@ -1,9 +1,11 @@
+import gc
 import socket
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from rince.audit.cluster.connect import connected
+from rince.audit.cluster.connect import connected, local_cluster
 from rince.errors import UsageError
 
 pytest.importorskip("distributed")
@@ -20,6 +22,15 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence_in_time():
     message = rf"no scheduler of Dask answered at {address} within 1 seconds"
     with pytest.raises(UsageError, match=message), connected(address, timeout=1):
         pass
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:{}", "nowhere"])
+def test_a_client_that_nobody_answered_is_closed_before_the_next_one_is_made(address):
+    distributed = pytest.importorskip("distributed")
+    with pytest.raises(UsageError) as kept, connected(address.format(free_port()), timeout=1):
+        pass
+    assert kept.traceback, "which keeps the client alive"
+    assert {one.status for one in gc.get_objects() if distributed.Client in type(one).__mro__} == {"closed"}
 
 
 def test_an_address_that_is_none_is_one_sentence():
@@ -44,3 +55,13 @@ def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'rince\[cluster\]'"), connected(workers=1):
         pass
+
+
+def test_workers_keep_freed_memory_for_the_next_block():
+    dask = pytest.importorskip("dask")
+    place = "distributed.nanny.pre-spawn-environ"
+    before = dict(dask.config.get(place))
+    seen = local_cluster(SimpleNamespace(LocalCluster=lambda **options: (dask.config.get(place), options)), 3)
+    assert "MALLOC_TRIM_THRESHOLD_" in before and "MALLOC_TRIM_THRESHOLD_" not in seen[0]
+    assert seen[0]["OMP_NUM_THREADS"] == 1 and seen[1]["n_workers"] == 3
+    assert dask.config.get(place) == before

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ranks
 from rince.audit import Partition, audit, audit_partitions, table_partitions
 from rince.audit.cluster.connect import connected
 from rince.audit.cluster.dask_runner import DaskRunner
@@ -53,12 +54,13 @@ class Made(Partition):
 
 @pytest.fixture(scope="module")
 def client():
-    os.environ.setdefault("PYTHONPATH", "")
-    before = os.environ["PYTHONPATH"]
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), before])  # workers find the class above
-    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), connected(workers=2) as client:
-        yield client
-    os.environ["PYTHONPATH"] = before
+    """Two workers that are forked, which takes less than importing torch; they find the class above by the path."""
+    ranks.context()
+    options = {"distributed.scheduler.allowed-failures": 1, "distributed.worker.multiprocessing-method": "forkserver"}
+    with pytest.MonkeyPatch.context() as patch, dask.config.set(options):
+        patch.syspath_prepend(Path(__file__).parent)
+        with connected(workers=2) as client:
+            yield client
 
 
 def whole():
@@ -143,7 +145,8 @@ def test_a_client_must_be_one():
         audit_partitions([Made(0)], client="tcp://127.0.0.1:8786")
 
 
-def test_a_cluster_that_always_loses_a_part_says_so(client):
+def test_a_cluster_that_always_loses_a_part_says_so(client, monkeypatch):
+    monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)  # each one costs the start of a worker
     runner = DaskRunner(client)
     start = time.monotonic()
     with pytest.raises(UsageError, match="lost the same part of the work several times"):

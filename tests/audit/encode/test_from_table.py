@@ -1,32 +1,21 @@
 import numpy as np
 import pytest
 
+import alike_texts
 from rince.audit import audit, audit_table
 from rince.errors import UsageError
 from rince.noise import wrong_pairs
 
 arrow = pytest.importorskip("pyarrow")
-ENCODER = """
-import zlib
-import numpy as np
-def bag(texts):
-    rows = np.zeros((len(texts), 64), np.float32)
-    for row, text in zip(rows, texts):
-        for word in text.split():
-            row[zlib.crc32(word.encode()) % 64] += 1
-    return rows
-"""
 
 
 @pytest.fixture
 def columns(tmp_path, monkeypatch):
     """Texts that repeat the words of their partners, a fifth of them mispaired, and an encoder that counts words."""
-    (tmp_path / "word_bags.py").write_text(ENCODER)
+    (tmp_path / "word_bags.py").write_text(alike_texts.ENCODER)
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)
-    words = [f"word{k}" for k in range(300)]
-    first = [" ".join(random.choice(words, 12)) for _ in range(400)]
-    second = [" ".join(random.permutation(text.split())[:10]) for text in first]
+    first, second = alike_texts.pairs(400, random)
     partner, wrong = wrong_pairs(400, 0.2, 0)
     return {
         "question": first,

@@ -4,7 +4,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rince.audit.estimate.binomial import at_most
-from rince.audit.estimate.rate import hard_share, noise_rate, null_cells, p_values, storey, upper_bound
+from rince.audit.estimate.rate import (
+    FOR_FLAGS,
+    FOR_INTERVAL,
+    hard_share,
+    noise_rate,
+    null_cells,
+    p_values,
+    storey,
+    upper_bound,
+)
 from rince.audit.estimate.shapes import CUTS, cells
 
 
@@ -118,8 +127,11 @@ def test_cells_of_mismatched_pairs_that_tie_are_where_the_ties_are():
 
 
 def test_the_more_right_pairs_overlap_the_more_of_them_may_be_hard():
-    shares = hard_share(np.array([0.0, 0.05, 0.2, 1.0]))
-    assert shares[0] <= 0.01 and (np.diff(shares) > 0).all() and shares[-1] > 0.99
+    overlap = np.array([0.0, 0.05, 0.2, 1.0])
+    worst, usual = (hard_share(overlap, allowed) for allowed in (FOR_INTERVAL, FOR_FLAGS))
+    for shares in (worst, usual):
+        assert shares[0] <= 0.01 and (np.diff(shares) > 0).all() and shares[-1] > 0.99
+    assert (usual[:-1] < worst[:-1]).all()
 
 
 def test_all_p_values_beat_a_threshold():

@@ -15,8 +15,7 @@ from rince.reproduce.demo import auc
 
 
 def both_rounds(fit):
-    pairs = combinations(range(fit.recipe.folds), 2)
-    return {key: scored for i, j in pairs for key, scored in fit.first_round(i, j).items()}
+    return fit.first_round(list(combinations(range(fit.recipe.folds), 2)))
 
 
 QUICK = Recipe(folds=3, members=1, width=64, dim=16, steps=60)
@@ -114,8 +113,8 @@ def test_nothing_of_a_fold_reaches_the_towers_that_score_it():
         fit._towers = lambda *args, towers_of=towers_of, known=known, **kw: (
             known.append(towers_of(*args, **kw)) or known[-1]
         )
-        fit.second_round(0, both_rounds(fit))
-        seen.append(known[-1][1].state_dict())
+        fit.second_round([0, 1], both_rounds(fit))
+        seen.append(known[-1][0][1].state_dict())  # the towers of fold 0
     assert all(torch.equal(seen[0][name], seen[1][name]) for name in seen[0])
 
 
@@ -126,6 +125,6 @@ def test_knowing_whom_to_mistrust_helps():
     scores = np.empty((2, len(a)))
     for k, fold in enumerate(fit.folds):
         scores[0, fold.rows] = first[(k + 1) % 3, k].scores
-        scores[1, fold.rows] = fit.second_round(k, first).scores
+        scores[1, fold.rows] = fit.second_round([k], first)[0].scores
     before, after = (auc(s, wrong) for s in scores)
     assert after > before + 0.01

@@ -31,8 +31,7 @@ def fitted(classes):
     b = np.eye(3, dtype=np.float32)[random.integers(0, 3, 240)] if classes else a[:, ::-1] + 1
     recipe = Recipe(folds=3, members=2, width=16, dim=4, steps=5)
     fit = CrossFit(Features(a, "a"), Features(b, "b"), [], 0, recipe)
-    first = {key: one for i, j in ((0, 1), (0, 2), (1, 2)) for key, one in fit.first_round(i, j).items()}
-    return a, b, fit, fit.second_round(1, first)
+    return a, b, fit, fit.second_round([1], fit.first_round([(0, 1), (0, 2), (1, 2)]))[0]
 
 
 def test_a_judge_says_of_any_pair_what_the_fit_says_of_those_of_its_sample(monkeypatch):

@@ -293,3 +293,11 @@ def test_a_shape_that_counts_backwards_is_refused(tmp_path):
     (tmp_path / "a.npy").write_bytes(content.replace(b"(80, 4), }", b"(-8, 4), }"))
     with pytest.raises(UsageError, match="cannot be read"):
         matrix(source(str(tmp_path / "a.npy")), tmp_path)
+
+
+@pytest.mark.parametrize("header", [b"{'descr': (", b"{'descr': '<f", b"{'descr': '<f4', 'shape': 08}", b"\n  x\n y"])
+def test_a_header_of_npy_that_cannot_be_parsed_is_one_sentence(tmp_path, header):
+    header = header + b" " * (117 - len(header)) + b"\n"
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(UsageError, match=r"x\.npy"):
+        matrix(source(str(tmp_path / "x.npy")), tmp_path)

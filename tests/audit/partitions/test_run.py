@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+from paired_embeddings import embeddings
 from rince.audit import Partition, audit, audit_partitions, group_rates
 from rince.audit.fit import bounded
 from rince.audit.fit.towers import Recipe
@@ -52,21 +53,13 @@ def divided(cuts, *columns, **given):
     ]
 
 
-def embeddings(n=3000, width=16, rate=0.3, seed=0, noise=1.0):
-    random = np.random.default_rng(seed)
-    a = random.normal(size=(n, width)).astype(np.float32)
-    b = (a + noise * random.normal(size=a.shape)).astype(np.float32)
-    partner, wrong = wrong_pairs(n, rate, seed)
-    return a, b[partner], wrong
-
-
 def table_of(folder):
     return parquet.read_table(folder / "audit.parquet")
 
 
 @pytest.mark.parametrize("cuts", [[], [1000], [0, 5, 5, 700, 2999, 3000]], ids=str)
 def test_however_the_pairs_are_divided_the_audit_is_the_same(cuts, tmp_path):
-    a, b, _ = embeddings()
+    a, b, _ = embeddings(noise=1.0)
     ids = np.arange(3000) // 2
     whole = audit(a, b, ids=ids, duplicates=np.arange(3000) % 1000)
     given = {"ids": ids, "duplicates": np.arange(3000) % 1000}
@@ -102,7 +95,7 @@ def test_ties_are_flagged_in_the_order_of_the_data(seed, tmp_path):
 
 
 def test_rows_that_cannot_be_used_are_named_or_left_out(tmp_path):
-    a, b, _ = embeddings(900)
+    a, b, _ = embeddings(900, noise=1.0)
     a[7], b[650, 2], b[899, 0] = 0, np.nan, np.inf
     with pytest.raises(UsageError, match="a is all zeros in row 7,"):
         audit_partitions(divided([300, 600], a, b))
@@ -129,7 +122,7 @@ def test_classes_are_seen_through_partitions_too():
 
 def test_rates_by_group_and_a_page_of_the_most_suspicious(tmp_path, monkeypatch):
     monkeypatch.setattr("rince.audit.partitions.run.MOST_ROWS", 500)
-    a, b, _ = embeddings(2000)
+    a, b, _ = embeddings(2000, noise=1.0)
     source = np.where(np.arange(2000) % 3 == 0, "crawler", "books")
     ids = [f"pair {i}" for i in range(2000)]
     found = audit_partitions(divided([700, 1300], a, b, ids=ids, groups=source), out=tmp_path)
@@ -175,13 +168,13 @@ def test_towers_that_learn_from_a_sample_judge_the_rest(monkeypatch, tmp_path):
     ],
 )
 def test_partitions_that_do_not_fit_together_are_one_clear_error(change, message):
-    a, b, _ = embeddings(300)
+    a, b, _ = embeddings(300, noise=1.0)
     with pytest.raises(UsageError, match=message):
         audit_partitions(change(divided([20], a, b)))
 
 
 def test_a_partition_must_have_the_rows_that_it_announced():
-    a, b, _ = embeddings(300)
+    a, b, _ = embeddings(300, noise=1.0)
 
     class Wrong(Rows):
         rows = 299
@@ -191,7 +184,7 @@ def test_a_partition_must_have_the_rows_that_it_announced():
 
 
 def test_earlier_results_go_by_force_only_and_old_partitions_with_them(tmp_path):
-    a, b, _ = embeddings(300)
+    a, b, _ = embeddings(300, noise=1.0)
     audit_partitions(divided([50, 100], a, b), out=tmp_path)
     with pytest.raises(FileExistsError, match="already there"):
         audit_partitions(divided([50], a, b), out=tmp_path)
@@ -206,7 +199,7 @@ def test_earlier_results_go_by_force_only_and_old_partitions_with_them(tmp_path)
 
 def test_results_can_go_to_any_file_system(tmp_path):
     fsspec = pytest.importorskip("fsspec")
-    a, b, _ = embeddings(300)
+    a, b, _ = embeddings(300, noise=1.0)
     found = audit_partitions(divided([100], a, b), out="memory://bucket/audit")
     files = fsspec.filesystem("memory")
     assert json.loads(files.cat("/bucket/audit/audit.json"))["noise_rate"] == found.noise_rate

@@ -25,6 +25,12 @@ def test_every_tenth_image_is_for_tests_unless_there_is_a_test_part(tmp_path):
         ({"pictures": np.zeros((2, 4, 4), np.uint8)}, "no array 'images', only pictures"),
         ({"images": np.zeros((2, 4, 4))}, "must be bytes"),
         ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.zeros(3, int)}, "2 whole numbers"),
+        ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.array([0, 10**15])}, "below 1000000, .* got 10{15}:"),
+        ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.array([0, -2])}, "or -1 for none, got -2"),
+        (
+            {"images": np.zeros((2, 4, 4), np.uint8), "labels": np.full(2, 2**64 - 1, np.uint64)},
+            "got 18446744073709551615",
+        ),
         ({"images": np.array([{"code": 1}], dtype=object)}, "no whole .npz file of plain arrays"),
     ],
 )

@@ -9,61 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from film_kinds import KINDS, VARIABLE, noise_picture
 from films import TONE, film, turn
-from rince.data.video.decode import BadVideo, TooShort, VideoFile, probe, read_clip
+from rince.data.video.decode import BadVideo, TooShort, VideoFile, read_clip
 from rince.data.video.frame_transform import FrameTransform
 from rince.data.video.local_file import video_errors
 from rince.data.video.soundtrack import demuxed
 
-VARIABLE = np.concatenate([np.arange(0, 1, 1 / 30), [1.0, 1.15], np.arange(1.2, 3, 0.1)])
 VP9 = {"video": "libvpx-vp9", "audio": "libopus", "rate": 48000, "options": {"cpu-used": "8", "deadline": "realtime"}}
-KINDS = {
-    "h264.mp4": {},
-    "h264-late.mp4": {"sound_late": 0.4},
-    "h264-opus.mkv": {"audio": "libopus", "rate": 48000, "layout": "stereo"},
-    "h264-aac.mkv": {},
-    "vp9.webm": VP9,
-    "mpeg4-pcm.avi": {"video": "mpeg4", "audio": "pcm_s16le", "layout": "stereo"},
-    "mpeg4-still.avi": {"video": "mpeg4", "audio": "pcm_s16le", "bframes": 0},
-    "h264.ts": {},
-    "mpeg4.mov": {"video": "mpeg4", "audio": "pcm_s16le", "rate": 24000},
-    "open-groups.mp4": {"options": {"x264-params": "open-gop=1:bframes=3:keyint=12"}},
-    "hidden-frames.webm": VP9 | {"options": {"cpu-used": "4", "auto-alt-ref": "1", "lag-in-frames": "16"}},
-    "mpeg2.mpg": {"video": "mpeg2video", "audio": "mp2"},
-    "flv1.flv": {"video": "flv", "audio": "aac", "bframes": 0},
-    "variable.mp4": {"times": VARIABLE},
-    "variable.mkv": {"times": VARIABLE, "audio": "libopus", "rate": 48000},
-    "variable.webm": {"times": VARIABLE, **VP9},
-    "variable.avi": {"times": VARIABLE, "video": "mpeg4", "audio": "pcm_s16le"},
-    "variable-still.avi": {"times": VARIABLE, "video": "mpeg4", "audio": "pcm_s16le", "bframes": 0},
-    "mpeg4-mp3.avi": {"video": "mpeg4", "audio": "libmp3lame"},
-    "mpeg4-mp3-slow.avi": {"video": "mpeg4", "audio": "libmp3lame", "rate": 24000, "layout": "stereo"},
-    "mpeg4-mp3-still.avi": {"video": "mpeg4", "audio": "libmp3lame", "rate": 16000, "bframes": 0},
-    "h264-mp3-still.avi": {"audio": "libmp3lame", "bframes": 0},
-    "h264-mp3.avi": {"audio": "libmp3lame", "rate": 24000},
-    "mpeg4-mp2.avi": {"video": "mpeg4", "audio": "mp2"},
-    "mpeg4-ac3.avi": {"video": "mpeg4", "audio": "ac3"},
-    "h264-aac.avi": {},
-    "mpeg2.avi": {"video": "mpeg2video", "audio": "pcm_s16le"},
-}
-
-
-def noise_picture(i, _):
-    """A picture that tells its number: coarse blocks, so that it survives coding."""
-    blocks = np.random.default_rng(i).integers(0, 2, (6, 8, 1), dtype=np.uint8) * 200 + 20
-    return np.repeat(np.repeat(np.repeat(blocks, 8, 0), 8, 1), 3, 2)
-
-
-@pytest.fixture(scope="module")
-def flashes(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("flashes")
-    return {name: film(folder / name, **options) for name, options in KINDS.items()}
-
-
-@pytest.fixture(scope="module")
-def numbered(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("numbered")
-    return {name: film(folder / name, picture=noise_picture, **options) for name, options in KINDS.items()}
 
 
 def whole(path):
@@ -275,91 +228,6 @@ def test_a_clip_past_the_end_is_refused_held_or_looped(numbered):
     assert [int(np.array_equal(frame, pictures[-1])) for frame in held] == [0, 0, 1, 1, 1, 1]
     looped = read_clip(path, 2.9, num_frames=6, fps=30, short="loop").frames
     assert all(np.array_equal(a, pictures[i]) for a, i in zip(looped, [87, 88, 89, 0, 1, 2], strict=True))
-
-
-def test_files_without_sound_or_with_sound_unwanted_have_none(tmp_path, flashes):
-    path = film(tmp_path / "mute.mp4", audio=None, seconds=1)
-    assert read_clip(path, 0.0).audio is None
-    assert read_clip(flashes["h264.mp4"], 0.0, audio=False).audio is None
-    with VideoFile(path) as file, pytest.raises(BadVideo, match=r"mute\.mp4 has no sound"):
-        file.sounds([0.5], 1.0, 8000)
-
-
-def test_files_that_are_no_videos_are_one_sentence(tmp_path, flashes):
-    content = flashes["h264.mp4"].read_bytes()
-    (tmp_path / "cut.mp4").write_bytes(content[: len(content) // 2])
-    (tmp_path / "empty.mp4").write_bytes(b"")
-    (tmp_path / "text.mp4").write_text("not a video\n" * 100)
-    film(tmp_path / "sound.mp4", video=None)
-    for name in ("cut", "empty", "text", "sound"):
-        with pytest.raises(BadVideo, match=rf"{name}\.mp4 (does not decode as a video|has no pictures)") as caught:
-            read_clip(tmp_path / f"{name}.mp4", 0.0)
-        assert "\n" not in str(caught.value)
-    with pytest.raises(FileNotFoundError, match="there is no video"):
-        read_clip(tmp_path / "nowhere.mp4", 0.0)
-    with pytest.raises(ValueError, match="must start at 0 s or later"):
-        read_clip(flashes["h264.mp4"], float("nan"))
-    with pytest.raises(ValueError, match="short must be one of refuse, hold, loop, got 'skip'"):
-        read_clip(flashes["h264.mp4"], 0.0, short="skip")
-    with pytest.raises(ValueError, match="at least 1 frame"):
-        read_clip(flashes["h264.mp4"], 0.0, num_frames=0)
-
-
-def test_the_cover_of_a_song_is_no_video(tmp_path):
-    with av.open(str(tmp_path / "song.mp4"), "w") as container:
-        sound, cover = container.add_stream("aac", rate=24000, layout="mono"), container.add_stream("mjpeg", rate=1)
-        cover.width, cover.height, cover.pix_fmt = 64, 48, "yuvj420p"
-        cover.disposition = av.stream.Disposition.attached_pic
-        container.mux(cover.encode(av.VideoFrame.from_ndarray(noise_picture(0, 0), format="rgb24")))
-        samples = av.AudioFrame.from_ndarray(np.zeros((1, 24000), np.float32), format="fltp", layout="mono")
-        samples.sample_rate = 24000
-        container.mux(sound.encode(samples))
-        for stream in (cover, sound):
-            container.mux(stream.encode(None))
-    with pytest.raises(BadVideo, match=r"song\.mp4 has no pictures"):
-        read_clip(tmp_path / "song.mp4", 0.0)
-
-
-def test_a_file_that_breaks_off_is_read_up_to_there(tmp_path):
-    path = film(tmp_path / "a.mp4", picture=noise_picture, container_options={"movflags": "faststart"})
-    first = read_clip(path, 0.5).frames
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) * 2 // 3])
-    assert np.array_equal(read_clip(path, 0.5).frames, first)
-    with pytest.raises(TooShort) as caught:
-        read_clip(path, 2.4)
-    assert 1.0 < caught.value.end < 2.9
-
-
-@settings(max_examples=40)
-@given(places=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=60), start=st.floats(0, 2))
-def test_damaged_bytes_give_a_clip_or_a_bad_video(numbered, tmp_path_factory, places, start):
-    for kind in ("h264.mp4", "vp9.webm", "mpeg4-pcm.avi"):
-        content = bytearray(numbered[kind].read_bytes())
-        for share, value in places:
-            content[int(share * (len(content) - 1))] = value
-        path = tmp_path_factory.getbasetemp() / f"damaged-{kind}"
-        path.write_bytes(bytes(content))
-        try:
-            clip = read_clip(path, start)
-        except BadVideo:
-            continue
-        assert clip.frames.shape[0] == 8 and (clip.audio is None or clip.audio.shape == (48000,))
-
-
-def test_probing_reads_the_header_only(flashes, monkeypatch):
-    monkeypatch.setattr("rince.data.video.decode.Packets", None)
-    told = probe(flashes["h264.mp4"])
-    assert told == (3.0, 90, 30.0, 64, 48, 44100)
-    assert abs(probe(flashes["vp9.webm"]).duration - 3.0) < 0.05
-
-
-def test_one_thread_decodes_unless_told_otherwise(flashes):
-    with VideoFile(flashes["h264.mp4"]) as file:
-        assert file.stream.codec_context.thread_count == 1
-    with VideoFile(flashes["h264.mp4"], threads=3) as file:
-        assert file.stream.codec_context.thread_count == 3
-        assert np.array_equal(file.clips([1.0])[0].frames, read_clip(flashes["h264.mp4"], 1.0).frames)
 
 
 def test_real_files_give_the_protocol_s_shapes_and_the_frames_of_a_whole_decode(real_data):

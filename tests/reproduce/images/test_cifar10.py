@@ -95,6 +95,7 @@ def test_pictures_are_drawn_of_the_tables_own_runs(stem, smaller, tmp_path, caps
         out = tmp_path / name
         assert main(["reproduce", name, *common, *more, "--table", str(stem), "--out", str(out)]) == 0
         assert (out / "figure.png").read_bytes().startswith(b"\x89PNG") and (out / "figure.svg").exists()
+    assert "<image" in (out / "figure.svg").read_text()  # the points of a map, not a circle for each
     assert before == {p: p.stat().st_mtime_ns for p in (stem / "runs").rglob("result.json")}
     shown = capsys.readouterr().out
     assert "AUC, %" in shown and "same class among the ten nearest" in shown
@@ -107,6 +108,22 @@ def test_pairs_that_are_scored_share_their_noisy_label(stem, smaller, tmp_path):
         right, scores = file["right"], file["scores"]
     # five of ten classes lose 40 % to others: far fewer than half of the pairs are wrong, and some are
     assert 0.1 < (~right).mean() < 0.45 and len(scores) == 600 and (abs(scores) <= 1.001).all()
+
+
+@pytest.mark.parametrize("neighbours", [True, False])
+def test_evaluation_has_neighbours_of_the_test_part_where_they_are_shown(neighbours):
+    import rince
+    from rince.reproduce.images.cifar10 import evaluate
+
+    class Data:
+        def split(self, part):
+            return torch.randn(60, 2, 12), torch.arange(60) % 3
+
+    encoder = rince.encoders.MLP([12, 8])
+    method = rince.methods.SupCon(encoder, rince.InfoNCE(), rince.views.MirrorViews(), torch.optim.Adam, width=4)
+    found = set(evaluate(method, Data(), neighbours)) - {"headline"}
+    linear = {f"{space}_linear_{part}" for space in ("encoder", "projection") for part in ("validation", "test")}
+    assert found == linear | ({"encoder_knn_test", "projection_knn_test"} if neighbours else set())
 
 
 def test_views_are_scored_and_shown(tmp_path, monkeypatch, capsys):

@@ -10,7 +10,13 @@ from rince.reproduce.video.generated_runs import CONFIG, TUNING
 from rince.reproduce.video.generated_video import GeneratedVideoTable
 from rince.train.folder import flat
 
-FEW = ["--seeds", "1", "--tuning-epochs", "2", "--per-class", "1", "--videos", "16", "--test-videos", "8"]
+FEW = ["--seeds", "1", "--tuning-epochs", "1", "--per-class", "1", "--videos", "16", "--test-videos", "8"]
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory):
+    """Where the videos are generated, once for all experiments."""
+    return str(tmp_path_factory.mktemp("videos"))
 
 
 def test_fine_tuning_at_its_usual_length_is_the_shipped_configuration():
@@ -24,9 +30,9 @@ def test_fine_tuning_at_its_usual_length_is_the_shipped_configuration():
     assert options.epochs == settings_of(CONFIG, {})["trainer"]["max_epochs"]
 
 
-def test_a_small_experiment_runs_resumes_and_tabulates(tmp_path, capsys):
+def test_a_small_experiment_runs_resumes_and_tabulates(videos, tmp_path, capsys):
     command = ["reproduce", "generated-video", *FEW, "--epochs", "1", "--lrs", "0.01", "--rates", "0.5"]
-    command += ["--losses", "infonce", "--root", str(tmp_path / "videos"), "--out", str(tmp_path / "out")]
+    command += ["--losses", "infonce", "--root", videos, "--out", str(tmp_path / "out")]
     assert main(command) == 0
     table = capsys.readouterr().out
     assert "nothing (from scratch)" in table and "InfoNCE, 50 % wrong sounds" in table
@@ -41,9 +47,9 @@ def test_a_small_experiment_runs_resumes_and_tabulates(tmp_path, capsys):
     assert finished == {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "runs").rglob("result.json")}
 
 
-def test_growth_has_a_row_for_every_size_and_a_column_for_every_length(tmp_path, capsys):
+def test_growth_has_a_row_for_every_size_and_a_column_for_every_length(videos, tmp_path, capsys):
     command = ["reproduce", "video-growth", *FEW, "--sizes", "16", "--lengths", "1", "2", "--losses", "warm-up"]
-    assert main([*command, "--root", str(tmp_path / "videos"), "--out", str(tmp_path / "out")]) == 0
+    assert main([*command, "--root", videos, "--out", str(tmp_path / "out")]) == 0
     table = capsys.readouterr().out
     assert "| 16 videos, RINCE, growing q |" in table and "|    1 |    2 |" in table
 

@@ -38,6 +38,7 @@ def test_infonce_and_rince_find_trust_with_gce_at_their_temperature(parser, loss
     config = configured(parser, *options)
     fold = fold_config(config, 3)
     assert fold.loss.class_path == "rince.GCE" and fold.method.init_args.q_schedule == "linear"
+    assert fold.method.init_args.q_start == 0.7
     assert (fold.loss.init_args.q, fold.loss.init_args.temperature) == (1.0, 0.3)
     assert config.loss.class_path.endswith(loss.rpartition(".")[2]), "the run keeps its own"
     assert fold_config(configured(parser, *options, "--trust.loss", "same"), 3).loss == config.loss

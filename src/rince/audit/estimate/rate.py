@@ -23,11 +23,22 @@ from rince.audit.estimate.places import p_of_places, places
 from rince.audit.estimate.shapes import CUTS, cells, shapes
 from rince.errors import UsageError
 
-HARD, SLACK = 0.01, 8.0
-"""How many right pairs may score like mismatched ones without the others showing it: see ``hard_share``."""
-SOME_OF_THEM = 0.125
-"""The part of these that is expected among the flagged; all of them would be the worst case, which the interval allows
-for."""
+
+class Allowance(NamedTuple):
+    """How many right pairs may score like mismatched ones without the others showing it.
+
+    ``lone`` is a share of them that all data may have, ``slack`` times the squared overlap the rest: see
+    ``hard_share``.
+    """
+
+    lone: float
+    slack: float
+
+
+FOR_INTERVAL = Allowance(0.01, 4.0)
+"""The worst case, which the lower end of the interval must survive."""
+FOR_FLAGS = Allowance(0.00125, 1.0)
+"""What is to be expected among the flagged."""
 DROP = 3.84  # of twice the log-likelihood: 95 %
 SHARES = np.concatenate([[0.0], np.geomspace(5e-4, 0.02, 8), np.arange(0.03, 1.0, 0.02), [0.995, 1.0]])
 NEGLIGIBLE = 6.0  # of the log-likelihood: what is so much worse than the best has no weight
@@ -138,7 +149,7 @@ def rate_of_cells(pairs: NDArray[np.int64], things: int, null: NDArray[np.float6
     found = mixtures(counts, null)
     shares = found.share[found.plausible]
     value = float((found.weight * found.share).sum())
-    hard = hard_share(overlap(found, null))
+    hard = hard_share(overlap(found, null), FOR_INTERVAL)
     least = np.maximum((found.share - hard) / (1 - hard), 0)
     low = float(least[found.plausible].min())
     floor, room = upper_bound(counts, null, things)
@@ -166,13 +177,13 @@ def overlap(found: Mixtures, null: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.clip(2 * (1 - shapes()[found.shape] @ beaten), 0, 1)
 
 
-def hard_share(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
+def hard_share(overlap: NDArray[np.float64], allowed: Allowance) -> NDArray[np.float64]:
     """The share of right pairs that may score like mismatched ones beyond what the shape of the others shows.
 
     A few lone ones are in all data. Where the others overlap with mismatched pairs, there are more: how many was
     measured on real pairings (``benchmarks/zoo.py --leave-one-out``).
     """
-    return np.minimum(HARD + SLACK * overlap**2, 0.999)
+    return np.minimum(allowed.lone + allowed.slack * overlap**2, 0.999)
 
 
 def drawn(found: Mixtures) -> Mixtures:
@@ -185,7 +196,7 @@ def drawn(found: Mixtures) -> Mixtures:
 def cautious(found: Mixtures, null: NDArray[np.float64]) -> NDArray[np.float64]:
     """For every cell the lower end of the 80 % interval of the probability to be wrong, with some hard right pairs."""
     wrong = np.maximum(found.share, FLOOR)
-    hard = SOME_OF_THEM * hard_share(overlap(found, null)) * (1 - wrong) / wrong
+    hard = hard_share(overlap(found, null), FOR_FLAGS) * (1 - wrong) / wrong
     return np.quantile(local(found, null) * np.clip(1 - hard, 0, 1)[:, None], 0.1, axis=0)
 
 

@@ -5,7 +5,7 @@ towers of the fold of its copies, or by any: none of them has seen it. So memory
 piece of a partition at a time.
 """
 
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +21,13 @@ from rince.audit.fit.fold_judge import FoldJudge, Folds
 from rince.audit.fit.towers import Recipe
 from rince.audit.partitions.partition import Partition, Pieces, check_block
 from rince.audit.partitions.pipeline import Parts, ScoredParts, width_of
-from rince.audit.partitions.seen import Sample, drawn_rows, joined_sample, look
+from rince.audit.partitions.seen import Sample, drawn_rows, joined_sample, scan
 from rince.audit.partitions.things import item
 
 SAMPLE_PAIRS = 262_144
 SAMPLE_NUMBERS = 80_000_000  # of both sides: 320 MB
 FEWEST_PAIRS = 16_384  # whatever their width
+TOGETHER = 4096  # pairs, up to which all towers of a round are trained together
 
 
 class Jury(NamedTuple):
@@ -50,16 +51,19 @@ def fitted_scores_of(
     rows = sample_rows(parts.pairs, runner.value(runner.one(widths_of, some)), seed)
     mine = parts.inside(rows)
     both = [(one, one) for one in mine]
-    seen = runner.each(look, parts.parts, parts.start, parts.offset, both, [False] * count)
+    seen = runner.each(scan, parts.parts, parts.start, parts.offset, both, [False] * count)
     parts.check_seen(seen, "reading pairs")
     codes, samples = (runner.each(item, seen, [k] * count) for k in (1, 3))
     del seen
     fit = runner.one(cross_fit, samples, rows, seed, recipe)
     del samples
-    pairs = list(combinations(range(recipe.folds), 2))
-    steps = iter(track([*pairs, *range(recipe.folds)], "fitting towers", show=progress))
-    first = [runner.one(first_round, fit, *next(steps)) for _ in pairs]
-    judges = [runner.one(second_round, fit, next(steps), first) for _ in range(recipe.folds)]
+    pairs, folds = list(combinations(range(recipe.folds), 2)), list(range(recipe.folds))
+    # Towers of few pairs are trained together; for many, a step has enough to do, and workers share the towers.
+    together = len(rows) <= TOGETHER
+    first_tasks, second_tasks = ([pairs], [folds]) if together else ([[p] for p in pairs], [[k] for k in folds])
+    steps = iter(track([*first_tasks, *second_tasks], "fitting towers", show=progress))
+    first = [runner.one(first_round, fit, next(steps)) for _ in first_tasks]
+    judges = [runner.one(second_round, fit, next(steps), first) for _ in second_tasks]
     next(steps, None)  # lets the bar close
     jury = runner.one(jury_of, fit, judges)
     null = runner.one(null_of, fit, judges)
@@ -87,22 +91,22 @@ def cross_fit(samples: list[tuple[Sample, Sample]], rows: NDArray[np.int64], see
     return CrossFit(sides[0], sides[1], keys, seed, recipe, rows)
 
 
-def first_round(fit: CrossFit, i: int, j: int) -> FirstRound:
-    return fit.first_round(i, j)
+def first_round(fit: CrossFit, pairs: list[tuple[int, int]]) -> FirstRound:
+    return fit.first_round(pairs)
 
 
-def second_round(fit: CrossFit, number: int, first: list[FirstRound]) -> FoldJudge:
-    return fit.second_round(number, {key: scored for part in first for key, scored in part.items()})
+def second_round(fit: CrossFit, numbers: list[int], first: list[FirstRound]) -> list[FoldJudge]:
+    return fit.second_round(numbers, {key: scored for part in first for key, scored in part.items()})
 
 
-def jury_of(fit: CrossFit, judges: list[FoldJudge]) -> Jury:
+def jury_of(fit: CrossFit, judges: list[list[FoldJudge]]) -> Jury:
     rows, _, _, *keys = fit.keys
-    return Jury(judges, Folds.of(fit.number, fit.recipe.folds, [rows, fit.pairs, *keys]))
+    return Jury(list(chain(*judges)), Folds.of(fit.number, fit.recipe.folds, [rows, fit.pairs, *keys]))
 
 
-def null_of(fit: CrossFit, judges: list[FoldJudge]) -> Null:
+def null_of(fit: CrossFit, judges: list[list[FoldJudge]]) -> Null:
     by_accident = 0.0 if fit.classes is None else share_hit_by_accident(fit.classes)
-    return Null(np.concatenate([judge.null for judge in judges]), by_accident)
+    return Null(np.concatenate([judge.null for judge in chain(*judges)]), by_accident)
 
 
 def judged(part: Partition, start: int, codes: NDArray[np.int64], jury: Jury) -> NDArray[np.float32]:

@@ -10,12 +10,13 @@ The pairs are split into folds, and there are two rounds.
    pairs are mismatched pairs like any others.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from rince.audit.classes import class_side
 from rince.audit.clusters import equal_pairs, together
@@ -24,7 +25,8 @@ from rince.audit.estimate.probability import at_p_values
 from rince.audit.estimate.rate import chances, p_values
 from rince.audit.fit.features import Features
 from rince.audit.fit.fold_judge import FoldJudge, Member
-from rince.audit.fit.towers import Classes, Recipe, References, class_scores, embed, relative_scores, train_towers
+from rince.audit.fit.towers import Classes, Recipe, References, class_scores, embed, relative_scores
+from rince.audit.fit.training import Lesson, Towers, train_towers
 from rince.audit.mismatched import MISMATCHED, Scored, mismatched_index
 from rince.errors import UsageError
 
@@ -77,28 +79,42 @@ class CrossFit:
         mismatched = mismatched_index(keys, keys, MISMATCHED // self.recipe.folds, random)
         return Fold(rows, keys, mismatched, np.sort(random.permutation(len(rows))[:REFERENCES]))
 
-    def first_round(self, i: int, j: int) -> FirstRound:
+    def first_round(self, pairs: Sequence[tuple[int, int]]) -> FirstRound:
         """Towers that saw neither fold i nor fold j say what they think of both; (k, m) is fold m where k is judged."""
-        rows = np.flatnonzero((self.number != i) & (self.number != j))
-        towers = self._towers(rows, (i, j, 1), self.recipe.first_q, least_steps=100)
-        return {(k, m): self._scored(towers, self.folds[m], FEW)[0] for k, m in ((i, j), (j, i))}
+        rows = [np.flatnonzero((self.number != i) & (self.number != j)) for i, j in pairs]
+        lessons = [self._lesson(seen, (i, j, 1)) for seen, (i, j) in zip(rows, pairs, strict=True)]
+        learned = self._towers(lessons, self.recipe.first_q, least_steps=100)
+        found: FirstRound = {}
+        for towers, (i, j) in zip(learned, pairs, strict=True):
+            found |= {(k, m): self._scored(towers, self.folds[m], FEW)[0] for k, m in ((i, j), (j, i))}
+        return found
 
-    def second_round(self, number: int, first: FirstRound) -> FoldJudge:
-        """Towers trained on the other folds, whose wrong pairs they have been told to mistrust."""
-        rows = np.flatnonzero(self.number != number)
+    def second_round(self, numbers: Sequence[int], first: FirstRound) -> list[FoldJudge]:
+        """For every fold towers trained on the others, whose wrong pairs they have been told to mistrust."""
+        lessons = []
+        for number in numbers:
+            rows = np.flatnonzero(self.number != number)
+            trust = self._trust(number, rows, first)
+            lessons += [self._lesson(rows, (number, member), trust) for member in range(self.recipe.members)]
+        learned = iter(self._towers(lessons, self.recipe.q, least_steps=150))
+        return [self._judge(number, [next(learned) for _ in range(self.recipe.members)]) for number in numbers]
+
+    def _trust(self, number: int, rows: NDArray[np.int64], first: FirstRound) -> Tensor:
+        """How far the first round trusts pairs of the other folds, without a look at this one."""
         chance = np.empty(len(self.number), dtype=np.float32)
         for m in range(self.recipe.folds):
             if m != number:
                 chance[self.folds[m].rows] = p_values(first[number, m].scores, first[number, m].null)
         p = chance[rows]
-        trust = torch.from_numpy(1 - at_p_values(p, chances(p)))
+        return torch.from_numpy(1 - at_p_values(p, chances(p)))
+
+    def _judge(self, number: int, learned: list[Towers]) -> FoldJudge:
+        fold = self.folds[number]
         scored, members = [], []
-        for member in range(self.recipe.members):
-            towers = self._towers(rows, (number, member), self.recipe.q, least_steps=150, weights=trust)
-            found, compared = self._scored(towers, self.folds[number])
+        for towers in learned:
+            found, compared = self._scored(towers, fold)
             scored.append(found)
             members.append(Member(towers, compared))
-        fold = self.folds[number]
         return FoldJudge(
             self.left.ranks,
             self.right.ranks,
@@ -110,16 +126,14 @@ class CrossFit:
             np.mean([one.null for one in scored], axis=0),
         )
 
-    def _towers(
-        self, rows: NDArray[np.int64], key: tuple[int, ...], q: float, least_steps: int, weights: Tensor | None = None
-    ) -> tuple[nn.Module, nn.Module]:
+    def _lesson(self, rows: NDArray[np.int64], key: tuple[int, ...], weights: Tensor | None = None) -> Lesson:
         seed = int(np.random.default_rng([self.seed, *key]).integers(2**31))
-        ids = identity(self.keys, rows)
-        return train_towers(self.left, self.right, rows, ids, seed, self.recipe, q, least_steps, weights)
+        return Lesson(rows, seed, identity(self.keys, rows), weights)
 
-    def _scored(
-        self, towers: tuple[nn.Module, nn.Module], fold: Fold, few: int | None = None
-    ) -> tuple[Scored, References | Classes]:
+    def _towers(self, lessons: list[Lesson], q: float, least_steps: int) -> list[Towers]:
+        return train_towers(self.left, self.right, lessons, self.recipe, q, least_steps)
+
+    def _scored(self, towers: Towers, fold: Fold, few: int | None = None) -> tuple[Scored, References | Classes]:
         """Scores of the pairs of a fold and of mismatched ones, and what any other pair of it can be compared with."""
         z_a, z_b = embed(towers[0], self.left, fold.rows), embed(towers[1], self.right, fold.rows)
         i, j = fold.mismatched

@@ -39,7 +39,7 @@ class Features:
             row_parts.append(row_codes(part))
             sample.append(part[-rows.start % step :: step].clone())
             release(x)
-        check.verdict()
+        check.refuse_unusable()
         self.codes = np.concatenate(row_parts)
         self.width = width
         self.ranks = Ranks(*rank_tables(torch.cat(sample).numpy()))

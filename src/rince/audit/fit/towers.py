@@ -1,9 +1,5 @@
-"""Two small towers over any two columns of features, trained with RINCE, and the scores they give.
+"""Two small towers over any two columns of features, and the scores they give."""
 
-RINCE and a short schedule keep the towers from learning wrong pairs by heart.
-"""
-
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,10 +11,6 @@ from torch import Tensor, nn
 from rince.audit.columns import Keys, chunks
 from rince.audit.fit.features import Features
 from rince.errors import UsageError
-from rince.losses import RINCE
-from rince.losses.contrast import CrossView
-
-EPOCHS = 8
 
 
 @dataclass(frozen=True)
@@ -58,42 +50,6 @@ def tower(inputs: int, recipe: Recipe) -> nn.Sequential:
     for width in (inputs, *[recipe.width] * (recipe.layers - 1)):
         parts += [nn.Linear(width, recipe.width), nn.BatchNorm1d(recipe.width), nn.ReLU(), nn.Dropout(recipe.dropout)]
     return nn.Sequential(*parts, nn.Linear(recipe.width, recipe.dim))
-
-
-def train_towers(
-    left: Features,
-    right: Features,
-    rows: NDArray[np.int64],
-    ids: Tensor | None,
-    seed: int,
-    recipe: Recipe,
-    q: float,
-    least_steps: int,
-    weights: Tensor | None = None,
-) -> tuple[nn.Module, nn.Module]:
-    """Towers trained on the pairs of ``rows``; ``ids`` and ``weights`` have a value for each of them."""
-    batch = min(recipe.batch, len(rows))
-    steps = recipe.steps or min(max(least_steps, math.ceil(EPOCHS * len(rows) / batch)), 2000)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        f, g = tower(left.width, recipe), tower(right.width, recipe)
-        loss = RINCE(q, "balanced", recipe.temperature, CrossView(), scale="unit")
-        optimiser = torch.optim.Adam([*f.parameters(), *g.parameters()], lr=recipe.learning_rate, fused=True)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-        order = torch.empty(0, dtype=torch.int64)
-        for _ in range(steps):
-            if len(order) < batch:
-                order = torch.randperm(len(rows))
-            now, order = order[:batch], order[batch:]
-            chosen = rows[now.numpy()]
-            known = None if ids is None else ids[now]
-            trust = None if weights is None else weights[now]
-            value = loss(f(left[chosen]), g(right[chosen]), ids=known, weights=trust)
-            optimiser.zero_grad()
-            value.backward()
-            optimiser.step()
-            schedule.step()
-    return f.eval(), g.eval()
 
 
 @torch.no_grad()

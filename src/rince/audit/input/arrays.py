@@ -9,6 +9,7 @@ import csv
 import pickle
 import shutil
 import tempfile
+import tokenize
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -64,6 +65,11 @@ def values(where: Source) -> NDArray[Any]:
     return array
 
 
+# What readers raise for files that are not whole; the last two are numpy's for a header.
+READERS = (ValueError, EOFError, OverflowError, csv.Error, zipfile.BadZipFile, NotImplementedError)
+BROKEN = (*READERS, SyntaxError, tokenize.TokenError)
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Errors of readers name the file."""
@@ -71,7 +77,7 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text") from error
-    except (ValueError, EOFError, OverflowError, csv.Error, zipfile.BadZipFile, NotImplementedError) as error:
+    except BROKEN as error:
         if isinstance(error, UsageError) or str(path) in str(error):
             raise
         raise UsageError(f"{path} cannot be read: {error}") from error

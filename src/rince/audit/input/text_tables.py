@@ -14,7 +14,7 @@ LONGEST_CELL = 50_000_000  # characters; the csv module's own bound is 131,072, 
 def names_of(where: Source) -> list[str]:
     """The columns: what the first line says, or their numbers."""
     with open(where.path, newline="", encoding="utf-8-sig") as file:
-        first: list[str] = next(_reader(where, file), [])
+        _, first = next(_rows(where, file), (0, []))
     if not where.header and first:
         return [str(place) for place in range(len(first))]
     if not first:
@@ -36,13 +36,13 @@ def cell_batches(where: Source, names: list[str]) -> Iterator[list[Any]]:
         first.setdefault(name, place)
     places = [first[name] for name in names]
     with open(where.path, newline="", encoding="utf-8-sig") as file:
-        reader = _reader(where, file)
+        lines = _rows(where, file)
         if where.header:
-            next(reader)
+            next(lines)
         rows: list[list[str]] = []
-        for row in reader:
+        for number, row in lines:
             if len(row) != len(there):
-                raise UsageError(f"{where.path} has {len(row)} cells instead of {len(there)} in line {reader.line_num}")
+                raise UsageError(f"{where.path} has {len(row)} cells instead of {len(there)} in line {number}")
             rows.append([row[place] for place in places])
             if len(rows) == ROWS:
                 yield list(zip(*rows, strict=True))
@@ -51,9 +51,18 @@ def cell_batches(where: Source, names: list[str]) -> Iterator[list[Any]]:
             yield list(zip(*rows, strict=True))
 
 
-def _reader(where: Source, file: Any) -> Any:
-    csv.field_size_limit(LONGEST_CELL)
-    return csv.reader(file, delimiter=TEXT_TABLES[where.kind])
+def _rows(where: Source, file: Any) -> Iterator[tuple[int, list[str]]]:
+    """The rows, and the number of the line that each ends in."""
+    reader = csv.reader(file, delimiter=TEXT_TABLES[where.kind])
+    while True:
+        before = csv.field_size_limit(LONGEST_CELL)  # of the whole process, so only as long as it is needed
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        finally:
+            csv.field_size_limit(before)
+        yield reader.line_num, row
 
 
 def _looks_like_data(first: list[str]) -> bool:

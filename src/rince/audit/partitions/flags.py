@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince.audit.estimate.places import Counts
+from rince.audit.estimate.probability import EXCESS, SIGMAS, few_enough
 from rince.audit.partitions.runner import Runner
 from rince.errors import UsageError
 
@@ -39,7 +40,7 @@ class Values(NamedTuple):
 
 
 def list_end(counts: Counts, chance: NDArray[np.float32], fdr: float) -> End | None:
-    """The longest list of lowest scores of which at most ``fdr`` are expected to be right; None if there is none.
+    """The longest list of lowest scores with few enough false alarms (``few_enough``); None if there is none.
 
     Args:
         counts: How many pairs have each place.
@@ -51,17 +52,54 @@ def list_end(counts: Counts, chance: NDArray[np.float32], fdr: float) -> End | N
     some = np.flatnonzero(chance > 0)
     place, count, right = counts.place[some], counts.many[some], 1 - chance[some].astype(np.float64)
     pairs, alarms = np.cumsum(count), np.cumsum(count * right)
-    pairs_before, alarms_before = pairs - count, alarms - count * right
-    # A whole place, or a part of one whose pairs are more often right than is allowed.
-    slack = fdr * pairs_before - alarms_before
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.floor(np.where(right > fdr, slack / (right - fdr), 0) + 1e-9)
-    most = np.where(alarms <= fdr * pairs, count, np.clip(part, 0, count - 1)).astype(np.int64)
+    spread = right * (1 - right)
+    before = Listed(pairs - count, alarms - count * right, np.cumsum(count * spread) - count * spread)
+    most = np.zeros(len(some), dtype=np.int64)
+    for taken in (_until_too_many(before, count, right, fdr), _until_too_uncertain(before, count, right, fdr), count):
+        for one in (taken - 1, taken):  # a root may be off by rounding
+            one = np.clip(one, 0, count)
+            fine = few_enough(before.pairs + one, before.alarms + one * right, before.variance + one * spread, fdr)
+            most = np.where(fine, np.maximum(most, one), most)
     ends = np.flatnonzero(most)
     if not len(ends):
         return None
     last = ends[-1]
-    return End(int(place[last]), int(most[last]), int(pairs_before[last] + most[last]))
+    return End(int(place[last]), int(most[last]), int(before.pairs[last] + most[last]))
+
+
+class Listed(NamedTuple):
+    """Lists: how many pairs they have, how many of these are expected to be right, and the variance of that."""
+
+    pairs: NDArray[np.int64]
+    alarms: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+
+def _until_too_many(
+    before: Listed, count: NDArray[np.int64], right: NDArray[np.float64], fdr: float
+) -> NDArray[np.int64]:
+    """After how many pairs of each place the expected share of false alarms is too large."""
+    slack = fdr * before.pairs - before.alarms
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.floor(np.where(right > fdr, slack / (right - fdr), 0) + 1e-9)
+    return np.clip(part, 0, count).astype(np.int64)
+
+
+def _until_too_uncertain(
+    before: Listed, count: NDArray[np.int64], right: NDArray[np.float64], fdr: float
+) -> NDArray[np.int64]:
+    """After how many pairs of each place the share may turn out too large.
+
+    What is left of the allowed number grows by a straight line, the deviation by a root, so there are two places at
+    which they meet: the list is fine up to the first, or again beyond the second. This is the first.
+    """
+    left, growth = EXCESS * fdr * before.pairs - before.alarms, EXCESS * fdr - right
+    squared = SIGMAS**2
+    a, b = growth**2, 2 * left * growth - squared * right * (1 - right)
+    c = left**2 - squared * before.variance
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = 2 * c / (np.sqrt(b**2 - 4 * a * c) - b)
+    return np.clip(np.nan_to_num(np.floor(root + 1e-9), nan=0.0, posinf=0.0, neginf=0.0), 0, count).astype(np.int64)
 
 
 def cut_of(runner: Runner, end: End, scores: list[Any], places: list[Any]) -> tuple[Cut, list[int]]:

@@ -12,7 +12,7 @@ from rince.audit.estimate.places import Counts, added, compact, counted, places
 from rince.audit.mismatched import MISMATCHED, POOL, cosine_null
 from rince.audit.partitions.partition import Partition, Usable, unusable
 from rince.audit.partitions.runner import Runner
-from rince.audit.partitions.seen import drawn_rows, inside, look
+from rince.audit.partitions.seen import drawn_rows, inside, scan
 from rince.audit.partitions.things import count_things, item
 from rince.errors import UsageError
 
@@ -42,7 +42,7 @@ class Parts(NamedTuple):
         runner = self.runner
         found = runner.values(runner.each(item, seen, [2] * len(seen)), label)
         for side in range(2):
-            checked_together([checks[side] for checks in found]).verdict()
+            checked_together([checks[side] for checks in found]).refuse_unusable()
         widths = runner.values(runner.each(item, seen, [4] * len(seen)))
         known = [(k, one) for k, one in enumerate(widths) if one != (0, 0)]
         for k, one in known:
@@ -77,12 +77,12 @@ class Judged(NamedTuple):
 Score = Callable[[Parts, int], ScoredParts]
 
 
-def ready(runner: Runner, parts: Sequence[Partition], drop: bool, zero_is_bad: bool) -> tuple[Parts, list[Any]]:
+def ready(runner: Runner, parts: Sequence[Partition], drop_bad: bool, zero_is_bad: bool) -> tuple[Parts, list[Any]]:
     """The partitions with their places, without rows that cannot be used if these are to be dropped; and those rows."""
     whole = [part.rows for part in parts]
     offset = np.cumsum([0, *whole[:-1]]).tolist()
     used, rows, dropped = list(parts), whole, []
-    if drop:
+    if drop_bad:
         dropped = runner.each(unusable, used, [zero_is_bad] * len(used))
         gone = runner.values(runner.each(len, dropped), "looking for rows that cannot be used")
         used = runner.each(Usable, used, dropped)
@@ -101,7 +101,7 @@ def cosine_scores_of(parts: Parts, seed: int) -> ScoredParts:
     runner, random, count = parts.runner, np.random.default_rng(seed), len(parts.parts)
     rows = drawn_rows(parts.pairs, POOL, random), drawn_rows(parts.pairs, POOL, random)
     wanted = list(zip(parts.inside(rows[0]), parts.inside(rows[1]), strict=True))
-    seen = runner.each(look, parts.parts, parts.start, parts.offset, wanted, [True] * count)
+    seen = runner.each(scan, parts.parts, parts.start, parts.offset, wanted, [True] * count)
     parts.check_seen(seen, "scoring pairs")
     scores, codes, samples = (runner.each(item, seen, [k] * count) for k in (0, 1, 3))
     del seen  # what is not needed any more may be forgotten

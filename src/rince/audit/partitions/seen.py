@@ -58,7 +58,7 @@ def inside(rows: NDArray[np.int64], start: int, count: int) -> NDArray[np.int64]
     return rows[first:last] - start
 
 
-def look(
+def scan(
     part: Partition,
     start: int,
     offset: int,

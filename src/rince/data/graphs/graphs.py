@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class Graphs(Dataset):
+class Graphs(Dataset[Any]):
     """A data set of graphs: nodes and edges of all graphs stand one after the other.
 
     Graph ``i`` owns the nodes ``node_ptr[i]:node_ptr[i + 1]`` and the edges ``edge_ptr[i]:edge_ptr[i + 1]``. Given to a

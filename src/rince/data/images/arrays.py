@@ -1,5 +1,6 @@
 """Your own images as arrays in an .npz file."""
 
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from rince._support.zip_files import check_zip
 from rince.data.images.in_memory import Images
+from rince.data.module import class_numbers
 from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips
 
@@ -66,13 +68,14 @@ class Arrays(Images):
                 f"{name} in {self.path} must be bytes (n, height, width[, channels]), got {images.dtype} {images.shape}"
             )
         images = images[..., None] if images.ndim == 3 else images
-        labels = np.asarray(arrays.get(f"{prefix}labels", np.full(len(images), -1)))
-        if labels.shape != (len(images),) or not np.issubdtype(labels.dtype, np.integer):
-            raise UsageError(
-                f"{prefix}labels in {self.path} must be {len(images)} whole numbers, got {labels.dtype} {labels.shape}"
-            )
+        given = arrays.get(f"{prefix}labels", np.full(len(images), -1))
+        labels = class_numbers(given, len(images), f"{prefix}labels in {self.path}")
         pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
-        return pixels, torch.from_numpy(labels.astype(np.int64))
+        return pixels, labels
+
+
+READERS = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError)
+BROKEN = (*READERS, SyntaxError, tokenize.TokenError)  # the last two are numpy's for a header
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
@@ -83,5 +86,5 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, SyntaxError) as error:
+    except BROKEN as error:
         raise UsageError(f"{path} is no whole .npz file of plain arrays ({type(error).__name__})") from error

@@ -47,7 +47,7 @@ class _Fixed(Draws):
         return torch.tensor([self.value])
 
 
-class _Crops(Dataset):
+class _Crops(Dataset[Any]):
     def __init__(
         self,
         paths: list[Path],
@@ -105,7 +105,7 @@ def crop_box(
     return left, top, left + w, top + h
 
 
-class _Centres(Dataset):
+class _Centres(Dataset[Any]):
     def __init__(self, paths: list[Path], size: int, strict: bool):
         self.paths, self.size, self.strict = paths, size, strict
 

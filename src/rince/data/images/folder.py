@@ -148,7 +148,7 @@ class ImageFolder(DataModule):
         for chosen, (images, _) in zip(ids.split(64), loader, strict=True):
             yield ImageBatch(images, labels[chosen], chosen)
 
-    def train_dataloader(self) -> DataLoader:
+    def train_dataloader(self) -> DataLoader[Any]:
         trainer = self.trainer
         assert trainer is not None
         self.setup()

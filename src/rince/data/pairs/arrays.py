@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rince.data.images.arrays import read_npz
+from rince.data.module import class_numbers
 from rince.data.pairs.in_memory import Pairs, Part
 from rince.errors import UsageError
 
@@ -63,12 +64,8 @@ class PairedArrays(Pairs):
             raise UsageError(
                 f"{prefix}a and {prefix}b in {self.path} must have one row per pair, got {len(a)} and {len(b)} rows"
             )
-        labels = np.asarray(arrays.get(f"{prefix}labels", np.full(len(a), -1)))
-        if labels.shape != (len(a),) or not np.issubdtype(labels.dtype, np.integer):
-            raise UsageError(
-                f"{prefix}labels in {self.path} must be {len(a)} whole numbers, got {labels.dtype} {labels.shape}"
-            )
-        return Part(a, b, torch.from_numpy(labels.astype(np.int64)))
+        labels = arrays.get(f"{prefix}labels", np.full(len(a), -1))
+        return Part(a, b, class_numbers(labels, len(a), f"{prefix}labels in {self.path}"))
 
     def _side(self, arrays: dict[str, np.ndarray], name: str) -> Tensor:
         if name not in arrays:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rince._support.optional_imports import peer
+from rince.data.module import class_numbers
 from rince.data.pairs.in_memory import Pairs, Part
 from rince.errors import UsageError
 
@@ -84,7 +85,7 @@ class HuggingFacePairs(Pairs):
             given = self._column(rows, self.label)
             if given.dim() != 2 or given.shape[1] != 1 or bool((given != given.round()).any()):
                 raise UsageError(f"column '{self.label}' of {self.path} must hold whole numbers to be labels")
-            labels = given[:, 0].long()
+            labels = class_numbers(given[:, 0].long(), len(rows), f"column '{self.label}' of {self.path}")
         return Part(a, b, labels)
 
     def _column(self, rows: Any, name: str) -> Tensor:

@@ -27,7 +27,7 @@ class WithStep:
 class ClipLoader:
     """The batches of a loader; keeps account of the videos that its workers could not use."""
 
-    def __init__(self, loader: DataLoader, part: str, skipped: Skipped, strict: bool = False):
+    def __init__(self, loader: DataLoader[Any], part: str, skipped: Skipped, strict: bool = False):
         self.loader: Any = loader
         self.part, self.skipped, self.strict = part, skipped, strict
 

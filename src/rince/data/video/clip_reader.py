@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from rince.data.images.crops import crop_box
-from rince.data.video.decode import BadVideo, Clip, Short, TooShort, VideoFile
+from rince.data.video.decode import Clip, Short, VideoFile
 from rince.data.video.frame_transform import Box, FrameTransform
+from rince.data.video.local_file import BadVideo, TooShort
 from rince.data.video.video_list import VideoList
 from rince.noise.sounds import NoisySounds
 from rince.views.batch import ClipBatch, PairBatch
@@ -58,7 +59,7 @@ class Report(NamedTuple):
     empty: int
 
 
-class ClipReader(Dataset):
+class ClipReader(Dataset[Any]):
     """What training and evaluation share: clips of the videos of a list, at shares of their length.
 
     ``among`` are the items that may stand in for a bad one; all where it is None.

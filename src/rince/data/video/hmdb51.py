@@ -1,5 +1,7 @@
 """HMDB-51: 6,766 clips of 51 actions, with three official splits."""
 
+from pathlib import Path
+
 from rince.data.video.split_videos import SplitVideos
 from rince.data.video.video_list import VideoList, video_list
 from rince.errors import MissingFile
@@ -24,7 +26,7 @@ class HMDB51(SplitVideos):
         if not lists:
             raise MissingFile(f"{folder} holds no lists named CLASS{ending}")
         names = tuple(path.name.removesuffix(ending) for path in lists)
-        parts: dict[str, tuple[list, list]] = {"train": ([], []), "test": ([], [])}
+        parts: dict[str, tuple[list[Path], list[int]]] = {"train": ([], []), "test": ([], [])}
         for label, (name, path) in enumerate(zip(names, lists, strict=True)):
             for line in path.read_text(encoding="utf-8").splitlines():
                 file, _, use = line.strip().rpartition(" ")

@@ -246,7 +246,7 @@ class Videos(DataModule):
 
     def _loader(
         self, reader: Any, pairs: bool, cropped: bool, batches: Any, trust: torch.Tensor | None = None
-    ) -> DataLoader:
+    ) -> DataLoader[Any]:
         return DataLoader(
             reader,
             batch_sampler=batches,

@@ -59,7 +59,10 @@ class Supervised(Contrast):
         def mean_over_positives(anchors: Tensor, views: Tensor, rows: slice) -> Tensor:
             scores, anchor = batch.pairs(anchors, views, rows)
             values, nothing = objective(scores), anchors.new_zeros(rows.stop - rows.start)
-            number = nothing.index_add(0, anchor, torch.ones_like(values))  # a GPU would have to wait for bincount
+            if anchor.device.type == "cpu":  # where counting takes a third of the time of adding up
+                number = torch.bincount(anchor, minlength=len(nothing))
+            else:  # a GPU would have to wait for bincount
+                number = nothing.index_add(0, anchor, torch.ones_like(values))
             return nothing.index_add(0, anchor, values) / number.clamp_min(1)
 
         blocks = batch.blocks()

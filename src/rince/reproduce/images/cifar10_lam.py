@@ -20,6 +20,7 @@ class Lam(AugmentationNoise):
     corner = "accuracy, % at lam"
     losses = ("rince",)
     etas = (0.0, 0.4)
+    neighbours = False  # the table has none
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -69,9 +69,10 @@ class TSNE(LabelNoiseFigure):
             axis = axes[titles.index(self.title(run)), etas.index(run["eta"])]
             with np.load(self.file_of(run, options)) as file:
                 places, labels = file["places"], file["labels"]
-            for label, name in enumerate(CLASSES):
+            for label, name in enumerate(CLASSES):  # points as pixels: thousands of circles make an SVG of megabytes
                 mine = places[labels == label]
-                axis.scatter(*mine.T, s=2, color=f"C{label}", label=name, linewidths=0)
+                style = {"s": 2, "color": f"C{label}", "linewidths": 0, "rasterized": True}
+                axis.scatter(*mine.T, label=name, **style)
             axis.set_title(f"{self.title(run)}, eta {run['eta']:g}", fontsize=9)
             axis.set_xticks([]), axis.set_yticks([])
             axis.spines[:].set_visible(False)

@@ -5,6 +5,7 @@ from typing import Any
 from jsonargparse import Namespace
 
 REPLACED = ("InfoNCE", "RINCE")
+FIRST_Q = 0.7  # of GCE; it grows to 1
 
 
 def fold_config(config: Any, folds: int) -> Any:
@@ -30,7 +31,8 @@ def _use_gce(fold: Any) -> None:
     """GCE with a q that grows to 1 in place of InfoNCE and RINCE, at their temperature; any other loss stays.
 
     The run weighs its pairs and can afford a loss that listens to all of them. The models that find the weights cannot.
-    With q = 1 from the start, nothing is learned where pairs are hard: what is not believed yet does not pull.
+    With q = 1 from the start, encoders from scratch learn next to nothing: what is not believed yet does not pull. With
+    a q near 0 for long, wrong pairs are memorised.
     """
     path = fold.loss.class_path
     if not path.startswith("rince.") or path.rpartition(".")[2] not in REPLACED:
@@ -39,4 +41,4 @@ def _use_gce(fold: Any) -> None:
     arguments = {"q": 1.0} if temperature is None else {"q": 1.0, "temperature": temperature}
     fold.loss = Namespace(class_path="rince.GCE", init_args=Namespace(**arguments))
     if "q_schedule" in fold.method.get("init_args", {}):
-        fold.method.init_args.q_schedule, fold.method.init_args.q_start = "linear", 0.01
+        fold.method.init_args.q_schedule, fold.method.init_args.q_start = "linear", FIRST_Q

@@ -16,7 +16,6 @@ from rince._support.atomic_files import write_text, written_whole
 from rince.audit.columns import FEWEST
 from rince.audit.mismatched import Scored
 from rince.errors import UsageError
-from rince.losses.temperature import in_use
 from rince.train.folder import RunFolder
 from rince.train.trust.copies import fold_config
 from rince.train.trust.phase import AUTO, TABLE, Phase, Trusted, check_use, fold_of, read_weights, say
@@ -68,7 +67,7 @@ class FoundTrust(Trusted):
         for fold in held:
             self._run(parser, fold_config(config, self.folds), fold)
         if rank_zero_only.rank == 0:
-            self._conclude(config.seed)
+            self._conclude(config)
         if dist.is_initialized():
             dist.barrier()
 
@@ -83,18 +82,18 @@ class FoundTrust(Trusted):
     def _path(self, number: int) -> Path:
         return self.place / f"fold-{number + 1}"
 
-    def _conclude(self, seed: int) -> None:
+    def _conclude(self, config: Any) -> None:
         """The weights of all pairs out of the scores of the folds."""
         from rince.trust.weights import trust_of
 
-        found, about, steps = self._judged(seed)
+        found, about, steps = self._judged(config.seed)
         weights = trust_of(found)
         title = f"{self.folder.path.name}: trust"
         found.save(self.place, ids=about["names"], truth=about["wrong"], title=title, force=True)
         _write_table(self.folder.path / TABLE, found, weights, about["names"])
         record = {"noise_rate": found.noise_rate, "noise_found": found.noise_found, "steps": steps}
         write_text(self.record_file, json.dumps(record) + "\n")  # the last, so that all is there if it is
-        say(_sentence(found, weights, self.folder.path))
+        say(_sentence(found, weights, self.folder.path) + _way_out(found, config, self.folds))
 
     @rank_zero_only
     def _forget_models(self) -> None:
@@ -164,7 +163,7 @@ class HoldOut(Phase):
         return {}
 
     def _scored(self, method: Any, found: dict[str, Tensor]) -> Scored:
-        from rince.trust.cross_fitted import STRANGERS, fold_scores
+        from rince.trust.cross_fitted import MISMATCHED, fold_scores
         from rince.trust.labels import label_scores
 
         if method.trusts == "labels":
@@ -174,8 +173,8 @@ class HoldOut(Phase):
             scores = torch.full((len(z),), float(null.max()) + 1)  # nobody to differ from, or no label to doubt
             scores[known] = torch.where(torch.isnan(own), scores[known], own)
             return Scored(scores.numpy(), null.numpy())
-        temperature = float(in_use(getattr(method.loss, "temperature", 0.1)))
-        share = STRANGERS // self.folds
+        temperature = float(method.temperature(otherwise=0.1))
+        share = MISMATCHED // self.folds
         return fold_scores(found["a"], found["b"], [], temperature, (self.seed, self.number), share)
 
 
@@ -189,9 +188,10 @@ def embeddings(trainer: Any, method: Any, data: Any, ids: Tensor) -> dict[str, T
         batch = trainer.strategy.batch_to_device(batch, device)
         if method.trusts == "labels":
             a = b = method.project(method.embed(batch))
+            labels = batch.labels
         else:
             a, b = method.pair_embeddings(batch)
-        labels = getattr(batch, "labels", batch.ids)
+            labels = batch.ids  # not asked for
         rows.append({"ids": batch.ids, "a": a.float(), "b": b.float(), "labels": labels})
     method.cpu().train(was_training)
     own = [{name: values.cpu() for name, values in row.items()} for row in rows]
@@ -215,8 +215,7 @@ def usual_folds(epochs: int | None) -> int:
 def check_pairs(data: Any, method: Any, ids: Tensor) -> None:
     """Refuse data in which no pair can be wrong, since every item is its own partner."""
     batch = next(iter(data.noisy_batches(ids)))
-    alone = not hasattr(batch, "a") and getattr(batch, "partners", None) is None
-    if method.trusts == "pairs" and alone:
+    if method.trusts == "pairs" and not method.has_partners(batch):
         raise UsageError(
             f"--trust auto finds wrong pairs, but {type(data).__name__} pairs every item with itself, which is always "
             "right: leave out --trust, or give data with partners"
@@ -248,6 +247,20 @@ def _write_table(path: Path, found: "Audit", weights: NDArray[np.float32], names
 
 def _text(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.6g}"
+
+
+def _way_out(found: "Audit", config: Any, folds: int) -> str:
+    """What to try where models of the usual length learned too little."""
+    epochs = config.trainer.max_epochs
+    if not (found.useless or found.cannot_tell) or config.trust.epochs is not None or epochs is None or epochs < 1:
+        return ""
+    longer = 2 * epochs if fold_config(config, folds).trainer.max_epochs >= epochs else epochs
+    cost = 1 + (folds - 1) * longer / epochs
+    fewer = "with --trust.folds 2 they take more steps at the same cost; " if folds > 2 else ""
+    return (
+        f"\ntrust: the models that judge the pairs may have learned too little; {fewer}with --trust.epochs {longer} "
+        f"and another --name they learn longer, and everything takes about {cost:.3g} times the steps of the run alone"
+    )
 
 
 def _sentence(found: "Audit", weights: NDArray[np.float32], folder: Path) -> str:

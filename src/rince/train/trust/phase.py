@@ -90,7 +90,7 @@ class TrustLog(Callback):
                 logger.log_metrics(self.figures, step=0)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        if getattr(batch, "weights", None) is None:
+        if pl_module.pair_weights(batch) is None:
             data = type(trainer.datamodule).__name__
             raise UsageError(
                 f"{data} gives batches without weights, so no pair would be trusted less than another: its loader has "

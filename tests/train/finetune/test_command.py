@@ -1,83 +1,15 @@
 """`rince finetune` from the outside: folders, splits, resuming, refusing, and what comes after."""
 
-import json
-import signal
-import sys
-import time
-
 import numpy as np
 import pytest
 import torch
 import yaml
 
-import ranks
 import rince
-from crashes import CRASHES, Crash
+from finetuned_digits import QUIET, SHORT, result_of
 from rince import cli
-from rince.data.images.digit_images import DigitImages
 from rince.encoders.files import save_encoder
 from rince.train.finetune import towers_of
-
-QUIET = [
-    "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
-]  # fmt: skip
-PRETRAIN = [
-    "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group",
-    "--method.hidden", "16", "--method.width", "8",
-    "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0.4, 0.4, 0, 0]",
-    "--data", "DigitImages", "--data.limit", "256", "--data.batch_size", "64", "--trainer.max_epochs", "1", *QUIET,
-]  # fmt: skip
-SHORT = ["--trainer.max_epochs", "3", "--trainer.log_every_n_steps", "1", "--method.head_epochs", "1", *QUIET]
-
-
-class SplitDigits(DigitImages):
-    """Digits with several official splits."""
-
-    def __init__(self, split: int = 1, batch_size: int = 64, limit: int = 256):
-        super().__init__(batch_size, limit=limit)
-        self.split_number = split
-
-    def read(self):
-        parts = super().read()
-        images, labels = parts["train"]
-        return parts | {"train": (images.roll(self.split_number, 0), labels.roll(self.split_number))}
-
-
-class NoLabels(DigitImages):
-    def read(self):
-        return {name: (images, 0 * labels) for name, (images, labels) in super().read().items()}
-
-
-@pytest.fixture(scope="module")
-def pretrained(tmp_path_factory):
-    out = tmp_path_factory.mktemp("runs")
-    assert cli.main(["train", *PRETRAIN, "--out", str(out), "--name", "run"]) == 0
-    return out / "run"
-
-
-@pytest.fixture(autouse=True)
-def importable(monkeypatch):
-    """The classes of this file as a user's package would have them."""
-    monkeypatch.setitem(sys.modules, "rince_tests_finetune", sys.modules[SplitDigits.__module__])
-    for kind in (SplitDigits, NoLabels):
-        monkeypatch.setattr(kind, "__module__", "rince_tests_finetune")
-
-
-@pytest.fixture
-def finetune(pretrained, tmp_path, monkeypatch):
-    def call(name, *options, crash_at=-1, run=pretrained):
-        monkeypatch.setattr(Crash, "at", crash_at)
-        try:
-            return cli.main(["finetune", str(run), *SHORT, CRASHES, "--out", str(tmp_path), "--name", name, *options])
-        except RuntimeError as error:
-            assert str(error) == "crash"
-            return None
-
-    return call
-
-
-def result_of(folder):
-    return json.loads((folder / "result.json").read_text())
 
 
 def test_a_run_leaves_plain_files_below_the_run_and_is_not_done_twice(pretrained, capsys):
@@ -114,66 +46,7 @@ def test_from_scratch_everything_is_trained_in_all_epochs(finetune, tmp_path):
     assert config["method"]["init_args"]["head_epochs"] == 0 and config["trainer"]["max_epochs"] == 3
 
 
-@pytest.mark.parametrize("at", [2, 9])
-def test_a_crashed_run_resumes_to_the_same_bits(finetune, tmp_path, at):
-    assert finetune("whole", "--checkpoint_every", "2") == 0
-    assert finetune("crashed", "--checkpoint_every", "2", crash_at=at) is None
-    assert not (tmp_path / "crashed" / "result.json").exists()
-    assert finetune("crashed", "--checkpoint_every", "2") == 0
-    for name in ("encoder.safetensors", "metrics.csv"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
-    assert result_of(tmp_path / "whole")["accuracy"] == result_of(tmp_path / "crashed")["accuracy"]
-
-
-@pytest.mark.parametrize("at", [1, 4])
-def test_a_run_that_dies_right_after_a_checkpoint_loses_no_line_of_its_metrics(finetune, tmp_path, monkeypatch, at):
-    from rince.train.checkpoints import SaveCheckpoints
-
-    save = SaveCheckpoints.save
-
-    def save_and_die(self, trainer):
-        save(self, trainer)
-        if trainer.global_step == at:
-            raise RuntimeError("crash")
-
-    assert finetune("whole", "--checkpoint_every", "1") == 0
-    with monkeypatch.context() as patch:
-        patch.setattr(SaveCheckpoints, "save", save_and_die)
-        assert finetune("dead", "--checkpoint_every", "1") is None
-    assert finetune("dead", "--checkpoint_every", "1") == 0
-    for name in ("encoder.safetensors", "metrics.csv"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "dead" / name).read_bytes()
-
-
-def test_a_killed_run_resumes_to_the_same_bits(pretrained, tmp_path):
-    options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "40", "--checkpoint_every", "3"]
-    options += ["--out", str(tmp_path)]
-    assert cli.main([*options, "--name", "whole"]) == 0
-    process = ranks.begin([*options, "--name", "killed"])
-    while not (tmp_path / "killed" / "last.ckpt").exists() and process.is_alive():
-        time.sleep(0.01)
-    process.kill()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    assert cli.main([*options, "--name", "killed"]) == 0
-    for name in ("encoder.safetensors", "metrics.csv"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
-
-
-def test_two_processes_learn_what_one_does(pretrained, tmp_path):
-    """In double precision, so that what differs is the method and not the rounding; dropout has numbers of its own."""
-    options = [*SHORT, "--method.dropout", "0", "--trainer.precision", "64-true", "--out", str(tmp_path)]
-    assert cli.main(["finetune", str(pretrained), *options, "--name", "one"]) == 0
-    two = ["--name", "two", "--trainer.devices", "2", "--trainer.strategy", "ddp"]
-    ranks.command(["finetune", str(pretrained), *options, *two])
-    one, both = (torch.load(tmp_path / name / "last.ckpt", weights_only=True)["state_dict"] for name in ("one", "two"))
-    for name, value in one.items():
-        torch.testing.assert_close(both[name], value, rtol=0, atol=1e-9)
-    assert result_of(tmp_path / "one")["accuracy"] == result_of(tmp_path / "two")["accuracy"]
-    assert result_of(tmp_path / "two")["test_items"] == 400
-
-
-SPLITS = ["--data", "rince_tests_finetune.SplitDigits"]
+SPLITS = ["--data", "finetuned_digits.SplitDigits"]
 
 
 def test_every_split_has_a_folder_and_the_mean_is_told(finetune, tmp_path, capsys):
@@ -249,7 +122,7 @@ def test_bad_input_is_one_line(finetune, pretrained, tmp_path, capsys):
         ([unfinished], [], "has no encoder.safetensors, for it is not finished: finish it with rince train"),
         ([tmp_path / "text.safetensors"], [], "is no whole safetensors file"),
         ([pretrained], ["--encoder.width", "8"], "layers.0.weight is (4, 1, 3, 3) in the file and (8, 1, 3, 3) in the"),
-        ([pretrained], ["--data", "rince_tests_finetune.NoLabels"], "NoLabels has no labels of two classes or more"),
+        ([pretrained], ["--data", "finetuned_digits.NoLabels"], "NoLabels has no labels of two classes or more"),
         ([pretrained], ["--splits", "1", "2"], "DigitImages knows no splits: leave out --splits"),
         ([pretrained], ["--method.droput", "0"], "there is no option 'droput'; did you mean 'dropout'?"),
         ([pretrained], ["--method.classes", "3"], "labels must lie between 0 and 2, got 0 to 9"),

@@ -1,0 +1,70 @@
+"""A run of two processes on one machine, of which one is stopped or killed: both end, one line says how to go on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import ranks
+
+SMALL = [
+    "--encoder.channels", "1", "--encoder.width", "2", "--encoder.norm", "none", "--probe", "false",
+    "--method.hidden", "0", "--method.width", "4", "--checkpoint_every", "2",
+    "--views.size", "8", "--views.mean", "[0.3]", "--views.std", "[0.4]", "--views.jitter", "[0, 0, 0, 0]",
+    "--data", "DigitImages", "--data.limit", "128", "--data.batch_size", "32",
+    "--trainer.max_epochs", "3", "--trainer.log_every_n_steps", "1", "--trainer.accelerator", "cpu",
+    "--trainer.devices", "2", "--trainer.strategy", "ddp",
+    "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
+]  # fmt: skip
+WAITS = "--trainer.callbacks+=crashes.Waits"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The same run, left alone."""
+    out = tmp_path_factory.mktemp("whole")
+    ranks.command(["train", *SMALL, WAITS, "--out", out, "--name", "a"])
+    return out / "a"
+
+
+def started(tmp_path):
+    """`rince train` at the step where it waits, and the process of rank 1, which it has started itself."""
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    code += "from rince.cli import main; sys.exit(main())"
+    (tmp_path / "start").write_text(code)
+    tests = os.path.dirname(os.path.dirname(__file__))
+    paths = os.pathsep.join([tests, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "WAITS_IN": str(tmp_path)}
+    command = [sys.executable, str(tmp_path / "start"), "train", *SMALL, WAITS, "--out", str(tmp_path), "--name", "a"]
+    main = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    end = time.monotonic() + 120
+    while len(found := {path.suffix: int(path.read_text() or 0) for path in tmp_path.glob("pid.*")}) < 2:
+        assert main.poll() is None and time.monotonic() < end, main.communicate()
+        time.sleep(0.05)
+    return main, found[".1"]
+
+
+@pytest.mark.parametrize(
+    ("number", "whom", "code", "line"),
+    [
+        (signal.SIGTERM, "main", 143, "rince train: terminated: the same command again resumes it"),
+        (signal.SIGINT, "main", 130, "rince train: interrupted: the same command again resumes it"),
+        (signal.SIGKILL, "child", 2, "the process of rank 1 was killed by signal 9: the same command again resumes"),
+    ],
+)
+def test_a_signal_to_one_of_two_processes_ends_both_and_the_run_resumes(tmp_path, whole, number, whom, code, line):
+    main, child = started(tmp_path)
+    os.kill(main.pid if whom == "main" else child, number)
+    said, _ = main.communicate(timeout=120)
+    assert main.returncode == code, said
+    assert line in said and said.count("rince train:") == 1 and "Traceback" not in said
+    assert not os.path.exists(f"/proc/{child}")
+    assert not (tmp_path / "a" / "result.json").exists()
+    if number == signal.SIGKILL:
+        return  # benchmarks/kill_resume.py is about these
+    ranks.command(["train", *SMALL, WAITS, "--out", tmp_path, "--name", "a"])
+    for name in ("encoder.safetensors", "metrics.csv"):
+        assert (tmp_path / "a" / name).read_bytes() == (whole / name).read_bytes()
