@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rince.audit import audit
-from rince.audit.classes import accidents, class_side, share_hit_by_accident
+from rince.audit.classes import accidents, class_side, share_hit_by_accident, share_with_rival
 from rince.audit.fit.towers import Recipe
 
 QUICK = Recipe(folds=3, members=1, width=64, dim=16, steps=60)
@@ -45,3 +45,38 @@ def test_shuffled_labels_count_as_wrong_only_where_the_class_changed(classes):
     assert truth < 0.25 and found.interval[0] <= truth <= found.interval[1]
     flags = found.flag(0.1)
     assert len(flags) > 0.5 * truth * 900 and (said[flags] == label[flags]).mean() < 0.25
+
+
+def confused(random, features=12):
+    """Rows of six classes, of which two and two are alike, and labels of which a fifth is confused with the like one."""
+    label = random.integers(6, size=1200)
+    centres = random.normal(size=(3, features)).repeat(2, 0) + 0.7 * random.normal(size=(6, features))
+    said = np.where(random.random(1200) < 0.2, label ^ 1, label)
+    return 2 * centres[label] + 0.5 * random.normal(size=(1200, features)), label, said, 2 * centres
+
+
+@pytest.mark.parametrize("classes_first", [False, True])
+def test_labels_confused_with_similar_ones_lie_in_the_interval(classes_first):
+    rows, label, said, _ = confused(np.random.default_rng(0))
+    sides = (np.eye(6)[said], rows) if classes_first else (rows, np.eye(6)[said])
+    found = audit(*sides, fit=True, recipe=QUICK)
+    truth = (said != label).mean()
+    assert found.interval[0] <= truth <= found.interval[1]
+    assert not len(found.flag(0.1)) or found.noise_found
+    assert not found.verdict.startswith("none")
+
+
+@pytest.mark.parametrize("classes_first", [False, True])
+def test_so_they_do_by_the_cosine(classes_first):
+    rows, label, said, centres = confused(np.random.default_rng(1), features=32)
+    sides = (centres[said], rows) if classes_first else (rows, centres[said])
+    found = audit(*sides)
+    assert found.interval[0] <= (said != label).mean() <= found.interval[1]
+    right = audit(*((centres[label], rows) if classes_first else (rows, centres[label])))
+    assert right.verdict == "none found"
+
+
+def test_the_share_of_pairs_that_fit_another_class_better():
+    table = np.array([[3.0, 1.0, 2.0], [1.0, 0.0, 5.0], [2.0, 2.0, 0.0]], dtype=np.float32)
+    assert share_with_rival(table, np.array([0, 0, 1])) == pytest.approx(1 / 3), "a tie is no rival"
+    assert share_with_rival(table[:, :1], np.zeros(3, dtype=np.int64)) == 0 == share_with_rival(table[:0], np.zeros(0))

@@ -4,6 +4,7 @@ import random
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -174,7 +175,7 @@ def difference(case: Case, value: Tensor, got: Tensor, expected: Tensor) -> str 
     bound = max(bound, HALVES.get(case.z1.dtype, 0))
     tiny = torch.finfo(case.z1.dtype).tiny * true.numel() ** 0.5
     off = float((got - true).norm()) - bound * max(float(true.norm()), 1e-2 * scale) - tiny
-    if not off <= 0 and not off <= _moved_by_rounding(case, expected, true)[1]:
+    if not off <= 0 and not off <= _moved_by_rounding(case, expected, true)[1] + _rounding_of_radial_parts(case):
         return f"gradient off by {(got - true).norm():.2e} of {true.norm():.2e}"
     return None
 
@@ -197,6 +198,21 @@ def _rounding_of_terms(case: Case) -> float:
     positive, _, _ = reference.halves(case.kind, case.z1.detach(), case.z2.detach(), case.t, **others)
     largest = float((((positive**q - 1) / q) if q else positive.log()).abs().mean())
     return 4e-7 * largest * (len(case.z1) * 2 if case.reduction == "sum" else 1)
+
+
+def _rounding_of_radial_parts(case: Case) -> float:
+    """The gradient of a unit vector also points along it; that part is taken off again, but not what it was rounded by.
+
+    It is large where many pulls point to where the vector is already, and a short embedding enlarges what is left.
+    """
+    if case.z1.dtype == torch.float64:
+        return 0.0
+    lengths = [z.detach().double().norm(dim=1, keepdim=True) for z in (case.z1, case.z2)]
+    units = [(z.detach().double() / length).requires_grad_() for z, length in zip(case[3:5], lengths, strict=True)]
+    near, normalize = case._replace(z1=units[0], z2=units[1]), reference.normalize
+    with mock.patch.object(reference, "normalize", lambda z, dim: z if z.requires_grad else normalize(z, dim=dim)):
+        of_units = _gradient(dense(near), near)
+    return 4 * torch.finfo(torch.float32).eps * float((of_units / torch.cat(lengths)).norm())
 
 
 def _moved_by_rounding(case: Case, expected: Tensor, true: Tensor) -> tuple[float, float]:

@@ -35,15 +35,30 @@ def test_right_labels_are_all_trusted_and_unknown_ones_not_doubted():
 def test_scores_are_mean_cosines():
     z = torch.nn.functional.normalize(torch.randn(7, 4, generator=torch.Generator().manual_seed(1)), dim=1)
     labels = torch.tensor([0, 0, 1, 1, 1, 3, 0])
-    own, others = label_scores(z, labels, 4)
-    expected, null = [], []
+    own, others, with_rival = label_scores(z, labels, 4)
+    expected, null, beaten = [], [], []
     for i in range(7):
         same = [float(z[i] @ z[j]) for j in range(7) if j != i and labels[j] == labels[i]]
         expected.append(np.mean(same) if same else np.nan)
         others_of_i = [c for c in (0, 1, 3) if c != labels[i]]
         null += [np.mean([float(z[i] @ z[j]) for j in range(7) if labels[j] == c]) for c in others_of_i]
+        beaten.append(bool(same) and max(null[-2:]) > expected[-1])
     assert np.allclose(own, expected, atol=1e-6, equal_nan=True)
     assert np.allclose(others, null, atol=1e-6)
+    assert 0 < with_rival < 1 and with_rival == pytest.approx(np.mean(beaten))
+
+
+def test_labels_confused_with_similar_ones_are_allowed_for():
+    """A model that learned from confused labels finds them fitting: what it can count is whom another fits better."""
+    random = np.random.default_rng(0)
+    true = random.integers(4, size=1200)
+    centres = np.eye(4) + 0.8 * np.eye(4)[[1, 0, 3, 2]]  # 0 is like 1, and 2 like 3
+    z = centres[true] + 0.25 * random.normal(size=(1200, 4))
+    said = np.where(random.random(1200) < 0.2, true ^ 1, true)
+    found = judge_labels(z, said)
+    assert not found.noise_found and found.cannot_tell and found.interval[1] > (said != true).mean()
+    assert any("fit another class better" in remark for remark in found.remarks)
+    assert (trust_of(found) == 1).all()
 
 
 def test_labels_of_one_class_are_refused():

@@ -3,6 +3,10 @@
 Wrong pairs are then wrong labels. Two things differ from pairs of single things. What a shuffle gives back its own
 class is right, and is no mismatched pair. And of the mismatched pairs that are made from a wrong pair, one in a few
 hits the true class by accident: with two classes all of them.
+
+Labels are often confused with similar ones rather than with any. A wrong label then fits much better than a mismatched
+one, and no comparison with mismatched pairs can find it. What can be counted is how many pairs fit another class better
+than their own: hard right ones, and labels that were confused (``share_with_rival``).
 """
 
 import numpy as np
@@ -38,6 +42,21 @@ def share_hit_by_accident(codes: NDArray[np.int64]) -> float:
     said, true = np.meshgrid(sizes, sizes, indexing="ij")
     both = said * true * (1 - np.eye(len(sizes)))
     return float((both * true / (1 - said)).sum() / both.sum())
+
+
+def share_with_rival(table: NDArray[np.float32], own: NDArray[np.int64]) -> float:
+    """The share of pairs that fit another class better than their own.
+
+    Args:
+        table: (pairs, classes) scores.
+        own: The class of every pair, as a column of the table.
+    """
+    if not len(table) or table.shape[1] < 2:
+        return 0.0
+    rows = np.arange(len(table))
+    score, others = table[rows, own], table.copy()
+    others[rows, own] = -np.inf
+    return float((others.max(1) > score).mean())
 
 
 def accidents(left: NDArray[np.int64], right: NDArray[np.int64]) -> float:

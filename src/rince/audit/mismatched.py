@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from rince.audit.classes import accidents
+from rince.audit.classes import accidents, class_side, share_with_rival
 from rince.audit.columns import FEWEST, Keys, chunks, cosines_, named_rows
 from rince.audit.estimate.decide import Null
 from rince.audit.partitions.seen import Sample, joined_sample
@@ -28,6 +29,7 @@ class Scored(NamedTuple):
             pair twice; None if every pair counts by itself.
         hit_by_accident: The share of right ones among the mismatched pairs that are made from a wrong pair: 0 unless
             one side is a class (see ``classes``).
+        with_rival: The share of pairs that fit another class better than their own: 0 unless one side is a class.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -40,6 +42,7 @@ class Scored(NamedTuple):
     null: NDArray[np.float32]
     clusters: NDArray[np.int64] | None = None
     hit_by_accident: float = 0.0
+    with_rival: float = 0.0
 
 
 def as_scored(scores: Any, null: Any = None) -> Scored:
@@ -140,4 +143,17 @@ def cosine_null(
     null = np.empty(len(i), dtype=np.float32)
     for part in chunks(len(i), first.x.shape[1]):
         null[part] = cosines_(first.x[i[part]], second.x[j[part]]).numpy()
-    return Null(null, accidents(first.own, second.own))
+    return Null(null, accidents(first.own, second.own), _with_rival(first, second))
+
+
+def _with_rival(first: Sample, second: Sample, most: int = 20_000) -> float:
+    """The share of pairs, among some of them, whose cosine with another class is higher than with their own."""
+    side = class_side(first.own, second.own)
+    if side is None:
+        return 0.0
+    items, of_classes = (first, second) if side == "right" else (second, first)
+    codes, some = np.unique(of_classes.own, return_index=True)
+    rows = np.flatnonzero(np.isin(items.partner, codes))
+    rows = rows[:: max(1, len(rows) // most)]
+    table = normalize(items.x[rows].float(), dim=1) @ normalize(of_classes.x[some].float(), dim=1).T
+    return share_with_rival(table.numpy(), np.searchsorted(codes, items.partner[rows]))

@@ -143,7 +143,7 @@ def judge(
     if clusters is not None and (clusters.shape != scored.scores.shape or not np.bincount(clusters).all()):
         raise UsageError("clusters must have one number per pair and count from 0 without gaps")
     things = len(scored.scores) if clusters is None else int(clusters.max()) + 1
-    null = Null(scored.null, scored.hit_by_accident)
+    null = Null(scored.null, scored.hit_by_accident, scored.with_rival)
     place = places(scored.scores, np.sort(scored.null))
     decision = decide(null, compact(counted(place, len(scored.null))), things, seed)
     return _as_audit(scored.scores, place, null, decision, fitted, scorer)

@@ -70,7 +70,7 @@ def run(
     with quiet():
         parts = build(parser, config)  # before anything is written
         with locked(folder.path) if rank_zero_only.rank == 0 else contextlib.nullcontext():
-            phase = phase or trust_phase(parser, config, folder, text)
+            phase = phase or trust_phase(parser, config, folder, text, parts.data)
             trainer = _fit(parts, config, folder, text, begin, phase)
             concluded = {} if conclude is None else conclude(trainer, parts.method, parts.data)
             if not trainer.is_global_zero:

@@ -26,8 +26,9 @@ def judge_labels(
     """Which labels are wrong, from embeddings by models that did not train on the items.
 
     An item's score is its mean cosine with the other items of its label and fold; the null are its mean cosines with
-    the items of every other label. A wrong label is taken to be one of the others at random: where labels are only
-    ever confused with similar ones, fewer of the wrong ones are found.
+    the items of every other label. A wrong label is taken to be one of the others at random. Labels that are confused
+    with similar ones are not found; the upper end of the interval leaves room for them: it is at least the share of
+    items that are more like the items of another label.
 
     Args:
         z: (items, width) embeddings. Rows of one fold are compared with one another only.
@@ -61,28 +62,32 @@ def judge_labels(
     if classes < 2:
         raise UsageError(f"labels must be of 2 classes or more to be told apart, got {max(classes, 0)}")
     scores = torch.full((len(vectors),), torch.nan)
-    null = []
+    null, rivals = [], 0.0
     for k in range(int(number.max()) + 1):
         rows = ((number == k) & (given >= 0)).nonzero()[:, 0]
-        own, others = label_scores(vectors[rows], given[rows], classes)
+        own, others, with_rival = label_scores(vectors[rows], given[rows], classes)
         scores[rows] = own
         null.append(others)
+        rivals += with_rival * len(rows) / len(vectors)
     mismatched = torch.cat(null)
     if not len(mismatched):
         raise UsageError("labels must be of 2 classes or more in every fold to be told apart: give fewer folds")
     best = float(mismatched.max()) + 1
     alone = torch.isnan(scores)  # nobody to differ from
-    return judge(
-        Scored(torch.where(alone, best, scores).numpy(), mismatched.numpy()), seed=seed, fitted=True, scorer=scorer
-    )
+    found = Scored(torch.where(alone, best, scores).numpy(), mismatched.numpy(), with_rival=rivals)
+    return judge(found, seed=seed, fitted=True, scorer=scorer)
 
 
-def label_scores(z: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """The mean cosine of every item with the others of its label, NaN if there are none, and all those with others."""
+def label_scores(z: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor, float]:
+    """The mean cosine of every item with the others of its label, NaN if there are none, and all those with others.
+
+    Also the share of items that are more like the items of another label.
+    """
     sums = torch.zeros(classes, z.shape[1]).index_add(0, labels, z)
     count = torch.bincount(labels, minlength=classes)
     own = ((sums[labels] - z) * z).sum(1) / (count[labels] - 1)
     own[count[labels] == 1] = torch.nan
     means = z @ (sums / count.clamp_min(1)[:, None]).T
     other = (torch.arange(classes) != labels[:, None]) & (count > 0)
-    return own, means[other]
+    rival = means.masked_fill(~other, -torch.inf).amax(1) if len(z) else own
+    return own, means[other], float((rival > own).float().mean()) if len(z) else 0.0

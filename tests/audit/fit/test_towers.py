@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from rince.audit.fit.towers import Recipe, class_scores, relative_scores
+from rince.audit.fit.towers import Classes, Recipe, class_scores, relative_scores
 from rince.audit.mismatched import mismatched_index
 
 
@@ -29,7 +29,7 @@ def test_scores_of_classes_against_the_slow_formula():
     code = np.array([0, 1, 2, 0, 1, 0, 2, 0, 0, 1])
     z_a, centres = (torch.nn.functional.normalize(torch.randn(k, 5), dim=1) for k in (10, 3))
     i, j = np.array([0, 1, 5]), np.array([1, 2, 6])
-    pairs, others = class_scores(z_a, centres[code], (i, j), 10 * code, 0.2)
+    found = class_scores(Classes.of(z_a, centres[code], 10 * code, 0.2), z_a, (i, j), 10 * code, 0.2)
     table = (z_a @ centres.T / 0.2).double().numpy()
 
     def slow(row, label):
@@ -37,8 +37,10 @@ def test_scores_of_classes_against_the_slow_formula():
         items = [table[k, label] for k in range(10) if code[k] != label]
         return table[row, label] - 0.5 * np.log(np.mean(np.exp(rivals))) - 0.5 * np.log(np.mean(np.exp(items)))
 
-    assert np.allclose(pairs, [slow(k, code[k]) for k in range(10)], atol=1e-4)
-    assert np.allclose(others, [slow(r, code[c]) for r, c in zip(i, j, strict=True)], atol=1e-4)
+    assert np.allclose(found.scores, [slow(k, code[k]) for k in range(10)], atol=1e-4)
+    assert np.allclose(found.null, [slow(r, code[c]) for r, c in zip(i, j, strict=True)], atol=1e-4)
+    beaten = [max(slow(k, c) for c in range(3) if c != code[k]) > slow(k, code[k]) for k in range(10)]
+    assert 0 < found.with_rival < 1 and found.with_rival == np.mean(beaten)
 
 
 def test_a_recipe_without_held_out_folds_is_refused():

@@ -52,5 +52,6 @@ def test_where_it_cannot_tell_the_line_says_what_to_try_and_what_that_costs(righ
         assert ("--trust.folds 2" in said) == (folds > 2)
 
 
-def test_short_runs_have_two_folds_so_that_copies_are_as_long_as_the_run():
-    assert [usual_folds(epochs) for epochs in (1, 19, 20, 100, -1, None)] == [2, 2, 3, 3, 3, 3]
+def test_two_folds_in_short_runs_and_on_many_pairs_so_that_copies_are_as_long_as_the_run():
+    assert [usual_folds(epochs, 1999) for epochs in (1, 19, 20, 100, -1, None)] == [2, 2, 3, 3, 3, 3]
+    assert [usual_folds(epochs, 2000) for epochs in (1, 19, 20, 100, -1, None)] == [2] * 6

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince.audit.estimate.accidents import not_by_accident
+from rince.audit.estimate.binomial import at_most
 from rince.audit.estimate.places import Counts, Places, in_cells, p_of_places, p_without
 from rince.audit.estimate.rate import Rate, null_cells, rate_of_cells
 
@@ -19,12 +20,13 @@ SMALLEST = 0.001  # a share of wrong pairs below this is not worth the name
 class Null(NamedTuple):
     """The scores of mismatched pairs.
 
-    ``hit_by_accident`` is the share of right ones among those that are made from a wrong pair: 0 but where one side is
-    a class (see ``classes``).
+    ``hit_by_accident`` is the share of right ones among those that are made from a wrong pair, and ``with_rival`` that
+    of the pairs that fit another class better than their own: 0 but where one side is a class (see ``classes``).
     """
 
     scores: NDArray[np.float32]
     hit_by_accident: float = 0.0
+    with_rival: float = 0.0
 
 
 class Decision(NamedTuple):
@@ -39,6 +41,7 @@ class Decision(NamedTuple):
         verdict: The same in words.
         kept: Which mismatched pairs count, in the order in which they were drawn.
         mean: The mean p-value of the pairs.
+        with_rival: The share of pairs that fit another class better than their own, where that sets the upper end.
         chance, cautious: For every cell the probability of a pair in it to be wrong, and the lower end of its 80 %
             interval; 0 where nothing was found.
     """
@@ -51,6 +54,7 @@ class Decision(NamedTuple):
     verdict: str
     kept: NDArray[np.bool_]
     mean: float
+    with_rival: float
     chance: NDArray[np.float64]
     cautious: NDArray[np.float64]
 
@@ -84,12 +88,14 @@ def decide(null: Null, counts: Counts, things: int, seed: int = 0) -> Decision:
     collapsed = not np.ptp(scores) > 1e-6
     useless = bool(collapsed or rate.floor > USELESS)
     found = rate.low > SMALLEST and not useless
-    interval = (rate.low if found else 0.0, 1.0 if useless else rate.high)
+    confused = at_most(null.with_rival * things, things) if null.with_rival else 0.0
+    interval = (rate.low if found else 0.0, 1.0 if useless else max(rate.high, confused))
     nothing = np.zeros_like(rate.chance)
     mean = float((p.astype(np.float64) * counts.many).sum() / counts.many.sum())
     chance, cautious = (rate.chance, rate.cautious) if found else (nothing, nothing)
     words = in_words(found, interval)
-    return Decision(rate, interval, found, useless, collapsed, words, kept, mean, chance, cautious)
+    with_rival = null.with_rival if confused > rate.high else 0.0
+    return Decision(rate, interval, found, useless, collapsed, words, kept, mean, with_rival, chance, cautious)
 
 
 def p_at(place: Places, null: NDArray[np.float32], kept: NDArray[np.bool_]) -> NDArray[np.float32]:

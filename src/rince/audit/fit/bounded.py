@@ -106,7 +106,9 @@ def jury_of(fit: CrossFit, judges: list[list[FoldJudge]]) -> Jury:
 
 def null_of(fit: CrossFit, judges: list[list[FoldJudge]]) -> Null:
     by_accident = 0.0 if fit.classes is None else share_hit_by_accident(fit.classes)
-    return Null(np.concatenate([judge.null for judge in chain(*judges)]), by_accident)
+    everyone = list(chain(*judges))
+    with_rival = np.average([one.with_rival for one in everyone], weights=[len(one.rows) for one in everyone])
+    return Null(np.concatenate([one.null for one in everyone]), by_accident, float(with_rival))
 
 
 def judged(part: Partition, start: int, codes: NDArray[np.int64], jury: Jury) -> NDArray[np.float32]:

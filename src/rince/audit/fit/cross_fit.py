@@ -124,6 +124,7 @@ class CrossFit:
             self.keys[0][fold.rows],
             np.mean([one.scores for one in scored], axis=0),
             np.mean([one.null for one in scored], axis=0),
+            float(np.mean([one.with_rival for one in scored])),
         )
 
     def _lesson(self, rows: NDArray[np.int64], key: tuple[int, ...], weights: Tensor | None = None) -> Lesson:
@@ -142,8 +143,8 @@ class CrossFit:
             if self.side == "left":
                 z_a, z_b, mismatched = z_b, z_a, mismatched[::-1]
             classes = self.classes[fold.rows]
-            found = Scored(*class_scores(z_a, z_b, mismatched, classes, temperature))
-            return found, Classes.of(z_a, z_b, classes, temperature)
+            known = Classes.of(z_a, z_b, classes, temperature)
+            return class_scores(known, z_a, mismatched, classes, temperature), known
         some = fold.references
         known = References(z_a[some], z_b[some], [key[some] for key in fold.keys])
         return Scored(*relative_scores(z_a, z_b, fold.keys, mismatched, some, temperature)), known

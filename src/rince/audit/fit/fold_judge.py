@@ -30,6 +30,7 @@ class FoldJudge(NamedTuple):
         rows: The numbers of the pairs of the sample that are of this fold, in order.
         scores: Their scores.
         null: The scores of mismatched pairs made of them.
+        with_rival: The share of them that fit another class better than their own; 0 if neither side is a class.
     """
 
     left: Ranks
@@ -40,6 +41,7 @@ class FoldJudge(NamedTuple):
     rows: NDArray[np.int64]
     scores: NDArray[np.float32]
     null: NDArray[np.float32]
+    with_rival: float = 0.0
 
     def known(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """Which of the rows are of the sample, and their scores (anything for the others)."""

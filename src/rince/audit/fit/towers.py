@@ -8,8 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rince.audit.classes import share_with_rival
 from rince.audit.columns import Keys, chunks
 from rince.audit.fit.features import Features
+from rince.audit.mismatched import Scored
 from rince.errors import UsageError
 
 
@@ -109,20 +111,20 @@ def _relative(
 
 
 def class_scores(
+    known: "Classes",
     z_a: Tensor,
-    z_b: Tensor,
     mismatched: tuple[NDArray[np.int64], NDArray[np.int64]],
     classes: NDArray[np.int64],
     temperature: float,
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Like ``relative_scores``, where the rows of ``z_b`` are ``classes``: how well a class fits a row of ``z_a``.
+) -> Scored:
+    """Like ``relative_scores``, where the other side is a class: how well a class fits a row of ``z_a``.
 
     Every score of a row with a class is relative to the *other* classes, whether it is its own or a mismatched one.
     """
-    known = Classes.of(z_a, z_b, classes, temperature)
     table, code = known.table(z_a, temperature), np.searchsorted(known.codes, classes)
     i, j = mismatched
-    return table[np.arange(len(z_a)), code], table[i, code[j]]
+    own = table[np.arange(len(z_a)), code]
+    return Scored(own, table[i, code[j]], with_rival=share_with_rival(table, code))
 
 
 class Classes(NamedTuple):

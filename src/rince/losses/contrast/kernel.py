@@ -45,7 +45,7 @@ def negative_scores(
         if second is None:
             return Negatives(nothing)
         return Negatives(nothing, zeros if second.kind == "softplus" else nothing)
-    return _finish(_reduce(rows, columns, row_keys, column_keys, False, second, diagonal, bound)[0], second)
+    return _finish(_reduce(rows, columns, row_keys, column_keys, False, second, diagonal, bound)[0], second, rows)
 
 
 def negative_scores_both(
@@ -58,14 +58,14 @@ def negative_scores_both(
 ) -> tuple[Negatives, Negatives]:
     """The same for both sides, rows against columns and columns against rows, from one matrix: (n,), (m,)."""
     of_rows, of_columns = _reduce(rows, columns, row_keys, column_keys, True, second, bound=bound)
-    return _finish(of_rows, second), _finish(of_columns, second)
+    return _finish(of_rows, second, rows), _finish(of_columns, second, rows)
 
 
 def negative_scores_self(
     rows: Tensor, keys: Tensor, second: Second | None = None, bound: float | None = None
 ) -> Negatives:
     """The same for rows against themselves, computing half of the symmetric matrix: (n, d) -> (n,)."""
-    return _finish(_reduce(rows, None, keys, None, True, second, bound=bound)[0], second)
+    return _finish(_reduce(rows, None, keys, None, True, second, bound=bound)[0], second, rows)
 
 
 def joined(*parts: Negatives) -> Negatives:
@@ -84,13 +84,14 @@ def can_look(tensor: Tensor) -> bool:
     return not torch.compiler.is_compiling() and tensor.device.type == "cpu" and not transformed()
 
 
-def _finish(values: Tensor, second: Second | None) -> Negatives:
+def _finish(values: Tensor, second: Second | None, rows: Tensor) -> Negatives:
     if second is None:
         return Negatives(values[0])
     if second.kind != "tilted":
         return Negatives(values[0], values[1])
     nothing = torch.isneginf(values[0].detach())
-    return Negatives(values[0], (values[2] - values[1]).masked_fill(nothing, -torch.inf))
+    mean = (values[2] - values[1]).masked_fill(nothing, -torch.inf)
+    return Negatives(values[0].to(rows.dtype), mean.to(rows.dtype))
 
 
 def _reduce(

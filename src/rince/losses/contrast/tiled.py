@@ -37,32 +37,46 @@ def _forward_over_tiles(
     bound: float | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     tiles = Tiles(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal, bound)
-    summed = [tiles.shared or power is None for power in tiles.powers]
-    row_totals = _start(rows, rows.shape[0], summed)
-    column_totals = row_totals if columns is None else _start(rows, columns.shape[0] if both else 0, summed)
+    row_totals = _start(tiles, rows.shape[0])
+    column_totals = row_totals if columns is None else _start(tiles, columns.shape[0] if both else 0)
     for r, c, tile, off_diagonal in tiles:
         sides = [(row_totals, r, 1), (column_totals, c, 0)] if both and off_diagonal else [(row_totals, r, 1)]
         for k, matrix in tiles.terms(tile, r, c):
+            power = tiles.powers[k]
             for totals, where, dim in sides:
-                if summed[k]:
+                if tiles.shared or power is None:
                     totals[k, where] += matrix.sum(dim)
                 else:
-                    totals[k, where] = torch.logaddexp(totals[k, where], matrix.logsumexp(dim))
+                    totals[k, where] = torch.logaddexp(totals[k, where], _log_sum_exp(matrix, power, dim, totals.dtype))
     if tiles.shared:
         for totals in (row_totals,) if columns is None else (row_totals, column_totals):
             for total, power in zip(totals, tiles.powers, strict=True):
                 if power is not None:
                     total.log_().add_(power * tiles.bound)
     kept = tiles.buffer.view(rows.shape[0], tiles.columns.shape[0]) if tiles.single else rows.new_empty(0)
-    return row_totals, rows.new_empty(len(summed), 0) if columns is None else column_totals, kept
+    return row_totals, row_totals.new_empty(len(tiles.powers), 0) if columns is None else column_totals, kept
 
 
-def _start(rows: Tensor, number: int, summed: list[bool]) -> Tensor:
-    totals = rows.new_zeros(len(summed), number)
-    for total, plain in zip(totals, summed, strict=True):
-        if not plain:
+def _start(tiles: Tiles, number: int) -> Tensor:
+    totals = tiles.rows.new_zeros(len(tiles.powers), number, dtype=_totals_dtype(tiles.rows, tiles.kind))
+    for total, power in zip(totals, tiles.powers, strict=True):
+        if power is not None and not tiles.shared:
             total.fill_(-torch.inf)
     return totals
+
+
+def _totals_dtype(rows: Tensor, kind: str) -> torch.dtype:
+    """Of ``"tilted"``, the difference of two large totals is wanted: in float32 it would lose what debiasing needs."""
+    return torch.float64 if kind == "tilted" and rows.device.type != "mps" else rows.dtype  # mps has no float64
+
+
+def _log_sum_exp(scores: Tensor, power: float, dim: int, dtype: torch.dtype) -> Tensor:
+    """Of power * score. The power is applied to distances from the highest score, which are small where they count."""
+    if power == 1 and scores.dtype == dtype:
+        return scores.logsumexp(dim)
+    top = scores.amax(dim, keepdim=True).clamp_min_(torch.finfo(scores.dtype).min)  # -inf where nothing is left
+    total = (scores - top).mul_(power).exp_().sum(dim)
+    return total.to(dtype).log().add_(top.squeeze(dim), alpha=power)
 
 
 @torch.library.register_fake("rince::tiled", lib=_LIBRARY)
@@ -71,8 +85,9 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor]:
     kind, beta, _, both, _ = settings
     n, m, k = rows.shape[0], (rows if columns is None else columns).shape[0], len(powers(kind, beta))
-    other = m if both and columns is not None else 0
-    return rows.new_empty(k, n), rows.new_empty(k, other), rows.new_empty((n, m) if n * m <= DENSE else 0)
+    other, dtype = m if both and columns is not None else 0, _totals_dtype(rows, kind)
+    kept = rows.new_empty((n, m) if n * m <= DENSE else 0)
+    return rows.new_empty(k, n, dtype=dtype), rows.new_empty(k, other, dtype=dtype), kept
 
 
 @torch.library.impl(_LIBRARY, "tiled_backward", "CompositeExplicitAutograd")
@@ -115,9 +130,11 @@ def _backward_over_tiles(
                 else:
                     torch.mul(matrix, row_pull[k][0][r, None], out=term)
             else:
-                torch.sub(matrix, row_pull[k][1][r, None], out=term).exp_().mul_(row_pull[k][0][r, None])
+                power = tiles.powers[k] or 1.0
+                torch.add(row_pull[k][1][r, None], matrix, alpha=power, out=term).exp_().mul_(row_pull[k][0][r, None])
                 if both:
-                    term += (matrix - column_pull[k][1][c]).exp_().mul_(column_pull[k][0][c])
+                    of_column = torch.add(column_pull[k][1][c], matrix, alpha=power).exp_()
+                    term += of_column.mul_(column_pull[k][0][c])
             if k > 0:
                 weights += term
                 if tiles.powers[k] is None:  # both sides of a symmetric tile on the diagonal are the same pairs
@@ -130,7 +147,7 @@ def _backward_over_tiles(
 
 
 def _pulls(tiles: Tiles, gradients: Tensor, values: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """What the terms of a tile are multiplied by, and the log-sum-exp to take from them first."""
+    """What the terms of a tile are multiplied by, and the negative of their log-sum-exp, to add to them first."""
     found = []
     for gradient, value, power in zip(gradients, values, tiles.powers, strict=True):
         if power is None:
@@ -138,7 +155,7 @@ def _pulls(tiles: Tiles, gradients: Tensor, values: Tensor) -> list[tuple[Tensor
             continue
         value = value.masked_fill(torch.isneginf(value), torch.inf)  # an anchor without negatives pulls on nothing
         pull = gradient * (power * tiles.bound - value).exp() if tiles.shared else gradient
-        found.append((pull if power == 1 else pull * power, value))
+        found.append(((pull if power == 1 else pull * power).to(tiles.rows.dtype), -value.to(tiles.rows.dtype)))
     return found
 
 

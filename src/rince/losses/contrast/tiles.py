@@ -104,7 +104,8 @@ class Tiles:
     def terms(self, tile: Tensor, r: slice, c: slice, slopes: bool = False) -> Iterator[tuple[int, Tensor]]:
         """The matrices whose rows (and columns) are reduced, one after the other, each in a place the next may reuse.
 
-        They are summed where exponentials are shared (and always for ``softplus``), else their log-sum-exp is taken.
+        They are summed where exponentials are shared (and always for ``softplus``), else the log-sum-exp of the power
+        times them is taken.
         ``slopes`` gives the derivative instead where it is not the matrix itself.
         """
         if self.kind == "":
@@ -124,8 +125,8 @@ class Tiles:
             yield 1, first if self.beta == 1 else torch.mul(tile, self.beta, out=weight).exp_()
             yield 2, first.mul_(first if self.beta == 1 else weight)
         else:
-            yield 1, torch.mul(tile, self.beta, out=first)
-            yield 2, torch.mul(tile, 1 + self.beta, out=first)
+            yield 1, tile
+            yield 2, tile
 
     def _bag(self, tile: Tensor, first: Tensor, r: slice, c: slice) -> Iterator[tuple[int, Tensor]]:
         value, nothing = (torch.exp(tile, out=first), 0.0) if self.shared else (tile, -torch.inf)

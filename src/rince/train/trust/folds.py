@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rince.audit.result import Audit
 
 SHORT = 20  # epochs; in shorter runs, copies of half the length learn too little
+MANY = (
+    2000  # pairs; with more, half of them are enough to learn from, and longer copies are worth more than larger folds
+)
 SCORES = "scores.npz"
 LARGE = ("last.ckpt", "previous.ckpt", "encoder.safetensors", SCORES)
 
@@ -31,14 +34,16 @@ LARGE = ("last.ckpt", "previous.ckpt", "encoder.safetensors", SCORES)
 class FoundTrust(Trusted):
     """``--trust auto``: runs of the folds first, each resumed where it was, and then a run with what they found."""
 
-    def __init__(self, parser: Any, config: Any, folder: RunFolder, text: str):
+    def __init__(self, parser: Any, config: Any, folder: RunFolder, text: str, data: Any):
         super().__init__(folder, AUTO)
         self.place = folder.path / "trust"
-        self.folds = usual_folds(config.trainer.max_epochs) if config.trust.folds is None else config.trust.folds
-        if self.folds < 2:
-            raise UsageError(f"trust.folds must be at least 2, so that a model can leave one out, got {self.folds}")
+        if config.trust.folds is not None and config.trust.folds < 2:
+            raise UsageError(
+                f"trust.folds must be at least 2, so that a model can leave one out, got {config.trust.folds}"
+            )
         if config.trust.epochs is not None and config.trust.epochs < 1:
             raise UsageError(f"trust.epochs must be at least 1, got {config.trust.epochs}")
+        self.folds = config.trust.folds or usual_folds(config.trainer.max_epochs, pairs_of(data, folder))
         self.record_file = self.place / "trust.json"
         if not self.record_file.exists():
             self._find(parser, config, text)
@@ -119,7 +124,8 @@ class FoundTrust(Trusted):
         null = np.concatenate([part["null"] for part in parts])
         equal = parts[0].get("equal")
         clusters = None if equal is None else np.unique(equal[kept], return_inverse=True)[1].reshape(-1)
-        scored = Scored(scores[kept], null, clusters)
+        with_rival = np.average([part["with_rival"] for part in parts], weights=[len(part["rows"]) for part in parts])
+        scored = Scored(scores[kept], null, clusters, with_rival=float(with_rival))
         found = judge(scored, seed=seed, fitted=True, scorer="copies of the model that never saw the pair")
         about = {name: parts[0].get(name) for name in ("names", "wrong")}
         return with_gaps(found, n, missing) if len(missing) else found, about, steps
@@ -159,7 +165,7 @@ class HoldOut(Phase):
             if (equal := data.equal_pairs()) is not None:
                 about["equal"] = equal
             with written_whole(path) as beside, open(beside, "wb") as file:
-                np.savez(file, scores=scored.scores, null=scored.null, **about)
+                np.savez(file, scores=scored.scores, null=scored.null, with_rival=np.array(scored.with_rival), **about)
         return {}
 
     def _scored(self, method: Any, found: dict[str, Tensor]) -> Scored:
@@ -169,10 +175,10 @@ class HoldOut(Phase):
         if method.trusts == "labels":
             labels, known = found["labels"], found["labels"] >= 0
             z = torch.nn.functional.normalize(found["a"], dim=1)
-            own, null = label_scores(z[known], labels[known], int(labels.max()) + 1)
+            own, null, with_rival = label_scores(z[known], labels[known], int(labels.max()) + 1)
             scores = torch.full((len(z),), float(null.max()) + 1)  # nobody to differ from, or no label to doubt
             scores[known] = torch.where(torch.isnan(own), scores[known], own)
-            return Scored(scores.numpy(), null.numpy())
+            return Scored(scores.numpy(), null.numpy(), with_rival=with_rival * float(known.float().mean()))
         temperature = float(method.temperature(otherwise=0.1))
         share = MISMATCHED // self.folds
         return fold_scores(found["a"], found["b"], [], temperature, (self.seed, self.number), share)
@@ -204,12 +210,21 @@ def embeddings(trainer: Any, method: Any, data: Any, ids: Tensor) -> dict[str, T
     return {name: values[order] for name, values in found.items()}
 
 
-def usual_folds(epochs: int | None) -> int:
-    """Three, whose models learn from two thirds of the pairs in half of the epochs; two in short runs.
+def usual_folds(epochs: int | None, pairs: int) -> int:
+    """Two, whose models learn from half of the pairs in as many epochs as the run; three in long runs on few pairs.
 
-    Two models learn from half of the pairs in as many epochs as the run. With more than four they are short again.
+    Three models learn from two thirds of the pairs in half of the epochs: better where there are too few pairs to do
+    with half of them, worse where models need their time.
     """
-    return 2 if epochs is not None and 0 < epochs < SHORT else 3
+    return 2 if pairs >= MANY or (epochs is not None and 0 < epochs < SHORT) else 3
+
+
+def pairs_of(data: Any, folder: RunFolder) -> int:
+    """How many pairs there are to train on."""
+    data.folder = folder.path
+    data.prepare_data()
+    data.setup("fit")
+    return int(data.training_pairs)
 
 
 def check_pairs(data: Any, method: Any, ids: Tensor) -> None:

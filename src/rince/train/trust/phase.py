@@ -98,7 +98,7 @@ class TrustLog(Callback):
             )
 
 
-def trust_phase(parser: Any, config: Any, folder: RunFolder, text: str) -> Phase:
+def trust_phase(parser: Any, config: Any, folder: RunFolder, text: str, data: Any) -> Phase:
     """What the configuration says about trust; with "auto" all of the work until the weights are known."""
     settings = config.get("trust")
     source = None if settings is None else settings.source
@@ -112,7 +112,7 @@ def trust_phase(parser: Any, config: Any, folder: RunFolder, text: str) -> Phase
         return Trusted(folder, source)
     from rince.train.trust.folds import FoundTrust
 
-    return FoundTrust(parser, config, folder, text)
+    return FoundTrust(parser, config, folder, text, data)
 
 
 def check_use(method: Any) -> None:
