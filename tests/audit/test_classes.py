@@ -48,7 +48,7 @@ def test_shuffled_labels_count_as_wrong_only_where_the_class_changed(classes):
 
 
 def confused(random, features=12):
-    """Rows of six classes, of which two and two are alike, and labels of which a fifth is confused with the like one."""
+    """Rows of six classes, of which two and two are alike, and labels, a fifth of them confused with the like one."""
     label = random.integers(6, size=1200)
     centres = random.normal(size=(3, features)).repeat(2, 0) + 0.7 * random.normal(size=(6, features))
     said = np.where(random.random(1200) < 0.2, label ^ 1, label)

@@ -143,9 +143,9 @@ def _remarks(n: int, scorer: str, fitted: bool, decision: Decision) -> tuple[str
         )
     if decision.with_rival and not decision.useless:
         said.append(
-            f"{decision.with_rival:.1%} of the pairs fit another class better than their own: hard ones, or labels that "
-            "were confused with similar ones, which a comparison with mismatched pairs cannot find; a tool for wrong "
-            "labels, such as cleanlab, lists them"
+            f"{decision.with_rival:.1%} of the pairs fit another class better than their own: hard ones, or labels "
+            "that were confused with similar ones, which a comparison with mismatched pairs cannot find; a tool for "
+            "wrong labels, such as cleanlab, lists them"
         )
     if n < 500 and not decision.useless:
         said.append(f"{n} pairs are few: the interval is wide and single pairs are hard to judge")

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from rince.audit.result import Audit
 
 SHORT = 20  # epochs; in shorter runs, copies of half the length learn too little
-MANY = (
-    2000  # pairs; with more, half of them are enough to learn from, and longer copies are worth more than larger folds
-)
+MANY = 2000  # pairs, half of which are enough to learn from: longer copies are then worth more than larger folds
 SCORES = "scores.npz"
 LARGE = ("last.ckpt", "previous.ckpt", "encoder.safetensors", SCORES)
 
