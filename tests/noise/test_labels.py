@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rince.noise.labels import CIFAR10_PAIRS, LabelFlips, PaperFlips
+from rince.noise.labels import CIFAR10_PAIRS, LabelFlips, PaperFlips, UniformFlips
 
 LABELS = torch.arange(10).repeat(2000)
 
@@ -62,3 +62,22 @@ def test_the_papers_eta_is_twice_the_flip_rate():
     assert abs((cats == 5).double().mean() - 0.5) < 0.05  # all that eta can do is to make two classes the same
     with pytest.raises(ValueError, match=r"eta must lie in \[0, 1\], got 1.2"):
         PaperFlips(1.2)
+
+
+def test_uniform_flips_go_to_every_other_class_alike():
+    noisy = UniformFlips(0.4, seed=1)(LABELS)
+    assert torch.equal(noisy.hit, noisy.labels != LABELS) and abs(noisy.hit.float().mean() - 0.4) < 0.02
+    moved = torch.bincount((noisy.labels - LABELS)[noisy.hit] % 10, minlength=10) / noisy.hit.sum()
+    assert moved[0] == 0 and (moved[1:] - 1 / 9).abs().max() < 0.02
+    assert torch.equal(noisy.labels, UniformFlips(0.4, seed=1)(LABELS).labels)
+    assert (UniformFlips(0.6, seed=1)(LABELS).hit | ~noisy.hit).all()
+
+
+def test_uniform_flips_of_one_class_none_and_unknown_ones():
+    one = torch.tensor([0, 0, -1])
+    assert not UniformFlips(1.0)(one).hit.any() and UniformFlips(1.0, classes=2)(one).labels.tolist() == [1, 1, -1]
+    assert len(UniformFlips(1.0)(torch.tensor([], dtype=torch.int64)).labels) == 0
+    with pytest.raises(ValueError, match="must be below 2, the number of classes, got 4"):
+        UniformFlips(1.0, classes=2)(torch.tensor([4]))
+    with pytest.raises(ValueError, match="at least 2"):
+        UniformFlips(0.1, classes=1)

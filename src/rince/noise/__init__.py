@@ -6,13 +6,14 @@ from rince._support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rince.noise.crops import ExtraCrop
-    from rince.noise.labels import LabelFlips, PaperFlips
+    from rince.noise.labels import LabelFlips, PaperFlips, UniformFlips
     from rince.noise.pairs import WrongPairs, wrong_pairs
     from rince.noise.sounds import Overdub, Shift, Silence
 
 HOMES = {  # public name: the module that defines it
     "LabelFlips": "labels",
     "PaperFlips": "labels",
+    "UniformFlips": "labels",
     "ExtraCrop": "crops",
     "Overdub": "sounds",
     "Shift": "sounds",
@@ -28,6 +29,7 @@ __all__ = [
     "PaperFlips",
     "Shift",
     "Silence",
+    "UniformFlips",
     "WrongPairs",
     "wrong_pairs",
 ]

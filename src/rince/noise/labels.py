@@ -1,4 +1,4 @@
-"""Wrong labels: classes that are easily taken for one another are."""
+"""Wrong labels: of classes that are easily taken for one another, or of any other class."""
 
 import hashlib
 from typing import Any, NamedTuple
@@ -64,10 +64,7 @@ class LabelFlips:
             raise UsageError(f"the classes of label flips must be 0 or above, got {self.pairs}")
 
     def __call__(self, labels: Tensor) -> NoisyLabels:
-        if labels.is_floating_point() or labels.dim() != 1:
-            raise UsageError(
-                f"labels must be one whole number per item, got {labels.dtype} of shape {tuple(labels.shape)}"
-            )
+        _check_labels(labels)
         largest = int(labels.max()) if len(labels) else 0
         known = max(0, largest, *self.pairs, *self.pairs.values()) + 1
         target = torch.arange(known)
@@ -103,3 +100,49 @@ class PaperFlips(LabelFlips):
             raise UsageError(f"eta must lie in [0, 1], got {eta}")
         super().__init__(eta / 2, seed, pairs)
         self.eta = eta
+
+
+class UniformFlips(LabelFlips):
+    """Every label becomes one of the other classes with probability ``rate``, all of them equally likely.
+
+    This is symmetric label noise. Labels below 0 mean "unknown" and stay.
+
+    Example:
+        >>> noisy = rince.noise.UniformFlips(1.0, classes=2)(torch.tensor([0, 1, 1, -1]))
+        >>> noisy.labels, noisy.hit
+        (tensor([ 1,  0,  0, -1]), tensor([ True,  True,  True, False]))
+    """
+
+    def __init__(self, rate: float, seed: int = 0, classes: int | None = None):
+        """
+        Args:
+            rate: The probability of a wrong label.
+            seed: The same seed flips the same labels.
+            classes: How many classes there are; by default as many as the largest label says.
+
+        Raises:
+            UsageError: If the rate does not lie in [0, 1], or there are fewer than two classes.
+        """
+        super().__init__(rate, seed, {})
+        if classes is not None and classes < 2:
+            raise UsageError(f"labels of {classes} class cannot be exchanged: classes must be at least 2")
+        self.classes = classes
+
+    def __call__(self, labels: Tensor) -> NoisyLabels:
+        _check_labels(labels)
+        largest = int(labels.max()) + 1 if len(labels) else 0
+        classes = max(largest, 0) if self.classes is None else self.classes
+        if largest > classes:
+            raise UsageError(f"labels must be below {classes}, the number of classes, got {largest - 1}")
+        if classes < 2:
+            return NoisyLabels(labels.clone(), torch.zeros(len(labels), dtype=torch.bool))
+        random = generator(self.seed, 3)
+        flip = torch.rand(len(labels), generator=random, dtype=torch.float64) < self.rate
+        other = (labels + torch.randint(1, classes, (len(labels),), generator=random)) % classes
+        noisy = torch.where(flip & (labels >= 0), other, labels)
+        return NoisyLabels(noisy, noisy != labels)
+
+
+def _check_labels(labels: Tensor) -> None:
+    if labels.is_floating_point() or labels.dim() != 1:
+        raise UsageError(f"labels must be one whole number per item, got {labels.dtype} of shape {tuple(labels.shape)}")
