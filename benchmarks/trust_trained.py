@@ -104,7 +104,7 @@ class Labels:
 class RandomLabels(Labels):
     """The same with labels of any other class."""
 
-    rates = [0.4]
+    config, rates = Labels.config, [0.4]
 
     def noise(self, rate: float, seed: int) -> dict[str, Any]:
         return part("rince.noise.labels.UniformFlips", rate=rate, seed=seed)
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--rates", nargs="+", type=float)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--only", default="", help="runs whose title has this in it")
+    parser.add_argument("--only", nargs="+", help="titles of runs; by default all")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -185,7 +185,7 @@ def main() -> None:
     for seed in options.seeds:
         for rate in rates:
             for title in task.runs(rate):
-                if options.only not in title:
+                if options.only and title not in options.only:
                     continue
                 result = work(task, title, rate, seed, options.source, options.out)
                 results.setdefault((title, rate), []).append(result)
