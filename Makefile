@@ -9,8 +9,10 @@ MINIMUM := .venv-minimum
 demo: $(VENV)/.demo
 	$(BIN)/rince demo
 
-# What users meet first takes minutes to run and has a command of its own: the wheel, pages, examples, notebooks, docstrings.
-PACKAGE := tests/test_release.py tests/test_docs.py tests/test_examples.py tests/test_notebooks.py tests/test_docstrings.py
+# What users meet first takes minutes to run and has a command of its own: the wheel, pages, examples,
+# notebooks, docstrings, benchmarks.
+PACKAGE := tests/test_release.py tests/test_docs.py tests/test_examples.py tests/test_notebooks.py tests/test_docstrings.py \
+	tests/test_benchmarks.py
 
 # What needs other libraries is left to `make test-peers`, which installs them.
 test: $(VENV)/.dev

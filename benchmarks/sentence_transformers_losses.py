@@ -21,10 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from noisy_translations import STATIC, TRANSFORMER, Make, Setting, noisy, read, recall, trained, trust
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 from rince import DensityRatio
-from rince.integrations import sentence_transformers as ours
 from rince.losses.schedules import Schedule, linear
 from rince.reproduce.tables import plus_minus
 
@@ -32,21 +30,45 @@ RATES = (0.0, 0.2, 0.4, 0.6)
 TUNING_SEED = 100
 
 
+# Losses are imported when a model is there to train, so that ``--help`` works without sentence-transformers.
+
+
+def ranking(model: Any, **options: Any) -> Any:
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    return MultipleNegativesRankingLoss(model, scale=20.0, **options)
+
+
 def info_nce(t: float) -> Make:
-    return partial(ours.InfoNCELoss, temperature=t)
+    def make(model: Any, **options: Any) -> Any:
+        from rince.integrations.sentence_transformers import InfoNCELoss
+
+        return InfoNCELoss(model, temperature=t, **options)
+
+    return make
 
 
 def rince_loss(q: float, t: float, r: float = 1.0) -> Make:
-    return partial(ours.RINCELoss, q=q, temperature=t, lam=DensityRatio(r))
+    def make(model: Any, **options: Any) -> Any:
+        from rince.integrations.sentence_transformers import RINCELoss
+
+        return RINCELoss(model, q=q, temperature=t, lam=DensityRatio(r), **options)
+
+    return make
 
 
 def gce(q: float, t: float) -> Make:
-    return partial(ours.GCELoss, q=q, temperature=t)
+    def make(model: Any, **options: Any) -> Any:
+        from rince.integrations.sentence_transformers import GCELoss
+
+        return GCELoss(model, q=q, temperature=t, **options)
+
+    return make
 
 
 MNRL = "MultipleNegativesRankingLoss, scale 20"
 FIXED: dict[str, Make] = {
-    MNRL: partial(MultipleNegativesRankingLoss, scale=20.0),
+    MNRL: ranking,
     "RINCE q 0.1, t 0.05": rince_loss(0.1, 0.05),
     "RINCE q 0.5, t 0.2": rince_loss(0.5, 0.2),
     "GCE q 0.5, t 0.1": gce(0.5, 0.1),

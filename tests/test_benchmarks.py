@@ -1,0 +1,259 @@
+"""The scripts in benchmarks/ answer --help, use names that rince has, and run where their smallest setting is quick."""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "__main__" in path.read_text("utf-8"))
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """``script("loss")`` is benchmarks/loss.py as a module, found beside its neighbours as when it is started."""
+    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
+    monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", FOLDER / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture
+def run(script, monkeypatch, capsys):
+    """Run a script's ``main`` with arguments and parts replaced; the result is what it printed."""
+
+    def start(name, *arguments, **replaced):
+        module = script(name)
+        for part, value in replaced.items():
+            monkeypatch.setattr(module, part, value)
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, arguments)])
+        assert not module.main()
+        return capsys.readouterr().out
+
+    return start
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_needs_no_peer(name, script, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--help"])
+    for peer in ("sentence_transformers", "transformers", "datasets", "tokenizers", "lightly", "kornia", "cleanlab"):
+        monkeypatch.setitem(sys.modules, peer, None)  # importing it fails, as where it is not installed
+    with pytest.raises(SystemExit) as end:
+        script(name).main()
+    assert end.value.code == 0 and "usage:" in capsys.readouterr().out
+
+
+# Names and keyword arguments, also in those lines that no test runs.
+
+
+def resolved(module, name):
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        return importlib.import_module(f"{module.__name__}.{name}")
+
+
+def imported(nodes):
+    """What import statements among the nodes take from rince, by the name that it gets."""
+    names = {}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "rince":
+            for alias in node.names:
+                try:
+                    names[alias.asname or alias.name] = resolved(importlib.import_module(node.module), alias.name)
+                except ImportError as error:
+                    if "this needs" not in str(error):  # an integration whose peer is not installed
+                        raise
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "rince":
+                    importlib.import_module(alias.name)
+                    names["rince"] = sys.modules["rince"]
+    return names
+
+
+def called(node, names):
+    """The object of rince that a call names, or None where the call is of something else."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute) and inspect.ismodule(owner := called(node.value, names)):
+        return getattr(owner, node.attr)
+    return None
+
+
+def unknown_keywords(call, function):
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return set()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return set()
+    return {keyword.arg for keyword in call.keywords if keyword.arg} - {p.name for p in parameters}
+
+
+def wrong_calls(text):
+    body = ast.parse(text).body
+    everywhere = imported(body)
+    for part in body:  # a function may import names of its own
+        names = everywhere | imported(ast.walk(part))
+        for node in ast.walk(part):
+            if isinstance(node, ast.Call) and callable(function := called(node.func, names)):
+                for keyword in unknown_keywords(node, function):
+                    yield f"line {node.lineno}: {function.__qualname__} has no argument {keyword!r}"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: str(path.relative_to(FOLDER)))
+def test_names_and_keyword_arguments_of_rince_exist(path):
+    pytest.importorskip("torch_geometric")
+    assert not list(wrong_calls(path.read_text("utf-8")))
+
+
+def test_a_renamed_argument_would_be_found():
+    text = "import rince\nfrom rince.noise.pairs import wrong_pairs as w\nrince.RINCE(q=1, tau=2)\nw(3, share=0.1)"
+    assert len(list(wrong_calls(text))) == 2
+    with pytest.raises(ImportError):
+        list(wrong_calls("from rince.noise.pairs import right_pairs"))
+
+
+# The smallest settings.
+
+
+def test_audit(run):
+    from rince.audit import audit
+    from rince.data.pairs.digit_halves import digit_pairs
+
+    few = {"digit_pairs": lambda cut: tuple(side[:300] for side in digit_pairs(cut))}
+    quick = {"audit": lambda a, b, fit, seed: audit(a, b, seed=seed)}  # fitting towers takes seconds
+    assert "digits rows" in run("audit", "--rates", 0.4, "--seeds", 1, **few, **quick)
+
+
+def test_audit_of_made_up_pairs(script, tmp_path):
+    script("audit").made_up(tmp_path, 1200, width=4, step=500)
+    a, b = (np.load(tmp_path / f"{x}.npy") for x in "ab")
+    assert a.shape == b.shape == (1200, 4) and b.any(1).all()
+
+
+def test_audit_of_partitions(run):
+    out = run("audit_cluster", "--pairs", 3000, "--width", 16, "--no-cluster", ROWS=1000, BLOCK=500)
+    assert "one process" in out and "3,000 pairs" in out
+
+
+def test_cached(script, capsys):
+    script("cached").one(32, True)
+    assert float(capsys.readouterr().out) >= 0
+
+
+def test_clean(run):
+    sizes = ["--pairs", 400, "--width", 8, "--flagged", 20, "--candidates", 400]
+    here = {"measured": lambda work, *given: print(work(*given))}  # without a process of its own
+    assert "20 of 400 rows" in run("clean", *sizes, "--parts", "clean", "repair", **here)
+
+
+def test_clips(run, tmp_path):
+    pytest.importorskip("av")
+    from films import film
+
+    film(tmp_path / "a.mp4", seconds=3.0)
+    out = run("clips", "--root", tmp_path, "--clips", 1, "--rounds", 1, "--memory", 1)
+    assert "decoder to arrays" in out and "memory over 1 clips" in out
+
+
+def test_graph(script, run, tmp_path):
+    path = script("kill_resume").random_graphs(tmp_path, count=40)
+    out = run("graph", "--root", path, "--datasets", "RANDOM", "--parts", "epoch", "growth")
+    assert "graph by graph" in out and "4x" in out
+
+
+def test_settings_of_runs_that_are_killed(script):
+    from rince.train.parser import parse, train_parser
+
+    module, parser = script("kill_resume"), train_parser()
+    for method, options in module.OPTIONS.items():
+        data = module.GRAPHS if method == "graph" else module.IMAGES
+        assert parse(parser, [*options, *data, *module.COMMON, "--trainer.max_epochs", "1"]).data is not None
+
+
+def test_long_run(script, tmp_path):
+    module = script("long_run")
+    assert module.short_run({"seed": 0, "q": 0.5}, str(tmp_path)).keys() == {"linear", "knn"}
+    flat, growing = ([module.Sample(i, 100 + growth * i, i / 10) for i in range(1, 41)] for growth in (0, 1))
+    assert not module.judge("flat", "step", flat)
+    assert "memory changes" in module.judge("growing", "step", growing)[0]
+
+
+def test_loss(script, run):
+    ratio = script("loss").paired_ratio
+    quick = {"peak_megabytes": lambda name, n: 1.0, "paired_ratio": lambda a, b, n, budget=0: ratio(a, b, n, 0)}
+    out = run("loss", "--sizes", 256, "--memory-only", "--rounds", 1, **quick)
+    assert "RINCE takes" in out and "published" in out
+
+
+def test_loss_before_after(script, monkeypatch, capsys):
+    module = script("loss_before_after")
+    for name in module.LOSSES:
+        monkeypatch.setattr(sys, "argv", ["-c", name, "16", "1"])
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+        exec(compile(module.CHILD, "child", "exec"), {})
+        assert float(capsys.readouterr().out) >= 0
+
+
+def test_peers(run):
+    import rince
+
+    peers = {"own": lambda: {"RINCE": (rince.RINCE(), rince.InfoNCE())}}
+    out = run("peers", "--sizes", 16, "--repetitions", 1, 1, "--peers", "own", PEERS=peers, memory=lambda *_: 1.0)
+    assert "| RINCE | 16 |" in out
+
+
+def test_step(run):
+    assert "everything else" in run("step", "--batch", 2, "--steps", 1)
+
+
+def test_theory(run):
+    assert "statements," in run("theory", "--cases", 20)
+
+
+def test_trust(run, tmp_path):
+    out = run("trust", "--rates", 0.4, "--seeds", 10, "--epochs", 1, "--json", tmp_path / "kept.json")
+    assert "co-teaching" in out and "oracle" in out
+
+
+def test_settings_of_trained_trust(script, tmp_path):
+    from rince.reproduce.training import settings_of
+    from rince.train.parser import parse_settings, train_parser
+
+    module, parser = script("trust_trained"), train_parser()
+    for kind in module.TASKS.values():
+        task = kind()
+        for _, changes in task.runs(task.rates[0]).values():
+            settings = settings_of(task.config, changes | task.changes("source", tmp_path, task.rates[0], 0))
+            assert parse_settings(parser, settings).data is not None
+
+
+def test_views(run):
+    assert "Pillow" in run("views", "--images", 512, "--rounds", 1)
+
+
+def test_zoo(script, run, tmp_path):
+    script("zoo")
+    from zoo.pairings import Pairing
+
+    draw = np.random.default_rng(0)
+    a = draw.standard_normal((300, 8), dtype=np.float32)
+    embeddings = Pairing("made up", lambda: (a, a + 0.2 * a[::-1]), fit=False, family="made up", rates=(0.3,))
+    out = run("zoo", "--cache", tmp_path, pairings=lambda places: [embeddings])
+    assert "1 pairings, 2 cases" in out and "interval holds the truth" in out
