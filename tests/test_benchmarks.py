@@ -67,17 +67,22 @@ def resolved(module, name):
         return importlib.import_module(f"{module.__name__}.{name}")
 
 
+def taken(module, name):
+    """A name of a module of rince; None for an integration whose peer is not installed."""
+    try:
+        return resolved(importlib.import_module(module), name)
+    except ImportError as error:
+        if "this needs" not in str(error):
+            raise
+        return None
+
+
 def imported(nodes):
     """What import statements among the nodes take from rince, by the name that it gets."""
     names = {}
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "rince":
-            for alias in node.names:
-                try:
-                    names[alias.asname or alias.name] = resolved(importlib.import_module(node.module), alias.name)
-                except ImportError as error:
-                    if "this needs" not in str(error):  # an integration whose peer is not installed
-                        raise
+            names |= {alias.asname or alias.name: taken(node.module, alias.name) for alias in node.names}
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "rince":

@@ -44,6 +44,22 @@ def test_a_loss_without_weights_is_called_without_where_there_are_none():
     assert method.compare(Z1, Z2, images()) == nn.functional.mse_loss(Z1, Z2)
 
 
+def test_a_method_says_where_the_weights_and_the_temperature_of_other_kinds_are():
+    class Own(SimCLR):
+        def pair_weights(self, batch):
+            return batch["confidence"]
+
+        def temperature(self, otherwise):
+            return self.loss.tau
+
+    loss = nn.MSELoss()
+    loss.tau = 0.3
+    own = {"confidence": WEIGHTS}
+    assert image_method(Own, loss).pair_weights(own) is WEIGHTS and image_method(Own, loss).temperature(0.1) == 0.3
+    assert image_method(SimCLR, loss).pair_weights(own) is None and image_method(SimCLR, loss).temperature(0.1) == 0.1
+    assert image_method(SimCLR, rince.InfoNCE(0.2)).temperature(0.1) == 0.2
+
+
 def test_a_mistrusted_label_makes_no_pairs_among_several_positives():
     """Images 1, 2 and 5 are left with their own other views, and count in full."""
     found = image_method(SupCon, positives="several").compare(Z1, Z2, images(weights=WEIGHTS))

@@ -66,3 +66,6 @@ class GraphCL(Method):
 
     def has_partners(self, batch: "Batch") -> bool:
         return batch.get("partners") is not None
+
+    def pair_weights(self, batch: "Batch") -> Tensor | None:
+        return batch.get("weights")

@@ -14,6 +14,7 @@ from rince.errors import UsageError
 from rince.losses import Contrast, ContrastiveLoss, schedules
 from rince.losses.temperature import in_use
 from rince.optimisers import warmup_cosine
+from rince.views.batch import ImageBatch, PairBatch
 
 HIGHEST_RATE = 1e6  # beyond which a step leaves the numbers that there are
 OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
@@ -100,16 +101,22 @@ class Method(LightningModule):
         return self.contrastive(a, b, **given) if weights is None else self.contrastive(a, b, weights=weights, **given)
 
     def pair_weights(self, batch: Any) -> Tensor | None:
-        """How far each pair of a batch is trusted; None where its data say nothing about that."""
-        return getattr(batch, "weights", None)  # a batch of a user's own kind need not know of weights
+        """How far each pair of a batch is trusted; None where its data say nothing about that.
+
+        A method whose batches are neither ``ImageBatch`` nor ``PairBatch`` overrides this, if they have weights.
+        """
+        return batch.weights if isinstance(batch, ImageBatch | PairBatch) else None
 
     def has_partners(self, batch: Any) -> bool:
         """Whether items are paired with others, so that a pair can be wrong, or every item with itself alone."""
         return batch.partners is not None
 
     def temperature(self, otherwise: float) -> float | Tensor:
-        """What the loss divides cosines by; ``otherwise`` for a loss of a user's own that has no temperature."""
-        return in_use(getattr(self.loss, "temperature", otherwise))
+        """What the loss divides cosines by; ``otherwise`` for a loss that is no ``ContrastiveLoss``.
+
+        A method with another kind of loss overrides this, if that has a temperature.
+        """
+        return in_use(self.loss.temperature) if isinstance(self.loss, ContrastiveLoss) else otherwise
 
     def batch_loss(self, batch: Any) -> Tensor:
         """The loss of a batch, with a gradient; a subclass has to give it."""
