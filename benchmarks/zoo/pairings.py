@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rince.data.pairs.digit_halves import digit_pairs
+from rince.noise.labels import CIFAR10_PAIRS, LabelFlips
 
 Matrix = NDArray[np.float32]
 Columns = tuple[Matrix, Matrix]
@@ -117,8 +119,28 @@ def digits() -> Iterator[Pairing]:
         "digits, same class", lambda: digit_pairs("rows")[:2], True, "digits",
         groups=lambda: digit_pairs()[2], rates=(0.2,), hard=True,
     )  # fmt: skip
+    for flips in (0.1, 0.4):
+        yield _confused("digits", lambda: table("digits"), {3: 8, 1: 7, 9: 5, 4: 9, 2: 3}, flips)
     yield Pairing("digits and noise", lambda: _with_noise(digit_pairs("rows")[0]), True, "noise", rates=(0.0,))
     yield Pairing("digits, one pixel row", lambda: _one_row(), True, "digits", rates=(0.0, 0.3))
+
+
+def _confused(name: str, read: Callable[[], Any], pairs: dict[int, int], flips: float) -> Pairing:
+    """Features and classes, some of which are taken for a similar one with a probability."""
+
+    def said() -> tuple[Matrix, NDArray[np.int64], NDArray[np.bool_]]:
+        features, labels = read()
+        noisy = LabelFlips(flips, pairs=pairs)(torch.from_numpy(labels))
+        return features, noisy.labels.numpy(), noisy.hit.numpy()
+
+    return Pairing(
+        f"{name} and class, confused {flips:.0%}",
+        lambda: (said()[0], one_hot(said()[1])),
+        True,
+        f"class of {name}",
+        rates=(flips,),
+        known_wrong=lambda: said()[2],
+    )
 
 
 def _some(columns: Columns, n: int) -> Columns:
@@ -146,6 +168,8 @@ def images(folder: Path) -> Iterator[Pairing]:
         "cifar-10, same class", lambda: cifar10_halves(folder, 6000), True, "cifar-10",
         groups=lambda: _cifar10(folder)[1][:6000], rates=(0.2,), hard=True,
     )  # fmt: skip
+    for flips in (0.1, 0.4):
+        yield _confused("cifar-10", lambda: _pooled_and_class(folder, 6000), CIFAR10_PAIRS, flips)
     yield Pairing(
         "cifar-10, raw cosine", lambda: cifar10_halves(folder, 4000), False, "cifar-10 raw", rates=COSINE_RATES
     )
@@ -165,6 +189,10 @@ def cifar10_halves(folder: Path, n: int, pool: int = 2, start: int = 0) -> Colum
     side = 32 // pool
     pooled = pixels.reshape(n, 3, side, pool, side, pool).mean((3, 5))
     return pooled[:, :, : side // 2].reshape(n, -1), pooled[:, :, side // 2 :].reshape(n, -1)
+
+
+def _pooled_and_class(folder: Path, n: int) -> tuple[Matrix, NDArray[np.int64]]:
+    return np.hstack(cifar10_halves(folder, n, 4)), _cifar10(folder)[1][:n]
 
 
 def sounds(source: Path) -> Iterator[Pairing]:

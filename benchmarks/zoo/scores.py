@@ -54,7 +54,7 @@ def case(pairing: Pairing, rate: float, seed: int, folder: Path) -> Case:
     with np.load(path) as kept:
         from rince.audit import Scored
 
-        fields = {key: kept[key] for key in Scored._fields if key in kept}
+        fields = {key: kept[key] if kept[key].ndim else float(kept[key]) for key in Scored._fields if key in kept}
         return Case(pairing, rate, seed, Scored(**fields), kept["wrong"], float(kept["seconds"]))
 
 
@@ -89,6 +89,7 @@ def scores(pairing: Pairing, a: Any, b: Any, seed: int) -> dict[str, Any]:
     pipeline.MISMATCHED = MISMATCHED  # the estimator is as sure with these, and the cache a fifth of the size
     parts, _ = pipeline.ready(Here(), [Arrays(a, b)], drop_bad=False, zero_is_bad=not pairing.fit)
     found = fitted_scores_of(parts, seed, progress=False) if pairing.fit else pipeline.cosine_scores_of(parts, seed)
-    arrays = {"scores": found.scores[0], "null": found.null.scores, "hit_by_accident": found.null.hit_by_accident}
+    arrays = {"scores": found.scores[0], "null": found.null.scores}
+    arrays |= {"hit_by_accident": found.null.hit_by_accident, "with_rival": found.null.with_rival}
     clusters = together(found.codes[0][:, 0], [])
     return arrays if clusters is None else {**arrays, "clusters": clusters}
