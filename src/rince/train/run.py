@@ -2,37 +2,32 @@
 
 import contextlib
 import re
-import signal
-import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.strategies.launchers.subprocess_script import _SubprocessScriptLauncher
+from lightning.pytorch import Trainer
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from rince._support.command_errors import innermost_module
 from rince._support.folder_lock import locked
-from rince._support.signals import Children, Terminated, speaks
+from rince._support.signals import Terminated
 from rince.encoders.files import save_encoder
 from rince.errors import UsageError
 from rince.evaluate.online import OnlineProbe
 from rince.train.about import about, recipe_of
 from rince.train.build import Parts, build, check_trainer, make_trainer, quiet
+from rince.train.callbacks.end_together import EndTogether
+from rince.train.callbacks.shape_check import FirstBatch
 from rince.train.checkpoints import SaveCheckpoints, WholeFiles, latest, while_restoring
 from rince.train.folder import RunFolder
 from rince.train.metrics import MetricsTable
-from rince.train.shape_check import FirstBatch
 from rince.train.shipped import short_name
 from rince.train.trust.phase import Phase, trust_phase
 from rince.views.views import Views
 
-AGAIN = "the same command again resumes the run"
 Begin = Callable[[Any], None]
 Conclude = Callable[[Any, Any, Any], dict[str, Any]]
 
@@ -95,7 +90,7 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
     table, first_batch = MetricsTable(folder.metrics), FirstBatch()
     probe = [OnlineProbe(data.classes)] if config.probe and data.classes else []
     callbacks = [*probe, SaveCheckpoints(folder, config.checkpoint_every, fingerprint), first_batch]
-    together = Together()
+    together = EndTogether()
     callbacks += [*phase.callbacks(resume is None), together]
     trainer = make_trainer(options | {"default_root_dir": folder.path}, callbacks, [table], [WholeFiles()])
     if begin is not None and resume is None:
@@ -130,44 +125,6 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
             raise
         raise UsageError(sentence) from error
     return trainer
-
-
-class Together(Callback):
-    """The processes of a run on this machine end together, whatever it is that ends one of them.
-
-    Lightning answers a SIGTERM by a message to all processes from within the signal's handler, which meets messages of
-    the step that is under way, and the death of a process by killing the others without a word.
-    """
-
-    def __init__(self) -> None:
-        self.children = Children([])
-        self.handler: Any = None
-
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self.handler = signal.getsignal(signal.SIGTERM)
-        launcher = trainer.strategy.launcher
-        if isinstance(launcher, _SubprocessScriptLauncher):
-            self.children = Children(list(launcher.procs))
-            launcher.procs.clear()  # or Lightning kills this process when one of them has ended
-        self.children.watch(lambda lost: print(f"rince: {lost}: {AGAIN}", file=sys.stderr, flush=True))
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if callable(self.handler) and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self.handler)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if error is None:
-            return
-        silent = isinstance(error, RuntimeError) and re.search(r"(?i)gloo|nccl|connection (closed|reset)", str(error))
-        lost = self.children.lost_soon() if silent else None
-        if self.children.processes and torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
-            torch.distributed.destroy_process_group()
-        self.children.end()
-        if lost is not None or (silent and not speaks()):
-            raise UsageError(f"{lost or 'this process has lost the others of its run'}: {AGAIN}") from error
 
 
 def _finish(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rince import cli
-from rince.train.shape_check import FirstBatch
+from rince.train.callbacks.shape_check import FirstBatch
 
 QUIET = [
     "--trainer.max_epochs", "1", "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false",

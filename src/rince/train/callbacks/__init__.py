@@ -1,0 +1,1 @@
+"""What Lightning calls in the course of a run."""
