@@ -12,6 +12,7 @@ from rince.losses import GCE, RINCE, ContrastiveLoss, DensityRatio, InfoNCE
 from rince.losses.contrast import CrossView
 from rince.losses.schedules import Schedule, linear
 from rince.reproduce.noisy_halves import batches
+from rince.small_towers import CosineSteps, fit, held_out_embeddings
 from rince.train.trust.copies import FIRST_Q
 from rince.trust import judge_embeddings
 
@@ -63,26 +64,25 @@ def rince(q: float, r: float, temperature: float) -> ContrastiveLoss:
     return RINCE(q, DensityRatio(r), temperature, CrossView(), scale="unit")
 
 
+def new_towers(task: Task, seed: int) -> tuple[Towers, torch.optim.Optimizer]:
+    """Sizes are those of all pairs, so that no text has a word that is unknown to its tower."""
+    torch.manual_seed(seed)
+    towers = tower(task.columns.a, task.training), tower(task.columns.b, task.training)
+    parameters = [p for t in towers for p in t.parameters()]
+    return towers, torch.optim.Adam(parameters, lr=task.training.lr, fused=True)
+
+
 class Run:
-    """Towers on their way. Their sizes are those of all pairs, so that no text has a word that is unknown to them."""
+    """Towers in training, for rivals that look at the loss of every pair before they take a step."""
 
     def __init__(self, task: Task, data: Split, loss: ContrastiveLoss, seed: int, steps: int):
-        torch.manual_seed(seed)
         self.data, self.loss = data, loss
-        self.towers = tower(task.columns.a, task.training), tower(task.columns.b, task.training)
-        parameters = [p for t in self.towers for p in t.parameters()]
-        self.optimizer = torch.optim.Adam(parameters, lr=task.training.lr, fused=True)
-        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, steps)
+        self.towers, optimizer = new_towers(task, seed)
+        self.step = CosineSteps(optimizer, steps).step
 
-    def losses(self, rows: Tensor, weights: Tensor | None = None) -> Tensor:
+    def losses(self, rows: Tensor) -> Tensor:
         a, b = (t(x[rows]) for t, x in zip(self.towers, (self.data.a, self.data.b), strict=True))
-        return self.loss(a, b, weights=weights)
-
-    def step(self, value: Tensor) -> None:
-        self.optimizer.zero_grad()
-        value.backward()
-        self.optimizer.step()
-        self.schedule.step()
+        return self.loss(a, b)
 
     def done(self) -> Towers:
         return self.towers[0].eval(), self.towers[1].eval()
@@ -100,13 +100,8 @@ def train(
     """Towers trained on some of the pairs, as far as ``weights``, one per pair of all, trusts each of them."""
     rows = torch.arange(len(data.a)) if rows is None else rows
     plan = batches(len(rows), task.training.epochs, seed, task.training.batch)
-    steps = sum(map(len, plan))
-    run = Run(task, data, loss, seed, steps)
-    for step, chosen in enumerate(rows[batch] for epoch in plan for batch in epoch):
-        if q is not None:
-            loss.q = q(step / steps)
-        run.step(run.losses(chosen, None if weights is None else weights[chosen]))
-    return run.done()
+    of_all = [[rows[batch] for batch in epoch] for epoch in plan]
+    return fit(*new_towers(task, seed), data.a, data.b, loss, of_all, weights, q)
 
 
 def of_pairs(losses: Tensor) -> Tensor:
@@ -170,10 +165,9 @@ def found_trust(task: Task, data: Split, loss: ContrastiveLoss, temperature: flo
     fold = torch.randperm(len(data.a), generator=torch.Generator().manual_seed(seed)) % FOLDS
     epochs = task.training.epochs if task.whole_copies else max(1, task.training.epochs // (FOLDS - 1))
     short = task._replace(training=task.training._replace(epochs=epochs))
-    sides = torch.empty(2, len(data.a), task.training.dim)
-    for k in range(FOLDS):
-        towers = train(short, data, loss, seed, (fold != k).nonzero()[:, 0], q=linear(FIRST_Q, 1.0))
-        with torch.no_grad():
-            for side, one, x in zip(sides, towers, (data.a, data.b), strict=True):
-                side[fold == k] = one(x[fold == k])
-    return judge_embeddings(sides[0], sides[1], fold, temperature=temperature, seed=seed)
+
+    def without(rows: Tensor) -> Towers:
+        return train(short, data, loss, seed, rows, q=linear(FIRST_Q, 1.0))
+
+    sides = held_out_embeddings(data.a, data.b, fold, task.training.dim, without)
+    return judge_embeddings(*sides, fold, temperature=temperature, seed=seed)

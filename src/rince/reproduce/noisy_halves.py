@@ -49,14 +49,12 @@ def found_trust(
     All of them together take as many steps as one training on all pairs.
     """
     fold = torch.randperm(len(a), generator=torch.Generator().manual_seed(seed)) % folds
-    sides = torch.empty(2, len(a), RECIPE.dim)
-    for number in range(folds):
-        seen, held = fold != number, fold == number
-        towers = train_towers(a[seen], b[seen], loss, seed, max(1, epochs // (folds - 1)))
-        with torch.no_grad():
-            for side, one, x in zip(sides, towers, (a, b), strict=True):
-                side[held] = one(x[held])
-    return judge_embeddings(sides[0], sides[1], fold, temperature=temperature, seed=seed)
+
+    def train(rows: Tensor) -> TwoNetworks:
+        return train_towers(a[rows], b[rows], loss, seed, max(1, epochs // (folds - 1)))
+
+    sides = small_towers.held_out_embeddings(a, b, fold, RECIPE.dim, train)
+    return judge_embeddings(*sides, fold, temperature=temperature, seed=seed)
 
 
 @torch.no_grad()
