@@ -204,12 +204,6 @@ def test_an_option_that_there_is_not_is_one_line_in_every_command(capsys, comman
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_without_docstrings_help_works_too():
-    for arguments in (["--help"], ["train", "--help"], ["reproduce"]):
-        done = subprocess.run([sys.executable, "-OO", "-m", "rince", *arguments], capture_output=True, text=True)
-        assert done.returncode == 0 and not done.stderr
-
-
 def test_a_missing_extra_is_named_before_anything_is_written(tmp_path):
     """In a Python of its own, since this one has imported what is to be missing."""
     missing = ["lightning", "jsonargparse", "yaml", "safetensors", "sklearn"]

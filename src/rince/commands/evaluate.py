@@ -16,7 +16,9 @@ from rince.errors import ExistingFile, MissingFile, UsageError
 
 
 def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="rince evaluate", description=__doc__, exit_on_error=False)
+    parser = argparse.ArgumentParser(
+        prog="rince evaluate", description="What the frozen features of a run are worth.", exit_on_error=False
+    )
     parser.add_argument("run", help="folder of the run")
     parser.add_argument(
         "--probe", choices=("exact", "adam"), default="exact", help="linear probe: exact (L-BFGS) or the paper's Adam"

@@ -1,0 +1,72 @@
+"""Python without docstrings and asserts (-OO): what is read out of docstrings, or only asserted, must not be needed."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from rince import cli
+from rince.commands import reproduce
+
+# All command lines in one process: to import torch, Lightning and PyG takes seconds in each.
+RUN = """
+import sys
+from rince import cli
+assert False, "asserts are not stripped"
+for line in sys.stdin.read().splitlines():
+    print(f"> {line}")
+    try:
+        code = cli.main(line.split())
+    except SystemExit as stop:
+        code = stop.code
+    print(f"{code}")
+"""
+HELPS = ["--help", "train --list", "finetune --list", *(f"{name} --help" for name in cli.COMMANDS)]
+EXPERIMENTS = [f"reproduce {name} --help" for name in reproduce.experiments()]
+QUICK = [
+    "train digits/simclr --data.limit 200 --trainer.max_steps 1 --encoder.width 2 --out . --name run --probe false "
+    "--trainer.enable_progress_bar false --trainer.enable_model_summary false --trainer.accelerator cpu",
+    "export run encoder.safetensors",
+    "evaluate run",
+    "audit a.npy b.npy --out audit",
+    "clean a.npy b.npy --audit audit --out clean --keep-above 0.1",
+    "reproduce loss-curves --out curves",
+]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What every command line prints, and its exit code below, in a Python that has stripped docstrings and asserts."""
+    folder = tmp_path_factory.mktemp("stripped")
+    numbers = np.random.default_rng(0)
+    a = numbers.normal(size=(300, 8)).astype(np.float32)
+    np.save(folder / "a.npy", a)
+    np.save(folder / "b.npy", a + 0.1 * numbers.normal(size=a.shape).astype(np.float32))
+    lines = [*HELPS, *EXPERIMENTS, *QUICK]
+    done = subprocess.run(
+        [sys.executable, "-OO", "-c", RUN],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return dict(part.split("\n", 1) for part in done.stdout.removeprefix("> ").split("\n> "))
+
+
+@pytest.mark.parametrize("line", HELPS)
+def test_help_is_the_same(told, line, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    with contextlib.redirect_stdout(io.StringIO()) as plain, contextlib.suppress(SystemExit):
+        cli.main(line.split())
+    assert told[line].splitlines() == [*plain.getvalue().splitlines(), "0"]
+
+
+@pytest.mark.parametrize("line", [*EXPERIMENTS, *QUICK])
+def test_commands_work(told, line):
+    assert told[line].splitlines()[-1] == "0" and len(told[line].splitlines()) > 1
