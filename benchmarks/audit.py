@@ -10,7 +10,7 @@ the same scores; the pairs of the lower one are called wrong.
 """
 
 import argparse
-import resource
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from calibration import calibration_error
 from numpy.typing import NDArray
+from process_status import peak_megabytes
 
 from rince.audit import audit, storey
 from rince.data.images.cifar10 import CIFAR10
@@ -60,12 +62,6 @@ def two_gaussians(scores: NDArray[np.float32]) -> tuple[float, NDArray[np.float6
     return float(mixture.weights_[lower]), mixture.predict_proba(scores[:, None])[:, lower]
 
 
-def calibration_error(chance: NDArray[Any], wrong: NDArray[np.bool_], bins: int = 10) -> float:
-    """The mean gap between what is said and what is so, over bins of what is said."""
-    place = np.minimum((chance * bins).astype(int), bins - 1)
-    return float(sum(abs((chance - wrong)[place == k].mean()) * (place == k).mean() for k in np.unique(place)))
-
-
 def quality(options: argparse.Namespace) -> None:
     head = (
         f"{'data':<20}{'true':>6}{'seed':>5} |{'rate':>7}{'error':>8}{'95 % interval':>16}{'AUC':>7}{'ECE':>7}"
@@ -101,15 +97,12 @@ import sys, time
 import torch
 torch.set_num_threads(1)
 import rince.audit.run, rince.audit.save, rince.commands.audit
+from process_status import peak_megabytes
 
-def peak():  # of this process alone; getrusage would also count the one that started it
-    status = open("/proc/self/status").read()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-before = peak()
+before = peak_megabytes()
 start = time.process_time()
 code = rince.commands.audit.main(sys.argv[1:])
-after = peak()
+after = peak_megabytes()
 print(f"{time.process_time() - start:.1f} CPU s, {after - before:.0f} MB above start-up ({before:.0f} MB)")
 sys.exit(code)
 """
@@ -122,7 +115,8 @@ def cost(sizes: list[int], place: Path | None) -> None:
             made_up(Path(folder), n)
             print(f"{n:,} pairs x 128", flush=True)
             files = [f"{folder}/a.npy", f"{folder}/b.npy", "--out", f"{folder}/out"]
-            subprocess.run([sys.executable, "-c", COST, *files], check=True)
+            here = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+            subprocess.run([sys.executable, "-c", COST, *files], env=here, check=True)
 
 
 def made_up(folder: Path, n: int, width: int = 128, step: int = 50_000) -> None:
@@ -155,7 +149,7 @@ def main() -> None:
         return cost(options.sizes, options.place)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     quality(options)
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    print(f"peak memory {peak_megabytes():.0f} MB")
 
 
 if __name__ == "__main__":

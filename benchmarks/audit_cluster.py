@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from process_status import cpu_seconds, peak_megabytes
 
 from rince.audit import Partition, PartitionedAudit, audit_partitions
 from rince.audit.cluster.connect import connected
@@ -66,10 +67,7 @@ def partitions(pairs: int, width: int, deadly: Path | None = None) -> list[Parti
 
 def status(pid: int) -> tuple[float, float]:
     """CPU seconds so far and the largest memory in MB of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    peak = int(Path(f"/proc/{pid}/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
-    return cpu, peak
+    return cpu_seconds(pid), peak_megabytes(pid)
 
 
 class Watch:

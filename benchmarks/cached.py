@@ -7,20 +7,16 @@ warm-up of 1,024 pairs has left, without the inputs; "embeddings" are both sides
 """
 
 import argparse
-import resource
 import subprocess
 import sys
 
 import torch
+from process_status import peak_megabytes
 from torch import nn
 
 import rince
 
 WIDTH, CHUNK = 64, 256
-
-
-def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def one(pairs: int, cached: bool) -> None:
@@ -35,9 +31,9 @@ def one(pairs: int, cached: bool) -> None:
     for _ in range(2):
         step((torch.randn(1024, 16), torch.randn(1024, 16)), True)
     sides = torch.randn(pairs, 16), torch.randn(pairs, 16)
-    before = peak()
+    before = peak_megabytes()
     step(sides, cached)
-    print(peak() - before)
+    print(peak_megabytes() - before)
 
 
 def main() -> None:

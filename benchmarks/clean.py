@@ -7,7 +7,6 @@ in a process of its own; memory is the most it held, files that are mapped into 
 """
 
 import argparse
-import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from process_status import peak_megabytes
 
 
 def write_pairs(folder: Path, pairs: int, width: int, wrong: float = 0.1) -> None:
@@ -91,16 +91,7 @@ def _measured(work: Callable[..., str], *given: Any) -> None:
     start, cpu = time.perf_counter(), time.process_time()
     said = work(*given)
     wall, used = time.perf_counter() - start, time.process_time() - cpu
-    memory = peak_memory()
-    print(f"{work.__name__}: {said}: {used:.0f} CPU s, {wall:.0f} s, {memory:,.0f} MB", flush=True)
-
-
-def peak_memory() -> float:
-    """The most that this process held, in MB; ``getrusage`` would count what its parent held when it was started."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return int(next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM"))) / 1024
+    print(f"{work.__name__}: {said}: {used:.0f} CPU s, {wall:.0f} s, {peak_megabytes():,.0f} MB", flush=True)
 
 
 def main() -> None:

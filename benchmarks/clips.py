@@ -22,6 +22,7 @@ from typing import Any
 import av
 import numpy as np
 import torch
+from process_status import resident_megabytes
 
 from rince.data.video.clip_reader import ClipFormat, TrainingClips, collate
 from rince.data.video.decode import VideoFile, read_clip
@@ -143,12 +144,7 @@ def memory(videos: VideoList, clips: int) -> None:
         reader = readers[k % len(readers)]
         collate([reader[(0, k)]], pairs=reader.form.sound, cropped=True)
         if (k + 1) % 300 == 200 or k + 1 == clips:
-            print(f"  after {k + 1:5d}  {resident():7.1f}", flush=True)
-
-
-def resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 1e6
+            print(f"  after {k + 1:5d}  {resident_megabytes():7.1f}", flush=True)
 
 
 def made(folder: Path) -> Path:

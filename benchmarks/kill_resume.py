@@ -10,6 +10,7 @@ forked from one that has imported everything, so that the time goes into trainin
 """
 
 import argparse
+import contextlib
 import os
 import random
 import resource
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from process_status import cpu_seconds
 
 import rince.data.graphs.tu_graphs
 import rince.data.images.digit_images
@@ -136,8 +138,9 @@ def disturb(options: list[str], name: str, seconds: float, earliest: float, late
     """Start, wait until it has used a random part of the CPU time of a whole run, kill; says how far it was then."""
     process = train(options, name)
     moment = random.uniform(earliest, latest) * seconds
-    while process.is_alive() and cpu_seconds(process.pid) < moment:
-        time.sleep(0.002)
+    with contextlib.suppress(OSError):  # it may have ended since it was seen alive
+        while process.is_alive() and cpu_seconds(process.pid) < moment:
+            time.sleep(0.002)
     if not process.is_alive():
         return "after the end"
     process.kill()
@@ -149,14 +152,6 @@ def disturb(options: list[str], name: str, seconds: float, earliest: float, late
             last = metrics.read_text().splitlines()[-1].split(",")[0]
             return f"{phase}before step 5" if last == "step" else f"{phase}after step {int(last) + 1}"
     return "before step 5"
-
-
-def cpu_seconds(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return float("inf")
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def compare(whole: Path, other: Path) -> str:

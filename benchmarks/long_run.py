@@ -26,6 +26,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from process_status import cpu_seconds, resident_megabytes
+
 MEMORY, SPEED = 0.02, 0.10  # how much may be gained or lost
 EVERY = 10  # steps from one line of metrics.csv to the next
 SMALL = {"encoder.width": 8, "encoder.depth": 1, "method.hidden": 32, "method.width": 16, "data.batch_size": 32}
@@ -46,7 +48,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=20_000, help="of the long run (%(default)s); 0 for none")
     parser.add_argument("--runs", type=int, default=60, help="of the grid (%(default)s); 0 for none")
     found = parser.parse_args()
-    if not Path("/proc/self/statm").exists():
+    if not Path("/proc/self/status").exists():
         parser.error("memory is read from /proc, which this system does not have")
     os.environ["OMP_NUM_THREADS"] = "1"
     problems: list[str] = []
@@ -91,12 +93,9 @@ def last_step(path: Path) -> int:
 
 def sample(done: int, pid: int) -> Sample:
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return Sample(done, resident_megabytes(pid), cpu_seconds(pid))
     except (OSError, IndexError):
         return Sample(done, 0, 0)
-    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return Sample(done, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, seconds)
 
 
 def grid_of_runs(runs: int, out: str) -> list[Sample]:

@@ -8,14 +8,12 @@ what else the machine does hits them alike. Memory is the peak of a process of i
 """
 
 import argparse
-import contextlib
 import multiprocessing
-import resource
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
+import process_status
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -118,9 +116,10 @@ def peak_megabytes(name: str, n: int) -> float:
     def child() -> None:
         loss, (z1, z2) = LOSSES[name](), embeddings(n)
         step(loss, *embeddings(64))  # thread pools and the like are not the loss's
-        before = _reset_peak()
+        process_status.reset_peak()
+        before = process_status.peak_megabytes()
         step(loss, z1, z2)
-        send.send((_peak() - before) / 1024)
+        send.send(process_status.peak_megabytes() - before)
 
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()
@@ -131,20 +130,6 @@ def peak_megabytes(name: str, n: int) -> float:
         megabytes = float("nan")
     process.join()
     return megabytes
-
-
-def _reset_peak() -> int:
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    return _peak()
-
-
-def _peak() -> int:
-    try:
-        status = Path("/proc/self/status").read_text().split("VmHWM:")[1]
-        return int(status.split()[0])
-    except (OSError, IndexError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def importable(name: str) -> bool:

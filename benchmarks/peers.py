@@ -17,10 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from process_status import peak_megabytes, reset_peak, resident_megabytes
 
-HERE = Path(__file__).resolve().parent
-# A benchmark beside this one has the name of a peer: its folder must not come before the peer on the path.
-sys.path = [str(HERE.parent / "tests"), *(p for p in sys.path if Path(p).resolve() != HERE)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 WIDTH = 128
 Step = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -120,16 +119,10 @@ def one(peer: str, name: str, which: int, n: int) -> None:
     step(loss, *batch(8))
     a, b = batch(n)
     # Imports leave a peak far above what is in use: forget it, so that the step's own can be seen.
-    Path("/proc/self/clear_refs").write_text("5")
-    before = status("VmRSS")
+    reset_peak()
+    before = resident_megabytes()
     step(loss, a, b)
-    print(status("VmHWM") - before)
-
-
-def status(name: str) -> float:
-    """MB of this process: what is in use (VmRSS), or the most that was (VmHWM). Linux only."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
+    print(peak_megabytes() - before)
 
 
 def main() -> None:

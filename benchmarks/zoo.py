@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from calibration import calibration_error
 from zoo.csv_tables import csv_tables
 from zoo.pairings import Places, pairings
 from zoo.scores import Case, cases
@@ -39,6 +40,10 @@ class Row(NamedTuple):
         return low <= self.case.truth <= high
 
     @property
+    def calibration_error(self) -> float:
+        return calibration_error(self.found.p_wrong, self.case.wrong)
+
+    @property
     def flags(self) -> np.ndarray:
         return self.found.flag(FDR)
 
@@ -55,15 +60,8 @@ def line(row: Row) -> str:
     return (
         f"{case.pairing.name:<30}{len(found):>7}{case.seed:>5}{case.truth:>8.3f}{found.best_guess:>8.3f}{interval:>16}"
         f"{'' if row.covered else ' miss':>5}  {verdict:<12}{found.distinguishable:>6.2f}{len(flags):>8}"
-        f"{row.false_alarms:>7.3f}{caught:>7.2f}{calibration_error(row):>7.3f}{case.seconds:>7.1f}"
+        f"{row.false_alarms:>7.3f}{caught:>7.2f}{row.calibration_error:>7.3f}{case.seconds:>7.1f}"
     )
-
-
-def calibration_error(row: Row, bins: int = 10) -> float:
-    """The mean gap between what p_wrong says and what is so, over bins of what it says."""
-    chance, wrong = row.found.p_wrong, row.case.wrong
-    place = np.minimum((chance * bins).astype(int), bins - 1)
-    return float(sum(abs((chance - wrong)[place == k].mean()) * (place == k).mean() for k in np.unique(place)))
 
 
 def summary(rows: list[Row]) -> str:
@@ -83,7 +81,7 @@ def summary(rows: list[Row]) -> str:
             f"median {np.median(alarms) if len(alarms) else 0:.3f}, worst {alarms.max(initial=0):.3f}",
             f"noisy cases: found in {share(r.found.noise_found for r in noisy)}, cannot tell in "
             f"{share(r.found.cannot_tell for r in noisy)}",
-            f"calibration error of p_wrong where found: mean {np.mean([calibration_error(r) for r in found]):.3f}",
+            f"calibration error of p_wrong where found: mean {np.mean([r.calibration_error for r in found]):.3f}",
             f"cost: {np.mean([r.seconds for r in rows]):.2f} CPU s per verdict, "
             f"{np.mean([r.case.seconds for r in rows if r.case.pairing.fit]):.1f} CPU s per fit",
         ]
