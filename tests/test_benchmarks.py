@@ -170,7 +170,7 @@ def test_clean(run):
 
 def test_clips(run, tmp_path):
     pytest.importorskip("av")
-    from films import film
+    from support.video.films import film
 
     film(tmp_path / "a.mp4", seconds=3.0)
     out = run("clips", "--root", tmp_path, "--clips", 1, "--rounds", 1, "--memory", 1)

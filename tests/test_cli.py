@@ -8,10 +8,9 @@ import time
 import pytest
 import torch
 
-import absent
-import ranks
 from rince import cli
 from rince.errors import MissingFile, UsageError
+from support import absent, ranks
 
 
 def test_help_lists_every_command(capsys):

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from paired_embeddings import embeddings
 from rince.audit import audit
 from rince.audit.fit.towers import Recipe
+from support.paired_embeddings import embeddings
 
 
 def broken_embeddings(n=400):

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from paired_embeddings import scores_and_null
 from rince.audit import Scored, judge
 from rince.report.audit_page import audit_data
+from support.paired_embeddings import scores_and_null
 
 
 def test_scores_of_any_origin_can_be_judged():

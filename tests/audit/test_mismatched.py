@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from audit_scores import cosine_scores
 from rince.audit.columns import row_codes
 from rince.audit.mismatched import Scored, as_scored, mismatched_index
+from support.audit_scores import cosine_scores
 
 
 def test_mismatched_pairs_share_no_key_and_are_drawn_evenly():

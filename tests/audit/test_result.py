@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import rince
-from paired_embeddings import embeddings, scores_and_null
 from rince.audit import Scored, audit, judge
+from support.paired_embeddings import embeddings, scores_and_null
 
 
 def test_the_rate_the_wrong_pairs_and_how_sure():

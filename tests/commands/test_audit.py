@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
-import alike_texts
 from rince import cli
 from rince.noise import wrong_pairs
+from support import alike_texts
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ import json
 import numpy as np
 import pytest
 
-import ranks
 from rince.cli import main
 from rince.noise import wrong_pairs
 from rince.trust.table import read_trust
+from support import ranks
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")

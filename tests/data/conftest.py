@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from films import film
-from hums import COUNT, fade, hum
+from support.video.films import film
+from support.video.hums import COUNT, fade, hum
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 import rince
-from fake_trainer import FakeTrainer
 from rince._support.step_seeds import Draws, generator
 from rince.data import Arrays, DataModule
 from rince.data.batches import SeededBatches
@@ -16,6 +15,7 @@ from rince.errors import UsageError
 from rince.evaluate.pairs import evaluate_pairs
 from rince.methods import CrossModal, SupCon
 from rince.views import PairBatch, PairViews, Unchanged
+from support.fake_trainer import FakeTrainer
 
 
 class Bare(DataModule):

@@ -5,7 +5,6 @@ import pytest
 import torch
 from PIL import Image
 
-from fake_trainer import FakeTrainer
 from rince.data import Arrays, PairedArrays
 from rince.data.batches import SeededBatches
 from rince.data.images.folder import ImageFolder
@@ -13,6 +12,7 @@ from rince.data.images.in_memory import SameLabel
 from rince.data.module import DataModule
 from rince.errors import UsageError
 from rince.views import PairBatch
+from support.fake_trainer import FakeTrainer
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
 
 def _videos(folder: Path) -> dict[str, tuple[bytes, Read]]:
     try:
-        import films
+        from support.video import films
     except ImportError:
         return {}
     from rince.data.video.decode import probe, read_clip

@@ -9,10 +9,10 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-import reference
 import rince
 from rince.errors import UsageError
 from rince.losses import objectives
+from support.losses import reference
 
 CONTRASTS: dict[str, Callable[[int], Any]] = {
     "TwoView": lambda width: rince.TwoView(),

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-import ranks
 import rince
-from processes_cached import CASES, step, worker
 from rince.errors import UsageError
 from rince.losses.cached import encode
+from support import ranks
+from support.losses.processes_cached import CASES, step, worker
 
 
 def network(dropout=0.0, dtype=torch.float32):

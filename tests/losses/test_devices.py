@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch._subclasses import FakeTensorMode
 
 import rince.errors
-from loss_cases import CONTRASTS, WIDTH, batch
 from rince.losses.contrast import gather
+from support.losses.loss_cases import CONTRASTS, WIDTH, batch
 
 DEVICES = ["meta"] if torch.version.cuda is None else ["meta", "cuda"]  # builds without CUDA have no fakes of it either
 STATIC = ("TwoView", "CrossView", "CrossView one way")  # the others have shapes that depend on values

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import rince
-from loss_cases import CONTRASTS, batch
+from support.losses.loss_cases import CONTRASTS, batch
 
 
 @pytest.mark.parametrize("kind", CONTRASTS)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import rince
-from loss_cases import CONTRASTS, batch
 from rince.errors import WrongType
+from support.losses.loss_cases import CONTRASTS, batch
 
 
 @pytest.mark.parametrize("bad", (-0.5, math.nan, math.inf))

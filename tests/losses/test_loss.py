@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import reference
 import rince
-from loss_cases import CONTRASTS, PLAIN, QS, WIDTH, batch, call, same
 from rince.losses import objectives
+from support.losses import reference
+from support.losses.loss_cases import CONTRASTS, PLAIN, QS, WIDTH, batch, call, same
 
 # Every size at the ends, every temperature at one size; 513 is several tiles (test_switches.py: where they begin).
 SIZES = [(n, t) for n in (2, 3, 64, 513) for t in (0.01, 0.5)] + [(7, t) for t in (0.01, 0.05, 0.1, 0.5, 1)]

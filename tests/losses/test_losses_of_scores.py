@@ -7,11 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import reference
 import rince
-from loss_cases import BIAS, CONTRASTS, ONE_POSITIVE, WHOLE, WIDTH, batch, call, same
 from rince.losses import objectives
 from rince.losses.contrast import Scores
+from support.losses import reference
+from support.losses.loss_cases import BIAS, CONTRASTS, ONE_POSITIVE, WHOLE, WIDTH, batch, call, same
 
 LARGE = [(513, 0.01), (513, 0.1)]  # several tiles
 SECOND = ["Hard 0.5", "Hard 1, not debiased", "MILNCE", "Sigmoid"]  # those with a second reduction

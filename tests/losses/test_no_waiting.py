@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import rince
-from loss_cases import CONTRASTS, ONE_POSITIVE, PLAIN, WHOLE, WIDTH
 from rince.losses.contrast import tiled
+from support.losses.loss_cases import CONTRASTS, ONE_POSITIVE, PLAIN, WHOLE, WIDTH
 
 
 def on_meta(*shape, dtype=torch.float32, **options):

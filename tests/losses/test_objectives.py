@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from rince.losses import objectives
+from support.losses import reference
 
 SCORES = st.floats(-10, 10)
 

@@ -5,7 +5,6 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from torch import nn
 
-from crashes import SaveAndStop, Stop
 from rince import RINCE, CrossView, InfoNCE
 from rince._support.step_seeds import generator
 from rince.audit.callback import PairMonitor
@@ -22,6 +21,7 @@ from rince.views.clip import ClipRecipe
 from rince.views.pair import PairViews, Unchanged
 from rince.views.recipe import Recipe
 from rince.views.sound import SoundRecipe
+from support.crashes import SaveAndStop, Stop
 
 
 class TwoTables(Pairs):

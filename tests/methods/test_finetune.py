@@ -6,13 +6,13 @@ from lightning.pytorch import Callback, LightningDataModule, Trainer
 from torch import nn
 from torch.utils.data import DataLoader
 
-from crashes import SaveAndStop, Stop
 from rince._support.step_seeds import generator
 from rince.data.images.in_memory import Images
 from rince.encoders.convnet import ConvNet
 from rince.methods.finetune import FineTune, one_recipe
 from rince.views.batch import ClipBatch, ImageBatch, PairBatch
 from rince.views.image import Recipe, SimCLRViews
+from support.crashes import SaveAndStop, Stop
 
 
 class Shades(Images):

@@ -7,14 +7,14 @@ import pytest
 import torch
 from PIL import Image
 
-import ranks
-from crashes import CRASHES, Crash
 from rince import cli
 from rince.encoders.convnet import ConvNet
 from rince.encoders.files import save_encoder
 from rince.methods.linear_evaluation import LinearEvaluation
 from rince.train.load import load_run
 from rince.views.recipe import Recipe
+from support import ranks
+from support.crashes import CRASHES, Crash
 
 CLASSES = 7
 

@@ -5,8 +5,6 @@ import warnings
 import pytest
 import torch
 
-from crashes import SaveAndStop, Stop
-from image_methods import Record, fit, make
 from rince import RINCE, CrossView, InfoNCE, Queue, Supervised, TwoView
 from rince.errors import UsageError
 from rince.methods.moco import MoCo
@@ -14,6 +12,8 @@ from rince.methods.moco_v3 import MoCoV3
 from rince.methods.simclr import SimCLR
 from rince.methods.supcon import SupCon
 from rince.views.image import SimCLRViews
+from support.crashes import SaveAndStop, Stop
+from support.image_methods import Record, fit, make
 
 KINDS = [SimCLR, SupCon, MoCo, MoCoV3]
 

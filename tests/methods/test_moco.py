@@ -7,12 +7,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
-import ranks
-from image_methods import Record, fit, make
 from rince import CrossView, InfoNCE
 from rince.methods.moco import MoCo
 from rince.methods.moco_v3 import MoCoV3
 from rince.methods.momentum import follow
+from support import ranks
+from support.image_methods import Record, fit, make
 
 
 def test_the_slow_network_follows_by_the_momentum_and_gets_no_gradient():

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 
-from made_up_audit import made_up_audit
 from rince.audit.output.groups import group_rates, group_texts
 from rince.report.audit_page import MOST_MEDIA, MOST_ROWS, audit_data
 from rince.report.gallery import Arrays, Texts
+from support.made_up_audit import made_up_audit
 
 
 def test_the_page_of_many_pairs_stays_small():

@@ -10,11 +10,11 @@ import wave
 import numpy as np
 import pytest
 
-from chromium import Browser
-from made_up_audit import made_up_audit
 from rince.audit.output.review import read_marks
 from rince.audit.save import save
 from rince.report.gallery import Files
+from support.chromium import Browser
+from support.made_up_audit import made_up_audit
 
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 

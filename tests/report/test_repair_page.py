@@ -6,13 +6,13 @@ import re
 import numpy as np
 import pytest
 
-from chromium import Browser
 from rince.audit import audit
 from rince.noise.pairs import wrong_pairs
 from rince.report.audit_page import audit_page
 from rince.report.gallery import Arrays
 from rince.report.repair_page import partners_on_page, repair_page
 from rince.trust import best_partners
+from support.chromium import Browser
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,12 @@ import json
 import numpy as np
 import pytest
 
-import ranks
-from chromium import Browser
 from rince import cli
 from rince.audit.fit.towers import Recipe
 from rince.data import digit_pairs
 from rince.reproduce import demo
+from support import ranks
+from support.chromium import Browser
 
 
 def demo_halves():

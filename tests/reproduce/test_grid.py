@@ -5,8 +5,8 @@ import weakref
 
 import pytest
 
-import ranks
 from rince.reproduce.grid import run_grid
+from support import ranks
 
 
 def name(run):

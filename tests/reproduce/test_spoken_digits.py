@@ -6,7 +6,7 @@ import pytest
 
 from rince.cli import main
 from rince.reproduce.spoken_digits import COLUMNS, SpokenDigitsTable, best_temperature
-from tones import write_digits
+from support.tones import write_digits
 
 
 def result(loss, temperature, wrong, seed, value, validation):

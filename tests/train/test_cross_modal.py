@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-import ranks
 import rince
-from crashes import CRASHES, Crash
 from rince import cli
-from tones import write_digits
+from support import ranks
+from support.crashes import CRASHES, Crash
+from support.tones import write_digits
 
 CONFIG = """
 method:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-import ranks
-from crashes import CRASHES, DISTURBED, Crash, Disturbance, with_full_disk
 from rince import cli
 from rince.train.folder import RunFolder
+from support import ranks
+from support.crashes import CRASHES, DISTURBED, Crash, Disturbance, with_full_disk
 
 TINY = [
     "--encoder.channels", "1", "--encoder.width", "2", "--encoder.norm", "none", "--probe", "false",
@@ -67,7 +67,7 @@ def test_a_stopped_run_says_so_and_how_to_resume_it(train, tmp_path, whole, requ
 
 def test_output_that_nobody_reads_is_no_interrupt(train, capsys):
     """As in `rince train ... | head -1`, with rich's progress bar."""
-    code, told = train("--trainer.callbacks+=crashes.Unheard")
+    code, told = train("--trainer.callbacks+=support.crashes.Unheard")
     assert code == 141 and not told
 
 
@@ -255,7 +255,7 @@ def test_lightning_says_afterwards_what_it_said_before(train):
 
 def test_transforms_that_draw_from_numpy_and_python_resume_to_the_same_bits(tmp_path, monkeypatch):
     """As albumentations does."""
-    views = ["--views", "OwnViews", "--views.transform", "crashes_views.jitter", "--views.each", "true"]
+    views = ["--views", "OwnViews", "--views.transform", "support.crashes_views.jitter", "--views.each", "true"]
     places = [TINY.index(option) for option in TINY if option.startswith("--views.")]
     plain = [word for i, word in enumerate(TINY) if i not in places and i - 1 not in places]
 

@@ -5,9 +5,9 @@ import socket
 import pytest
 import torch
 
-import ranks
-from nodes import slurm, torchrun
 from rince import cli
+from support import ranks
+from support.nodes import slurm, torchrun
 
 SMALL = [
     "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group",

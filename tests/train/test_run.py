@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file
 
 import rince
-from crashes import CRASHES, Crash
 from rince import cli
+from support.crashes import CRASHES, Crash
 
 SMALL = [
     "--encoder.channels", "1", "--encoder.width", "4", "--encoder.norm", "group",

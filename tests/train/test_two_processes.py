@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-import ranks
+from support import ranks
 
 SMALL = [
     "--encoder.channels", "1", "--encoder.width", "2", "--encoder.norm", "none", "--probe", "false",
@@ -19,7 +19,7 @@ SMALL = [
     "--trainer.devices", "2", "--trainer.strategy", "ddp",
     "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
 ]  # fmt: skip
-WAITS = "--trainer.callbacks+=crashes.Waits"
+WAITS = "--trainer.callbacks+=support.crashes.Waits"
 
 
 @pytest.fixture(scope="module")

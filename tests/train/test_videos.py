@@ -5,9 +5,9 @@ import csv
 import numpy as np
 import pytest
 
-from crashes import CRASHES, Crash
-from films import film
 from rince import cli
+from support.crashes import CRASHES, Crash
+from support.video.films import film
 
 CONFIG = """
 method:

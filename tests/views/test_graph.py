@@ -16,7 +16,7 @@ from rince.views.graph import (
     Subgraph,
     graphcl_view,
 )
-from small_graphs import edges_of, graph, seeded
+from support.small_graphs import edges_of, graph, seeded
 
 RATES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9])
 SEEDS = st.integers(0, 2**32)

@@ -13,7 +13,7 @@ from rince.views.graph import (
     PerturbEdges,
     Subgraph,
 )
-from small_graphs import graph, seeded
+from support.small_graphs import graph, seeded
 
 SHAPES = {
     "lollipop": (9, {(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8)}),

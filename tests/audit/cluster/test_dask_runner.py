@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import ranks
 from rince.audit import Partition, audit, audit_partitions, table_partitions
 from rince.audit.cluster.connect import connected
 from rince.audit.cluster.dask_runner import DaskRunner
 from rince.audit.fit.towers import Recipe
 from rince.errors import UsageError
 from rince.noise import wrong_pairs
+from support import ranks
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")

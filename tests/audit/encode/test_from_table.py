@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-import alike_texts
 from rince.audit import audit, audit_table
 from rince.errors import UsageError
 from rince.noise import wrong_pairs
+from support import alike_texts
 
 arrow = pytest.importorskip("pyarrow")
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from audit_scores import fitted_scores
 from rince.audit import audit
 from rince.audit.estimate.rate import p_values
 from rince.audit.fit.cross_fit import CrossFit, fold_numbers
@@ -12,6 +11,7 @@ from rince.audit.fit.features import Features
 from rince.audit.fit.towers import Recipe
 from rince.noise import wrong_pairs
 from rince.reproduce.demo import auc
+from support.audit_scores import fitted_scores
 
 
 def both_rounds(fit):

@@ -3,13 +3,13 @@ import json
 import numpy as np
 import pytest
 
-from paired_embeddings import embeddings
 from rince.audit import Partition, audit, audit_partitions, group_rates
 from rince.audit.fit import bounded
 from rince.audit.fit.towers import Recipe
 from rince.audit.partitions.finish import part_name
 from rince.errors import UsageError
 from rince.noise import wrong_pairs
+from support.paired_embeddings import embeddings
 
 parquet = pytest.importorskip("pyarrow.parquet")
 

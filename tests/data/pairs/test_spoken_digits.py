@@ -6,7 +6,7 @@ import torch
 
 from rince.data.pairs.recordings import read_recordings
 from rince.data.pairs.spoken_digits import SpokenDigits, log_mel, mel_bands, spoken_digit_pairs, spoken_digits
-from tones import write_digits, write_tone
+from support.tones import write_digits, write_tone
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from film_kinds import Films, noise_picture
+from support.video.film_kinds import Films, noise_picture
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from film_kinds import KINDS, VARIABLE, noise_picture
-from films import TONE, film, turn
 from rince.data.video.decode import BadVideo, TooShort, VideoFile, read_clip
 from rince.data.video.frame_transform import FrameTransform
 from rince.data.video.local_file import video_errors
 from rince.data.video.soundtrack import demuxed
+from support.video.film_kinds import KINDS, VARIABLE, noise_picture
+from support.video.films import TONE, film, turn
 
 VP9 = {"video": "libvpx-vp9", "audio": "libopus", "rate": 48000, "options": {"cpu-used": "8", "deadline": "realtime"}}
 

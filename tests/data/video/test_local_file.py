@@ -8,9 +8,9 @@ import pytest
 
 av = pytest.importorskip("av")
 
-from films import film  # noqa: E402
 from rince.data.video.decode import probe  # noqa: E402
 from rince.data.video.local_file import BadVideo, open_local  # noqa: E402
+from support.video.films import film  # noqa: E402
 
 
 @pytest.fixture

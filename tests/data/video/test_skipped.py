@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from hums import damage, equal, heard, number, read_table, trainer, videos
+from support.video.hums import damage, equal, heard, number, read_table, trainer, videos
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -2,10 +2,10 @@ import shutil
 
 import pytest
 
-from hums import number
 from rince.data.video.acav100m import ACAV100M
 from rince.data.video.hmdb51 import HMDB51
 from rince.data.video.ucf101 import UCF101
+from support.video.hums import number
 
 
 def test_ucf101_follows_the_official_lists(films, tmp_path):

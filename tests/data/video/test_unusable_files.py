@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from film_kinds import noise_picture
-from films import film
 from rince.data.video.decode import BadVideo, TooShort, VideoFile, probe, read_clip
+from support.video.film_kinds import noise_picture
+from support.video.films import film
 
 
 def test_files_without_sound_or_with_sound_unwanted_have_none(tmp_path, flashes):

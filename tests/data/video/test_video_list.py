@@ -2,7 +2,7 @@ import csv
 
 import pytest
 
-from hums import videos
+from support.video.hums import videos
 
 
 def test_a_table_names_paths_labels_and_starts(films, tmp_path):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from films import film
-from hums import COUNT, damage, equal, fade, heard, moment, number, trainer, videos
 from rince.data.video.videos import Videos
 from rince.noise.sounds import Overdub, Shift, Silence
 from rince.views.clip import ClipRecipe
 from rince.views.pair import PairViews
 from rince.views.sound import SoundRecipe
+from support.video.films import film
+from support.video.hums import COUNT, damage, equal, fade, heard, moment, number, trainer, videos
 
 
 def test_a_batch_pairs_clips_with_the_sound_of_the_same_moment(root):

@@ -1,4 +1,4 @@
-"""What processes are told when they differ is tested with real ones in tests/processes.py; here, what needs none."""
+"""What processes are told when they differ is tested by test_gather.py with real ones; here, what needs none."""
 
 import pytest
 import torch

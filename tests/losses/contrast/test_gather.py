@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-import ranks
-from processes import NCCL, cases, step, worker
+from support import ranks
+from support.losses.processes import NCCL, cases, step, worker
 
 
 @pytest.fixture(scope="module")

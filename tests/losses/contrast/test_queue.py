@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 import rince
 from rince.losses.contrast.contrast import unit
+from support.losses import reference
 
 
 @given(size=st.integers(1, 12), batches=st.lists(st.integers(1, 30), min_size=1, max_size=6))

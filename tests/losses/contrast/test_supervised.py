@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-import reference
 import rince
 from rince.errors import WrongType
+from support.losses import reference
 
 
 def test_with_labels_of_their_own_it_is_simclr():

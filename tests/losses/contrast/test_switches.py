@@ -7,11 +7,11 @@ rows, keys or none, a bound that is known or looked for.
 import pytest
 import torch
 
-import reference
 import rince
-from loss_cases import batch, same
 from rince.losses.contrast import kernel
 from rince.losses.contrast.tiles import DENSE, SAFE
+from support.losses import reference
+from support.losses.loss_cases import batch, same
 
 SIDE = int(DENSE**0.5)
 

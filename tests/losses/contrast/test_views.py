@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-import reference
 import rince
+from support.losses import reference
 
 KINDS = {"TwoView": rince.TwoView(), "CrossView": rince.CrossView(), "CrossView one way": rince.CrossView(False)}
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from crashes import CRASHES, Crash
-from finetuned_digits import PRETRAIN, SHORT
 from rince import cli
+from support.crashes import CRASHES, Crash
+from support.finetuned_digits import PRETRAIN, SHORT
 
 
 @pytest.fixture(scope="module")

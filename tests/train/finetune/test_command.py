@@ -6,10 +6,10 @@ import torch
 import yaml
 
 import rince
-from finetuned_digits import QUIET, SHORT, result_of
 from rince import cli
 from rince.encoders.files import save_encoder
 from rince.train.finetune import towers_of
+from support.finetuned_digits import QUIET, SHORT, result_of
 
 
 def test_a_run_leaves_plain_files_below_the_run_and_is_not_done_twice(pretrained, capsys):
@@ -46,7 +46,7 @@ def test_from_scratch_everything_is_trained_in_all_epochs(finetune, tmp_path):
     assert config["method"]["init_args"]["head_epochs"] == 0 and config["trainer"]["max_epochs"] == 3
 
 
-SPLITS = ["--data", "finetuned_digits.SplitDigits"]
+SPLITS = ["--data", "support.finetuned_digits.SplitDigits"]
 
 
 def test_every_split_has_a_folder_and_the_mean_is_told(finetune, tmp_path, capsys):
@@ -122,7 +122,11 @@ def test_bad_input_is_one_line(finetune, pretrained, tmp_path, capsys):
         ([unfinished], [], "has no encoder.safetensors, for it is not finished: finish it with rince train"),
         ([tmp_path / "text.safetensors"], [], "is no whole safetensors file"),
         ([pretrained], ["--encoder.width", "8"], "layers.0.weight is (4, 1, 3, 3) in the file and (8, 1, 3, 3) in the"),
-        ([pretrained], ["--data", "finetuned_digits.NoLabels"], "NoLabels has no labels of two classes or more"),
+        (
+            [pretrained],
+            ["--data", "support.finetuned_digits.NoLabels"],
+            "NoLabels has no labels of two classes or more",
+        ),
         ([pretrained], ["--splits", "1", "2"], "DigitImages knows no splits: leave out --splits"),
         ([pretrained], ["--method.droput", "0"], "there is no option 'droput'; did you mean 'dropout'?"),
         ([pretrained], ["--method.classes", "3"], "labels must lie between 0 and 2, got 0 to 9"),

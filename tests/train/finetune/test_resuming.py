@@ -6,9 +6,9 @@ import time
 import pytest
 import torch
 
-import ranks
-from finetuned_digits import SHORT, result_of
 from rince import cli
+from support import ranks
+from support.finetuned_digits import SHORT, result_of
 
 
 @pytest.mark.parametrize("at", [2, 9])

@@ -9,7 +9,6 @@ import yaml
 
 pytest.importorskip("av")
 
-from films import film
 from rince import cli
 from rince.encoders.audio import AudioConvNet
 from rince.encoders.files import save_encoder
@@ -19,6 +18,7 @@ from rince.train.build import instantiate
 from rince.train.finetune import Source, finetune_parser, settle
 from rince.train.parser import parse
 from rince.train.shipped import SHIPPED
+from support.video.films import film
 
 CONFIGS = SHIPPED
 TINY = {

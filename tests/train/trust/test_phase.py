@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-import ranks
-from crashes import CrashAfter
 from rince import cli
 from rince.noise.pairs import wrong_pairs
 from rince.train.trust.phase import fold_of, read_weights, write_weights
+from support import ranks
+from support.crashes import CrashAfter
 
 N = 400
 COMMON = [
@@ -23,7 +23,7 @@ COMMON = [
     "--data", "PairedArrays", "--data.batch_size", "64", "--trainer.max_epochs", "8",
     "--trainer.log_every_n_steps", "1", "--checkpoint_every", "2", "--probe", "false",
     "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
-    "--trainer.callbacks+=crashes.CrashAfter",
+    "--trainer.callbacks+=support.crashes.CrashAfter",
 ]  # fmt: skip
 
 

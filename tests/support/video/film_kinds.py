@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from films import film
+from support.video.films import film
 
 VP9 = {"video": "libvpx-vp9", "audio": "libopus", "rate": 48000, "options": {"cpu-used": "8", "deadline": "realtime"}}
 VARIABLE = np.concatenate([np.arange(0, 1, 1 / 30), [1.0, 1.15], np.arange(1.2, 3, 0.1)])

@@ -2,9 +2,9 @@
 
 import torch
 
-import reference
 import rince
 from rince.losses import objectives
+from support.losses import reference
 
 WIDTH = 16
 CONTRASTS = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lightning.pytorch.callbacks import Callback
 
-CRASHES = "--trainer.callbacks+=crashes.Crash"
-DISTURBED = "--trainer.callbacks+=crashes.Disturbance"
+CRASHES = "--trainer.callbacks+=support.crashes.Crash"
+DISTURBED = "--trainer.callbacks+=support.crashes.Disturbance"
 
 
 class Crash(Callback):

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from films import film
 from rince.data.video.videos import Videos
+from support.video.films import film
 
 COUNT = 12
 

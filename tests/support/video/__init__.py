@@ -1,0 +1,1 @@
+"""Videos made on the spot."""
