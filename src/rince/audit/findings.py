@@ -27,6 +27,8 @@ class Findings(ABC):
         distinguishable: How well right pairs can be told at all: the share of mismatched pairs that a right pair
             outscores on average, 0.5 for scores that know nothing.
         distinguishable_interval: Its 95 % interval.
+        with_rival: Where one side is a class: the share of pairs that fit another class better than their own, if that
+            is what sets the upper end of the interval; else 0.
         useless: The pairs score like mismatched ones. Either nearly all are wrong, or the scores know nothing.
         null: The scores of a sample of mismatched pairs, shuffled from the same data.
         remarks: What a reader should know besides.
@@ -56,6 +58,7 @@ class Findings(ABC):
     distinguishable: float = 1.0
     distinguishable_interval: tuple[float, float] = (0.0, 1.0)
     verdict: str = "none found"
+    with_rival: float = 0.0
 
     @property
     @abstractmethod
@@ -96,6 +99,11 @@ class Findings(ABC):
         return "\n".join(lines)
 
     def _what_is_missing(self) -> list[str]:
+        if self.with_rival:
+            return [
+                f"{self.verdict.replace('%', '').strip()} % of the pairs may be wrong: {self.with_rival:.1%} fit "
+                "another class better than their own, as hard right pairs and confused labels do; nothing is flagged"
+            ]
         worst, best = self.distinguishable_interval
         how_well = f"right pairs outscore {worst:.0%} to {best:.0%} of mismatched ones"
         if best < 0.97:
@@ -128,6 +136,7 @@ def decided(decision: Decision, null: NDArray[np.float32], pairs: int, fitted: b
         "distinguishable": guess,
         "distinguishable_interval": (low, high),
         "verdict": decision.verdict,
+        "with_rival": decision.with_rival,
     }
 
 
@@ -143,9 +152,9 @@ def _remarks(n: int, scorer: str, fitted: bool, decision: Decision) -> tuple[str
         )
     if decision.with_rival and not decision.useless:
         said.append(
-            f"{decision.with_rival:.1%} of the pairs fit another class better than their own: hard ones, or labels "
-            "that were confused with similar ones, which a comparison with mismatched pairs cannot find; a tool for "
-            "wrong labels, such as cleanlab, lists them"
+            f"{decision.with_rival:.1%} of the pairs fit another class better than their own: labels that are confused "
+            "with similar ones cannot be found by a comparison with mismatched pairs; a tool for wrong labels, such as "
+            "cleanlab, lists them"
         )
     if n < 500 and not decision.useless:
         said.append(f"{n} pairs are few: the interval is wide and single pairs are hard to judge")
@@ -166,6 +175,7 @@ def findings_record(result: Findings, fdr: float) -> Mapping[str, Any]:
         "best_guess": result.best_guess,
         "distinguishable": result.distinguishable,
         "distinguishable_interval": list(result.distinguishable_interval),
+        "with_rival": result.with_rival,
         "useless": result.useless,
         "fdr": fdr,
         "flagged": result.flagged_pairs(fdr),

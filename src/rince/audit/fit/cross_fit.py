@@ -143,8 +143,8 @@ class CrossFit:
             if self.side == "left":
                 z_a, z_b, mismatched = z_b, z_a, mismatched[::-1]
             classes = self.classes[fold.rows]
-            known = Classes.of(z_a, z_b, classes, temperature)
-            return class_scores(known, z_a, mismatched, classes, temperature), known
+            of_classes = Classes.of(z_a, z_b, classes, temperature)
+            return class_scores(of_classes, z_a, mismatched, classes, temperature), of_classes
         some = fold.references
         known = References(z_a[some], z_b[some], [key[some] for key in fold.keys])
         return Scored(*relative_scores(z_a, z_b, fold.keys, mismatched, some, temperature)), known
