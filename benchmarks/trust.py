@@ -13,8 +13,7 @@ rate; the others have one setting, chosen on other seeds. What is in --json is n
   them, fitted again in every epoch: the core of methods for noisy correspondence.
 - co-teaching: two pairs of towers, each choosing the pairs of small loss for the other; it is told the true rate.
 - drop flagged, trust: what models find that never saw the pairs they judge (`rince train --trust auto`): GCE finds it,
-  and RINCE q 0.1 (r 2.5; on texts GCE) or InfoNCE learns with it. On texts, whose towers learn for ten epochs only, the
-  models that find it learn as long (`--trust.epochs 10`).
+  and RINCE q 0.1 (r 2.5; on texts GCE) or InfoNCE learns with it.
 - oracle: knows which pairs are wrong and leaves them out, or gives them no weight as positives.
 """
 

@@ -13,11 +13,10 @@ from rince.losses.contrast import CrossView
 from rince.losses.schedules import Schedule, linear
 from rince.reproduce.noisy_halves import batches
 from rince.small_towers import CosineSteps, fit, held_out_embeddings
-from rince.train.trust.copies import FIRST_Q
+from rince.train.trust.copies import FIRST_Q, usual_folds
 from rince.trust import judge_embeddings
 
 Towers = tuple[nn.Module, nn.Module]
-FOLDS = 3  # as --trust auto
 
 
 class Task(NamedTuple):
@@ -30,14 +29,13 @@ class Task(NamedTuple):
     temperatures: tuple[float, ...]
     trust_at: float  # the temperature of GCE, which finds trust; RINCE learns at half of that
     ours: str  # the loss that learns with trust
-    whole_copies: bool = False  # models that find trust have as many epochs as the run, as by --trust.epochs
 
 
 def task_of(name: str, root: str, epochs: int | None) -> Task:
     if name == "digits":
         task = Task(Digits().columns(), 200, 397, Training(), (0.1, 0.2), 0.2, "RINCE q 0.1")
     elif name == "multi30k":
-        task = Task(Multi30k(root).columns(), 500, 1000, Multi30k.training, (0.1, 0.2), 0.1, "GCE t 0.1", True)
+        task = Task(Multi30k(root).columns(), 500, 1000, Multi30k.training, (0.1, 0.2), 0.1, "GCE t 0.1")
     else:
         task = Task(cifar10_halves(root), 1000, 1000, Training(epochs=20), (0.1, 0.2), 0.2, "RINCE q 0.1")
     return task if epochs is None else task._replace(training=task.training._replace(epochs=epochs))
@@ -158,13 +156,10 @@ def co_teaching(task: Task, data: Split, temperature: float, seed: int, rate: fl
 
 
 def found_trust(task: Task, data: Split, loss: ContrastiveLoss, temperature: float, seed: int) -> Any:
-    """As `--trust auto`: models that each leave out a fold score its pairs.
-
-    All together they take the steps of one run or, with ``whole_copies``, twice as many.
-    """
-    fold = torch.randperm(len(data.a), generator=torch.Generator().manual_seed(seed)) % FOLDS
-    epochs = task.training.epochs if task.whole_copies else max(1, task.training.epochs // (FOLDS - 1))
-    short = task._replace(training=task.training._replace(epochs=epochs))
+    """As `--trust auto`: models that each leave out a fold score its pairs, all together in the steps of one run."""
+    folds = usual_folds(task.training.epochs, len(data.a))
+    fold = torch.randperm(len(data.a), generator=torch.Generator().manual_seed(seed)) % folds
+    short = task._replace(training=task.training._replace(epochs=max(1, task.training.epochs // (folds - 1))))
 
     def without(rows: Tensor) -> Towers:
         return train(short, data, loss, seed, rows, q=linear(FIRST_Q, 1.0))

@@ -3,7 +3,7 @@
 import pytest
 
 from rince.train.parser import parse, train_parser
-from rince.train.trust.copies import fold_config
+from rince.train.trust.copies import fold_config, usual_folds
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +48,8 @@ def test_infonce_and_rince_find_trust_with_gce_at_their_temperature(parser, loss
 def test_other_losses_are_kept(parser, loss):
     config = configured(parser, "--loss", loss)
     assert fold_config(config, 3).loss == config.loss
+
+
+def test_two_folds_in_short_runs_and_on_many_pairs_so_that_copies_are_as_long_as_the_run():
+    assert [usual_folds(epochs, 1999) for epochs in (1, 19, 20, 100, -1, None)] == [2, 2, 3, 3, 3, 3]
+    assert [usual_folds(epochs, 2000) for epochs in (1, 19, 20, 100, -1, None)] == [2] * 6

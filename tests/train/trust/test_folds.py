@@ -1,4 +1,4 @@
-"""How many folds there are, and what the line about trust says, for everything that can be found."""
+"""What the line about trust says, for everything that can be found."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 from rince.audit import judge
 from rince.train.parser import parse, train_parser
-from rince.train.trust.folds import _sentence, _way_out, usual_folds
+from rince.train.trust.folds import _sentence, _way_out
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,3 @@ def test_where_it_cannot_tell_the_line_says_what_to_try_and_what_that_costs(righ
     else:
         assert f"--trust.epochs {more[0]} and" in said and f"about {more[1]} times the steps" in said
         assert ("--trust.folds 2" in said) == (folds > 2)
-
-
-def test_two_folds_in_short_runs_and_on_many_pairs_so_that_copies_are_as_long_as_the_run():
-    assert [usual_folds(epochs, 1999) for epochs in (1, 19, 20, 100, -1, None)] == [2, 2, 3, 3, 3, 3]
-    assert [usual_folds(epochs, 2000) for epochs in (1, 19, 20, 100, -1, None)] == [2] * 6

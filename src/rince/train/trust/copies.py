@@ -1,4 +1,4 @@
-"""The configuration of the models that judge the pairs: that of the run, but shorter, and with a robust loss."""
+"""The models that judge the pairs: how many, and their configuration, that of the run with a robust loss."""
 
 from typing import Any
 
@@ -6,6 +6,17 @@ from jsonargparse import Namespace
 
 REPLACED = ("InfoNCE", "RINCE")
 FIRST_Q = 0.7  # of GCE; it grows to 1
+SHORT = 20  # epochs; in shorter runs, copies of half the length learn too little
+MANY = 2000  # pairs, half of which are enough to learn from: longer copies are then worth more than larger folds
+
+
+def usual_folds(epochs: int | None, pairs: int) -> int:
+    """Two, whose models learn from half of the pairs in as many epochs as the run; three in long runs on few pairs.
+
+    Three models learn from two thirds of the pairs in half of the epochs: better where there are too few pairs to do
+    with half of them, worse where models need their time.
+    """
+    return 2 if pairs >= MANY or (epochs is not None and 0 < epochs < SHORT) else 3
 
 
 def fold_config(config: Any, folds: int) -> Any:

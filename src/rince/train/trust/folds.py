@@ -17,14 +17,12 @@ from rince.audit.columns import FEWEST
 from rince.audit.mismatched import Scored
 from rince.errors import UsageError
 from rince.train.folder import RunFolder
-from rince.train.trust.copies import fold_config
+from rince.train.trust.copies import fold_config, usual_folds
 from rince.train.trust.phase import AUTO, TABLE, Phase, Trusted, check_use, fold_of, read_weights, say
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
 
-SHORT = 20  # epochs; in shorter runs, copies of half the length learn too little
-MANY = 2000  # pairs, half of which are enough to learn from: longer copies are then worth more than larger folds
 SCORES = "scores.npz"
 LARGE = ("last.ckpt", "previous.ckpt", "encoder.safetensors", SCORES)
 
@@ -206,15 +204,6 @@ def embeddings(trainer: Any, method: Any, data: Any, ids: Tensor) -> dict[str, T
     found = {name: torch.cat([row[name] for row in own]) for name in ("ids", "a", "b", "labels")}
     order = found["ids"].argsort()
     return {name: values[order] for name, values in found.items()}
-
-
-def usual_folds(epochs: int | None, pairs: int) -> int:
-    """Two, whose models learn from half of the pairs in as many epochs as the run; three in long runs on few pairs.
-
-    Three models learn from two thirds of the pairs in half of the epochs: better where there are too few pairs to do
-    with half of them, worse where models need their time.
-    """
-    return 2 if pairs >= MANY or (epochs is not None and 0 < epochs < SHORT) else 3
 
 
 def pairs_of(data: Any, folder: RunFolder) -> int:
