@@ -7,13 +7,20 @@ from rince.losses import objectives
 from support.losses import reference
 
 WIDTH = 16
-CONTRASTS = {
-    "TwoView": rince.TwoView,
-    "CrossView": rince.CrossView,
-    "CrossView one way": lambda: rince.CrossView(symmetric=False),
-    "Queue": lambda: rince.Queue(WIDTH, 40),
-    "Supervised": rince.Supervised,
-}
+
+
+def contrasts(width, queue):
+    """All kinds of contrast, by name; ``queue`` is how many embeddings of ``width`` numbers a queue holds."""
+    return {
+        "TwoView": rince.TwoView,
+        "CrossView": rince.CrossView,
+        "CrossView one way": lambda: rince.CrossView(symmetric=False),
+        "Queue": lambda: rince.Queue(width, queue),
+        "Supervised": rince.Supervised,
+    }
+
+
+CONTRASTS = contrasts(WIDTH, 40)
 ONE_POSITIVE = [kind for kind in CONTRASTS if kind != "Supervised"]
 QS = (0, 1e-8, 1e-3, 0.1, 0.5, 1)
 BIAS = -3.0

@@ -10,15 +10,10 @@ from torch.nn.parallel import DistributedDataParallel
 import rince
 from rince.errors import UsageError
 from rince.losses.contrast import gather
+from support.losses.loss_cases import contrasts
 
 WIDTH = 12
-CONTRASTS = {
-    "TwoView": rince.TwoView,
-    "CrossView": rince.CrossView,
-    "CrossView one way": lambda: rince.CrossView(symmetric=False),
-    "Queue": lambda: rince.Queue(WIDTH, 30),
-    "Supervised": rince.Supervised,
-}
+CONTRASTS = contrasts(WIDTH, 30)
 
 
 LOSSES = {
