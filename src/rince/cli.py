@@ -30,7 +30,7 @@ COMMANDS = {  # name: (module, one line for the help)
 
 # Their help is put together from sources: what they import before they could say it themselves takes seconds.
 GUIDED = ("train", "finetune")
-RESUMABLE = ("train", "finetune", "reproduce")
+RESUMABLE = ("train", "finetune", "compare", "reproduce")
 
 
 def usage() -> str:
@@ -94,9 +94,9 @@ def _command(name: str, rest: list[str]) -> int:
 
 
 def _stopped(name: str, how: str, code: int) -> int:
-    resume = ": the same command again resumes it" if name in RESUMABLE else ""
+    again = "resumes it" if name in RESUMABLE else "starts over, and finds nothing half-written"
     if speaks():
-        _tell(f"rince {name}: {how}{resume}")
+        _tell(f"rince {name}: {how}{f': the same command again {again}' if name in COMMANDS else ''}")
     return code
 
 

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -194,6 +195,21 @@ def test_saving_writes_three_files_and_overwrites_only_by_force(tmp_path):
     with pytest.raises(FileExistsError, match=r"force=True \(--force on the command line\)"):
         found.save(tmp_path)
     found.save(tmp_path, force=True)
+
+
+def test_results_are_written_all_or_none(tmp_path, monkeypatch):
+    """One of them alone would keep the same command from being given again."""
+    found, write = audit(*embeddings(300)[:2]), Path.write_text
+
+    def stopped(path, text, **options):
+        if path.suffix == ".html":
+            raise KeyboardInterrupt
+        return write(path, text, **options)
+
+    monkeypatch.setattr(Path, "write_text", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        found.save(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_saving_parquet_gives_the_same_numbers(tmp_path):

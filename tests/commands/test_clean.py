@@ -87,6 +87,19 @@ def test_new_partners_are_listed_and_shown(audited, capsys, tmp_path):
     assert "new partners for" in capsys.readouterr().out
 
 
+def test_stopped_while_it_looks_for_partners_it_leaves_nothing(audited, monkeypatch, tmp_path):
+    """Files that are there would keep the same command from being given again."""
+
+    def stopped(*arguments, **options):
+        assert list(out.iterdir()), "the clean files are written, under names that are not theirs yet"
+        raise KeyboardInterrupt
+
+    out = tmp_path / "stopped"
+    monkeypatch.setattr("rince.trust.repair.best_partners", stopped)
+    assert clean(audited, "--repair", "2", out=str(out)) == 130
+    assert not out.exists()
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

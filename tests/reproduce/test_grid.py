@@ -1,6 +1,10 @@
 import gc
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 import weakref
 
 import pytest
@@ -99,3 +103,46 @@ def test_a_broken_result_is_named_and_kept(tmp_path):
     with pytest.raises(ValueError, match="not the result of a run"):
         run_grid(runs(1), squared, tmp_path, name)
     assert (tmp_path / "toy_0.json").read_text() == "{ half"
+
+
+# Two processes of a command that are still importing when a terminal sends Ctrl-C to all three.
+INTERRUPTED = """
+import math, sys
+from rince import cli
+from rince.reproduce.grid import work_off
+
+class Command:
+    def main(arguments):
+        return len(list(work_off([(0, 1), (1, 2)], math.factorial, 2)))
+
+if __name__ == "__main__":
+    sys.modules["grid"] = Command
+    cli.COMMANDS["grid"] = ("grid", "")
+    sys.exit(cli.main(["grid"]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="Windows has no groups of processes")
+def test_an_interrupt_is_one_line_and_no_tracebacks_of_processes_that_have_just_begun(tmp_path):
+    (tmp_path / "command.py").write_text(INTERRUPTED)
+    told = open(tmp_path / "told", "w+")  # noqa: SIM115
+    command = subprocess.Popen([sys.executable, tmp_path / "command.py"], stderr=told, start_new_session=True)
+    while len(children(command.pid)) < 3:  # those of the pool, and one that multiprocessing has beside them
+        assert command.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.killpg(command.pid, signal.SIGINT)
+    assert command.wait(60) == 130
+    told.seek(0)
+    assert (
+        told.read() == "rince grid: interrupted: the same command again starts over, and finds nothing half-written\n"
+    )
+    with pytest.raises(ProcessLookupError):  # nobody is left
+        for _ in range(200):
+            os.killpg(command.pid, 0)
+            time.sleep(0.05)
+
+
+def children(number):
+    with open(f"/proc/{number}/task/{number}/children") as file:
+        return file.read().split()

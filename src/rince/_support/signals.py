@@ -43,6 +43,23 @@ def termination_as_exception() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextlib.contextmanager
+def children_without_interrupts() -> Iterator[None]:
+    """Processes that are started in this block do not hear Ctrl-C, which a terminal sends to all of a command.
+
+    Whoever started them tells them to end. Else each of them ends with a traceback, even while it is still importing.
+    An interrupt of this process waits until the block ends.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def speaks() -> bool:
     """Whether this process speaks for all of a run: by the numbers that torchrun, SLURM or Lightning gave it."""
     return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))

@@ -3,13 +3,14 @@
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rince._support.atomic_files import write_text, written_whole
+from rince._support.atomic_files import written_whole
 from rince.audit.columns import one_dimensional
 from rince.audit.output.groups import GroupRate, group_rates, group_texts
 from rince.audit.output.table import pair_name, write_csv, write_parquet
@@ -88,12 +89,14 @@ def save(
     rates = None if groups is None else group_rates(result, groups, fdr)
     grouped = None if groups is None or rates is None else (group_texts(groups), rates)
     page = audit_page(result, title, fdr, name_of, first, second, truly, grouped, marks)
-    remove_parts(folder / "audit.parquet")
-    with written_whole(folder / f"audit.{table}") as path:
-        (write_csv if table == "csv" else write_parquet)(path, result, _flags(result, fdr), names)
     record = {**as_record(result, fdr), **(facts or {}), **group_record(rates)}
-    write_text(folder / "audit.json", json.dumps(record, indent=2) + "\n")
-    write_text(folder / "audit.html", page)
+    texts = {"audit.json": json.dumps(record, indent=2) + "\n", "audit.html": page}
+    with ExitStack() as files:  # all of them or none: one alone would keep the same command from being given again
+        path = files.enter_context(written_whole(folder / f"audit.{table}"))
+        (write_csv if table == "csv" else write_parquet)(path, result, _flags(result, fdr), names)
+        for name, text in texts.items():
+            files.enter_context(written_whole(folder / name)).write_text(text, encoding="utf-8", errors="replace")
+        remove_parts(folder / "audit.parquet")
 
 
 def remove_parts(table: Path) -> None:

@@ -86,8 +86,9 @@ def _audited(options: argparse.Namespace, folder: Path, where_a: "Source", where
     try:
         return _saved(options, folder, sides, shows, given)
     except BaseException:
-        if new and not any(folder.iterdir()):
-            folder.rmdir()
+        for empty in (folder / "encoded", folder):
+            if new and empty.is_dir() and not any(empty.iterdir()):
+                empty.rmdir()
         raise
 
 

@@ -27,7 +27,8 @@ UNKNOWN = {
 def main(options: argparse.Namespace) -> int:
     """Audit partition by partition, and print what was found."""
     from rince.audit.cluster.connect import connected
-    from rince.audit.partitions.run import audit_partitions, check_out
+    from rince.audit.partitions.out_folder import check_out
+    from rince.audit.partitions.run import audit_partitions
 
     _check(options)
     check_out(options.out, options.force)

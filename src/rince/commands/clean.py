@@ -1,7 +1,7 @@
 """The command ``rince clean A B --audit audit/``: the pairs that an audit found right, in the files they came in."""
 
 import argparse
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rince.audit.input.source import Source
     from rince.trust.clean import Audited
     from rince.trust.kept_files import Kept
+    from rince.trust.repair import Partners
 
 EPILOG = """
 A and B are the files that were audited: .npy, .npz, .parquet, .csv, .tsv or .safetensors, with a column or an array
@@ -57,6 +58,7 @@ def main(arguments: list[str]) -> int:
         raise UsageError(f"--seed must lie between 0 and {2**32 - 1}, got {options.seed}")
     from rince.audit.input.source import source
     from rince.trust.clean import check_target, kept_pairs, read_audit, target_names, write_clean
+    from rince.trust.repair_files import sentence, write_repair
 
     where = [source(text, not options.no_header) for text in (options.a, options.b)]
     check_target(options.out, target_names(where), options.force)
@@ -66,13 +68,18 @@ def main(arguments: list[str]) -> int:
     kept = kept_pairs(audited, options.fdr, options.keep_above)
     new = not options.out.exists()
     try:
-        files = write_clean(where, options.out, audited, kept, options.weights, options.force)
-        if options.repair is not None and not kept.all():
-            files += _repaired(options, where, audited, kept)
+        with ExitStack() as opened:  # all files or none: some of them would stand in the way of the same command again
+            files = write_clean(opened, where, options.out, audited, kept, options.weights, options.force)
+            partners = None if options.repair is None or kept.all() else _partners(options, where, audited, kept)
+            if partners is not None:
+                shows = [_shown(options, side) for side in "ab"]
+                files += write_repair(opened, options.out, partners, audited, shows[0], shows[1])
     except BaseException:
         if new and options.out.exists() and not any(options.out.iterdir()):
             options.out.rmdir()
         raise
+    if partners is not None:
+        print(sentence(partners))
     print(counts(audited, kept, options.weights))
     print(f"written: {', '.join(map(str, files))}")
     return 0
@@ -101,23 +108,16 @@ def _check_new_partners(options: argparse.Namespace) -> None:
         )
 
 
-def _repaired(options: argparse.Namespace, where: "list[Source]", audited: "Audited", kept: "Kept") -> list[Path]:
+def _partners(options: argparse.Namespace, where: "list[Source]", audited: "Audited", kept: "Kept") -> "Partners":
     import numpy as np
 
     from rince.audit.input.arrays import matrix
     from rince.trust.repair import best_partners
-    from rince.trust.repair_files import sentence, write_repair
 
-    judged = ~np.isnan(audited.p_wrong)
-    rows = np.flatnonzero(~kept & judged)
-    shows = [_shown(options, side) for side in "ab"]
-    with tempfile.TemporaryDirectory(dir=options.out, prefix=".columns-") as scratch:
-        a, b = (matrix(one, Path(scratch)) for one in where)
-        fit = options.fit or a.shape[1] != b.shape[1] or "tower" in str(audited.record.get("scored_by", ""))
-        found = best_partners(a, b, rows, audited.trust, k=min(options.repair, len(b)), fit=fit, seed=options.seed)
-        files = write_repair(options.out, found, audited, shows[0], shows[1])
-    print(sentence(found))
-    return files
+    rows = np.flatnonzero(~kept & ~np.isnan(audited.p_wrong))
+    a, b = (matrix(one, options.out) for one in where)
+    fit = options.fit or a.shape[1] != b.shape[1] or "tower" in str(audited.record.get("scored_by", ""))
+    return best_partners(a, b, rows, audited.trust, k=min(options.repair, len(b)), fit=fit, seed=options.seed)
 
 
 def _shown(options: argparse.Namespace, side: str) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rince._support.atomic_files import check_writable, write_text
+from rince._support.signals import children_without_interrupts
 from rince.errors import MissingFile, UsageError
 
 Run = Mapping[str, Any]  # the settings of one run, plain values only
@@ -161,7 +162,8 @@ def work_off(
         while waiting or running:
             while waiting and len(running) < workers:  # not all at once: an interrupt then has little to cancel
                 i, given = waiting.pop(0)
-                running[pool.submit(_timed, work, given)] = i
+                with children_without_interrupts():  # the first call starts the processes
+                    running[pool.submit(_timed, work, given)] = i
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 i = running.pop(future)

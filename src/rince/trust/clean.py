@@ -123,11 +123,18 @@ def check_target(folder: Path, names: dict[Path, str], force: bool) -> None:
 
 
 def write_clean(
-    sources: Sequence[Source], folder: Path, audited: Audited, kept: Kept, weights: bool = False, force: bool = False
+    files: contextlib.ExitStack,
+    sources: Sequence[Source],
+    folder: Path,
+    audited: Audited,
+    kept: Kept,
+    weights: bool = False,
+    force: bool = False,
 ) -> list[Path]:
     """The files of the pairs in ``folder``, all of them or none, and ``pairs.csv`` with what became of every pair.
 
     Args:
+        files: They are there when it is closed without an error.
         sources: Where the two columns are, in one file or in two.
         folder: Where the new files go.
         audited: The audit.
@@ -143,15 +150,14 @@ def write_clean(
     beside = {"trust.npy"} if weights and any(file.suffix.lower() == ".npy" for file in names) else set()
     check_target(folder, {**names, **{Path(name): name for name in beside}}, force)
     headers = {one.path.resolve(): one.header for one in sources}
-    with contextlib.ExitStack() as files:
-        for file, name in names.items():
-            path = files.enter_context(written_whole(folder / name))
-            rows = np.ones(len(kept), dtype=bool) if weights else kept
-            write_kept(Source(file, None, headers[file]), path, rows, trust)
-        for name in beside:
-            with open(files.enter_context(written_whole(folder / name)), "wb") as handle:
-                np.save(handle, audited.trust)
-        _write_pairs(files.enter_context(written_whole(folder / PAIRS)), audited, kept)
+    for file, name in names.items():
+        path = files.enter_context(written_whole(folder / name))
+        rows = np.ones(len(kept), dtype=bool) if weights else kept
+        write_kept(Source(file, None, headers[file]), path, rows, trust)
+    for name in beside:
+        with open(files.enter_context(written_whole(folder / name)), "wb") as handle:
+            np.save(handle, audited.trust)
+    _write_pairs(files.enter_context(written_whole(folder / PAIRS)), audited, kept)
     return [folder / name for name in (*names.values(), *sorted(beside), PAIRS)]
 
 

@@ -2,12 +2,13 @@
 
 import csv
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rince._support.atomic_files import write_text, written_whole
+from rince._support.atomic_files import written_whole
 from rince.trust.repair import Partners
 
 if TYPE_CHECKING:
@@ -15,16 +16,17 @@ if TYPE_CHECKING:
 
 
 def write_repair(
-    folder: Path, found: Partners, audited: "Audited", show_a: Any = None, show_b: Any = None
+    files: ExitStack, folder: Path, found: Partners, audited: "Audited", show_a: Any = None, show_b: Any = None
 ) -> list[Path]:
-    """``repair.csv`` with one row per query and new partner, and ``repair.html``.
+    """``repair.csv`` with one row per query and new partner, and ``repair.html``; there when ``files`` is closed.
 
     The page is that of the audit, where it lies beside its table, with the new partners of the pairs; else a table.
     """
     from rince.report.repair_page import partners_on_page, repair_page
 
     name_of = names(audited, found)
-    with written_whole(folder / "repair.csv") as path, open(path, "w", newline="", encoding="utf-8") as file:
+    path = files.enter_context(written_whole(folder / "repair.csv"))
+    with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "row", "rank", "partner", "partner_row", "probability", "score"])
         for i, row in enumerate(found.rows.tolist()):
@@ -34,7 +36,8 @@ def write_repair(
     page, beside = None, audited.table.path.with_name("audit.html")
     if beside.is_file():
         page = partners_on_page(beside.read_text(encoding="utf-8", errors="replace"), found, name_of, show_b)
-    write_text(folder / "repair.html", page or repair_page(found, name_of, show_a, show_b))
+    page = page or repair_page(found, name_of, show_a, show_b)
+    files.enter_context(written_whole(folder / "repair.html")).write_text(page, encoding="utf-8", errors="replace")
     return [folder / "repair.csv", folder / "repair.html"]
 
 

@@ -1,6 +1,9 @@
+import contextlib
 import gc
+import signal
 import socket
 import sys
+import tempfile
 from types import SimpleNamespace
 
 import pytest
@@ -65,3 +68,28 @@ def test_workers_keep_freed_memory_for_the_next_block():
     assert "MALLOC_TRIM_THRESHOLD_" in before and "MALLOC_TRIM_THRESHOLD_" not in seen[0]
     assert seen[0]["OMP_NUM_THREADS"] == 1 and seen[1]["n_workers"] == 3
     assert dask.config.get(place) == before
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has other interrupts")
+def test_workers_of_this_machine_hear_no_interrupt_and_leave_no_files(monkeypatch, tmp_path):
+    """A terminal would interrupt them too, each with a traceback."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen = {}
+
+    class Cluster:
+        def __init__(self, **options):
+            seen["deaf"] = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+            open(f"{options['local_directory']}/worker.lock", "w").close()
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            seen["closed"] = True
+
+    monkeypatch.setattr("distributed.LocalCluster", Cluster)
+    monkeypatch.setattr("distributed.Client", lambda cluster: contextlib.nullcontext("client"))
+    with pytest.raises(KeyboardInterrupt), connected(workers=1) as client:
+        assert client == "client" and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        raise KeyboardInterrupt
+    assert seen == {"deaf": True, "closed": True} and not list(tmp_path.iterdir())

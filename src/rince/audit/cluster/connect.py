@@ -1,10 +1,12 @@
 """A Dask cluster to work on: one that runs already, or one of processes on this machine."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rince._support.optional_imports import require
+from rince._support.signals import children_without_interrupts
 from rince.errors import UsageError
 
 TIMEOUT = 15.0  # seconds to wait for a scheduler
@@ -28,8 +30,12 @@ def connected(scheduler: str | None = None, workers: int | None = None, timeout:
     if workers is not None:
         if workers < 1:
             raise UsageError(f"workers must be at least 1, got {workers}")
-        with local_cluster(distributed, workers) as cluster, distributed.Client(cluster) as client:
-            yield client
+        with ExitStack() as opened:
+            # What workers spill goes with the cluster; Dask's own place would keep locks of those that were stopped.
+            scratch = opened.enter_context(TemporaryDirectory(prefix="rince-workers-", ignore_cleanup_errors=True))
+            with children_without_interrupts():
+                cluster = opened.enter_context(local_cluster(distributed, workers, scratch))
+            yield opened.enter_context(distributed.Client(cluster))
         return
     try:
         client = client_of(distributed, scheduler, timeout)
@@ -65,7 +71,7 @@ def client_of(distributed: Any, scheduler: str | None, timeout: float) -> Any:
     return Client()
 
 
-def local_cluster(distributed: Any, workers: int) -> Any:
+def local_cluster(distributed: Any, workers: int, scratch: str | None = None) -> Any:
     """Processes of one thread each, reachable from this machine alone: a partition has no use for more threads.
 
     Dask has its workers give every freed block back to the system at once, which here makes them take half as much CPU
@@ -82,6 +88,7 @@ def local_cluster(distributed: Any, workers: int) -> Any:
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
             silence_logs=50,
+            local_directory=scratch,
         )
 
 

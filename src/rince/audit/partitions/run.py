@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,20 +14,19 @@ from rince.audit.findings import decided
 from rince.audit.output.groups import added_up, rates_of
 from rince.audit.partitions.finish import Finished, Rule, common_type, finish, id_type_of, joined_path, opened_whole
 from rince.audit.partitions.flags import cut_of, list_end
+from rince.audit.partitions.out_folder import TABLE, check_out, written_table
 from rince.audit.partitions.page import partitioned_page, score_histogram
 from rince.audit.partitions.partition import Partition
 from rince.audit.partitions.pipeline import Judged, judged_parts
 from rince.audit.partitions.result import PartitionedAudit, partitioned_record
 from rince.audit.partitions.runner import Here, Runner
 from rince.audit.run import scorer_of
-from rince.audit.save import group_record, remove_parts
-from rince.errors import ExistingFile, NotAFolder, UsageError
+from rince.audit.save import group_record
+from rince.errors import UsageError
 from rince.report.audit_page import MOST_ROWS
 
 if TYPE_CHECKING:
     from rince.audit.fit.towers import Recipe
-
-TABLE = "audit.parquet"
 
 
 def audit_partitions(
@@ -103,31 +101,6 @@ def _runner(client: Any, progress: bool | None) -> Runner:
     return DaskRunner(client, progress)
 
 
-def check_out(out: str | os.PathLike[str], force: bool) -> None:
-    """Refuse before the work, not after it. What an address holds is the store's business."""
-    if "://" in os.fspath(out):
-        return
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise NotAFolder(f"{folder} is a file: name a folder for the audit")
-    there = [name for name in (TABLE, "audit.csv", "audit.json", "audit.html") if (folder / name).exists()]
-    if there and not force:
-        raise ExistingFile(
-            f"{folder / there[0]} is already there: overwrite it with force=True (--force on the command line), or "
-            "name another folder"
-        )
-
-
-def _make_room(out: str | os.PathLike[str]) -> None:
-    """Take away an earlier table: one of more partitions, or of another kind, would be read with the new one."""
-    if "://" in os.fspath(out):
-        return
-    remove_parts(Path(out) / TABLE)
-    for path in (Path(out) / "audit.csv", Path(out) / TABLE):
-        if path.is_file():
-            path.unlink()
-
-
 def _finished(
     runner: Runner,
     parts: Sequence[Partition],
@@ -144,23 +117,21 @@ def _finished(
     end = list_end(judged.counts, place_chance, fdr) if decision.found else None
     cut, ties = (None, [0] * len(parts)) if end is None else cut_of(runner, end, scores, judged.places)
     thinned = None if decision.kept.all() else _all_p(judged)
-    table = None if out is None else joined_path(out, TABLE)
     kind = None if out is None else common_type(runner.values(runner.each(id_type_of, parts)))
-    rule = Rule(len(null.scores), thinned, decision.chance, decision.cautious, cut, _listed(judged), kind, table)
-    if out is not None:
-        _make_room(out)
-    handles = runner.each(
-        finish,
-        parts,
-        range(len(parts)),
-        judged.of.offset,
-        scores,
-        judged.places,
-        judged.dropped or [None] * len(parts),
-        [runner.one(as_it_is, rule)] * len(parts),
-        ties,
-    )
-    done: list[Finished] = runner.values(handles, "writing")
+    with written_table(out, len(parts)) as place:
+        rule = Rule(len(null.scores), thinned, decision.chance, decision.cautious, cut, _listed(judged), kind, place)
+        handles = runner.each(
+            finish,
+            parts,
+            range(len(parts)),
+            judged.of.offset,
+            scores,
+            judged.places,
+            judged.dropped or [None] * len(parts),
+            [runner.one(as_it_is, rule)] * len(parts),
+            ties,
+        )
+        done: list[Finished] = runner.values(handles, "writing")
     result = PartitionedAudit(
         **decided(decision, null.scores, judged.of.pairs, fit, scorer),
         pairs=judged.of.pairs,
@@ -168,7 +139,7 @@ def _finished(
         fdr=fdr,
         flagged=sum(one.flagged for one in done),
         dropped=sum(judged.dropped_count),
-        table=table,
+        table=None if out is None else joined_path(out, TABLE),
         counts=judged.counts,
         place_chance=place_chance,
     )
