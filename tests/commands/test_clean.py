@@ -96,7 +96,7 @@ def test_stopped_while_it_looks_for_partners_it_leaves_nothing(audited, monkeypa
 
     out = tmp_path / "stopped"
     monkeypatch.setattr("rince.trust.repair.best_partners", stopped)
-    assert clean(audited, "--repair", "2", out=str(out)) == 130
+    assert clean(audited[0], "--repair", "2", out=str(out)) == 130
     assert not out.exists()
 
 
