@@ -199,6 +199,24 @@ def test_a_terminal_that_knows_few_letters_shows_the_others_by_number():
     assert done.returncode == 0 and done.stdout == "1 \\xb1 2\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["audit", "a.npy", "b.npy"], ["clean", "a.npy", "b.npy"], ["compare", "digits"], ["demo"],
+        ["train", "digits/simclr"], ["reproduce", "loss-curves"], ["reproduce", "noise-theory"],
+        ["reproduce", "image-rivals"], ["export", "run", "s3://bucket/x.safetensors"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_address_is_no_place_for_results(words, capsys, tmp_path, monkeypatch):
+    """It would become a local folder called ``s3:``."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words if words[0] == "export" else [*words, "--out", "s3://bucket/x"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "of this machine, got the address s3://bucket/x" in told
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("command", ["evaluate", "export", "demo", "train", "finetune", "reproduce"])
 def test_an_option_that_there_is_not_is_one_line_in_every_command(capsys, command):
     assert cli.main([command, "digits/simclr", "--no-such-option", "3"]) == 2

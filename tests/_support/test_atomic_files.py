@@ -1,3 +1,4 @@
+import errno
 import os
 import tempfile
 
@@ -40,3 +41,30 @@ def test_a_full_disk_is_told_before_the_work(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="No space left on device"):
         check_writable(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
+def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path, number):
+    path = tmp_path / "table.csv"
+    write_text(path, "old")
+    with pytest.raises(FileError, match=r"table\.csv cannot be written \("), written_whole(path):
+        raise OSError(number, os.strerror(number))
+    assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_other_errors_and_those_that_name_a_file_stay_as_they_are(tmp_path):
+    for error in (OSError(errno.EIO, "of a reader"), OSError(errno.ENOSPC, "full", "other.csv")):
+        with pytest.raises(OSError, match=r"of a reader|other\.csv"), written_whole(tmp_path / "table.csv"):
+            raise error
+
+
+def test_a_name_may_be_as_long_as_names_can_be(tmp_path):
+    path = tmp_path / f"{'x' * 250}.json"
+    write_text(path, "1")
+    assert path.read_text() == "1"
+
+
+def test_a_place_that_takes_no_file_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match=r"file/x\.csv cannot be written \("):
+        write_text(tmp_path / "file" / "x.csv", "1")

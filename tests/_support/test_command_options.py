@@ -1,8 +1,10 @@
 import argparse
+from pathlib import Path
 
 import pytest
 
-from rince._support.command_options import check_counts, parsed, respelt
+from rince._support.command_options import check_counts, check_local, parsed, respelt
+from rince.errors import UsageError
 
 
 @pytest.fixture
@@ -56,3 +58,14 @@ def test_counts_that_make_no_sense_are_refused(values, message):
 def test_what_is_wrong_is_one_sentence(parser, words, message):
     with pytest.raises(ValueError, match=message):
         parsed(parser, words.split())
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/x", "http://a.b/c", "file:///tmp/x", "gs-x://b"])
+def test_an_address_is_no_place_to_write_to(address):
+    with pytest.raises(UsageError, match=f"--out must be a folder or file of this machine, got the address {address}"):
+        check_local(address)
+
+
+@pytest.mark.parametrize("place", ["runs", "/tmp/a:b", "C://runs", "s3:/x", "a b://c", ""])
+def test_other_names_are_places(place):
+    assert check_local(place) == Path(place)

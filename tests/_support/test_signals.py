@@ -1,6 +1,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -19,6 +20,23 @@ def test_children_do_not_hear_an_interrupt_and_end_when_they_are_told():
     assert other.wait(10) == -signal.SIGINT and child.poll() is None
     child.terminate()
     assert child.wait(10) == -signal.SIGTERM
+
+
+def test_the_first_process_of_multiprocessing_does_not_hear_it_either():
+    """It starts a process of its own before, and unblocks the signal then."""
+    code = (
+        "import multiprocessing, os, signal, sys, time\n"
+        "from rince._support.signals import children_without_interrupts\n"
+        "with children_without_interrupts():\n"
+        "    one = multiprocessing.get_context('spawn').Process(target=time.sleep, args=(30,))\n"
+        "    one.start()\n"
+        "os.kill(one.pid, signal.SIGINT)\n"
+        "one.join(0.3)\n"
+        "alive = one.is_alive()\n"
+        "one.terminate()\n"
+        "sys.exit(0 if alive else 1)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_an_interrupt_waits_until_the_children_are_started():

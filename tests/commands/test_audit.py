@@ -265,3 +265,15 @@ def test_near_duplicates_are_found_on_demand(columns, capsys):
     given = [folder / "a.npy", folder / "b.npy", "--out", folder / "out"]
     assert run(*given, "--near-duplicates") == 0
     assert "20 pairs are near-duplicates of another, in 10 clusters" in capsys.readouterr().out
+
+
+def test_ids_may_be_lines_of_text(columns, capsys):
+    folder, _ = columns
+    (folder / "ids.txt").write_text("".join(f"name {i}\n" for i in range(400)))
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--ids", folder / "ids.txt") == 0
+    assert (folder / "out" / "audit.csv").read_text().splitlines()[7].startswith("name 6,")
+    (folder / "ids.txt").write_text("one\n")
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "2", "--ids", folder / "ids.txt") == 2
+    assert "ids must have one item per pair: expected 400, got 1" in capsys.readouterr().err
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "2", "--ids", folder) == 2
+    assert "is a folder: name a file with one value per pair" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Files are written whole or not at all."""
 
+import errno
 import os
 import sys
 import tempfile
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from rince.errors import FileError
 
+FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 ROOM = 16_384  # bytes that a disk has to have left for a result
 
 
@@ -16,14 +18,19 @@ ROOM = 16_384  # bytes that a disk has to have left for a result
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that takes its place when the block ends without an error."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Not the whole name: it may be as long as names can be.
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=path.suffix[:20])
+    except OSError as error:
+        raise FileError(f"{path} cannot be written ({error.strerror})") from error
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
+        with naming_full(path):
+            yield temporary
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
@@ -31,6 +38,17 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming_full(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say which file it is that has no room: the system does not where bytes are written to an open one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.errno not in FULL or error.filename is not None:
+            raise
+        raise FileError(f"{os.fspath(path)} cannot be written ({os.strerror(error.errno)})") from error
 
 
 def check_writable(folder: Path) -> None:

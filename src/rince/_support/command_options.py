@@ -3,7 +3,9 @@
 import argparse
 import difflib
 import os
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from rince.errors import UsageError
@@ -20,6 +22,24 @@ def check_counts(options: argparse.Namespace, *names: str) -> None:
             raise UsageError(f"{option} must be at least 1, got {value}")
         if value is not None and name in MOST and value > MOST[name]:
             raise UsageError(f"{option} must be at most {MOST[name]}, got {value}")
+
+
+def check_local(text: str | os.PathLike[str], option: str = "--out") -> Path:
+    """A place to write to on this machine; an address such as s3://bucket/x would become a folder called ``s3:``."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", os.fspath(text)):  # one letter would be a drive of Windows
+        raise UsageError(
+            f"{option} must be a folder or file of this machine, got the address {os.fspath(text)}: write here, and "
+            "copy it there"
+        )
+    return Path(text)
+
+
+def local_path(text: str) -> Path:
+    """``check_local`` for the ``type`` of an option, whose name argparse puts in front."""
+    try:
+        return check_local(text, "it")
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def respelt(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rince._support.atomic_files import write_text
-from rince._support.command_options import parsed
+from rince._support.command_options import check_local, parsed
 from rince.commands.audit_options import parser
 from rince.errors import UsageError
 
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
         from rince.commands.audit_cluster import main as on_a_cluster
 
         return on_a_cluster(options)
-    options.table, options.out = options.table or "csv", Path(options.out)
+    options.table, options.out = options.table or "csv", check_local(options.out, "--out without --workers")
     if options.a is None:
         print(_review(options, options.out).summary())
         print(f"written: {options.out / 'review.json'}")

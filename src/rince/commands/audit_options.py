@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from rince._support.command_options import local_path
+
 EPILOG = """
 A and B have one pair per row: .npy, .npz, .parquet, .arrow, .csv, .tsv, .pt (one tensor), .safetensors, a pattern of
 Parquet files, or a folder of Hugging Face datasets. Name an array or columns after a colon:
@@ -84,7 +86,9 @@ def _encoding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoder", metavar="NAME", help="the encoder of both sides")
     for side in "ab":
         parser.add_argument(f"--encoder-{side}", metavar="NAME", help=f"the encoder of {side.upper()}")
-    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="where encoded columns are kept (OUT/encoded)")
+    parser.add_argument(
+        "--cache", type=local_path, metavar="FOLDER", help="where encoded columns are kept (OUT/encoded)"
+    )
     parser.add_argument(
         "--media-root", type=Path, metavar="FOLDER", help="files named by a table may lie below this folder"
     )

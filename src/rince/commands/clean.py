@@ -5,7 +5,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rince._support.command_options import parsed
+from rince._support.atomic_files import naming_full
+from rince._support.command_options import local_path, parsed
 from rince.errors import ExistingFile, UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("a", metavar="A", help="the first column, as it was audited")
     parser.add_argument("b", metavar="B", help="the second column")
     parser.add_argument("--audit", type=Path, default=Path("audit"), help="folder of the audit (audit)")
-    parser.add_argument("--out", type=Path, default=Path("clean"), help="folder for the clean files (clean)")
+    parser.add_argument("--out", type=local_path, default=Path("clean"), help="folder for the clean files (clean)")
     parser.add_argument("--fdr", type=float, help="expected share of right pairs among the dropped (the audit's)")
     parser.add_argument("--keep-above", type=float, help="keep pairs that are right with a higher probability instead")
     parser.add_argument("--weights", action="store_true", help="keep all pairs and add their trust as a column")
@@ -115,7 +116,8 @@ def _partners(options: argparse.Namespace, where: "list[Source]", audited: "Audi
     from rince.trust.repair import best_partners
 
     rows = np.flatnonzero(~kept & ~np.isnan(audited.p_wrong))
-    a, b = (matrix(one, options.out) for one in where)
+    with naming_full(f"a temporary file in {options.out}"):
+        a, b = (matrix(one, options.out) for one in where)
     fit = options.fit or a.shape[1] != b.shape[1] or "tower" in str(audited.record.get("scored_by", ""))
     return best_partners(a, b, rows, audited.trust, k=min(options.repair, len(b)), fit=fit, seed=options.seed)
 

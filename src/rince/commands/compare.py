@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from rince._support.command_options import check_counts, parsed
+from rince._support.command_options import check_counts, local_path, parsed
 from rince.errors import UsageError
 
 EPILOG = """
@@ -49,7 +49,7 @@ def options() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--epochs", type=int, metavar="N", help="of every training (the task's)")
     parser.add_argument("--source", help="where the task's data are")
-    parser.add_argument("--out", type=Path, help="folder for the results (runs/compare/TASK)")
+    parser.add_argument("--out", type=local_path, help="folder for the results (runs/compare/TASK)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="runs at a time (%(default)s)")
     parser.add_argument("--so-far", action="store_true", help="do no runs, only report on those that are finished")
     return parser

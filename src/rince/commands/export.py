@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rince._support.command_options import parsed
+from rince._support.command_options import local_path, parsed
 from rince.errors import ExistingFile, UsageError
 
 
@@ -12,7 +12,7 @@ def main(arguments: list[str]) -> int:
         prog="rince export", description="Write the encoder of a run to a file of its own.", exit_on_error=False
     )
     parser.add_argument("run", help="folder of the run, finished or not")
-    parser.add_argument("file", help="where to: NAME.safetensors")
+    parser.add_argument("file", type=local_path, help="where to: NAME.safetensors")
     parser.add_argument("--force", action="store_true", help="write over an existing file")
     parser.add_argument("--trust-config", action="store_true", help="import classes that are not rince's own")
     found = parsed(parser, arguments)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rince._support.atomic_files import write_text
-from rince._support.command_options import parsed
+from rince._support.command_options import local_path, parsed
 from rince._support.progress import track
 from rince.errors import UsageError
 from rince.losses import GCE, RINCE, ContrastiveLoss, DensityRatio, InfoNCE
@@ -245,7 +245,7 @@ def main(arguments: list[str]) -> int:
     # Written out: Python without docstrings (-OO) helps, too.
     description = "What 40 % wrong pairs cost, and how training that finds them gets it back."
     parser = argparse.ArgumentParser("rince demo", description=description, exit_on_error=False)
-    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder for the report (runs/demo)")
+    parser.add_argument("--out", type=local_path, default=Path("runs/demo"), help="folder for the report (runs/demo)")
     parser.add_argument("--force", action="store_true", help="overwrite an earlier report, make no new folder")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=40)

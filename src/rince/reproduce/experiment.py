@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rince._support.atomic_files import write_text
-from rince._support.command_options import check_counts, parsed
+from rince._support.command_options import check_counts, local_path, parsed
 from rince.errors import UsageError
 from rince.reproduce.grid import Result, Run, finished_runs, run_grid
 from rince.reproduce.tables import Cell, as_csv, pivot, seeds_note, unique_runs
@@ -94,7 +94,8 @@ class Experiment:
         parser.add_argument("--seeds", type=int, default=self.seeds, help="how many: 0, 1, ... (%(default)s)")
         if self.epochs is not None:
             parser.add_argument("--epochs", type=int, default=self.epochs, help="of training (%(default)s)")
-        parser.add_argument("--out", default=f"runs/reproduce/{self.name}", help="folder for all files (%(default)s)")
+        folder = f"runs/reproduce/{self.name}"
+        parser.add_argument("--out", type=local_path, default=folder, help="folder for all files (%(default)s)")
         parser.add_argument("--workers", type=int, default=1, help="runs at a time (%(default)s)")
         parser.add_argument("--so-far", action="store_true", help="do no runs, only report on those that are finished")
         return parser

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rince._support.atomic_files import write_text
+from rince._support.command_options import local_path
 from rince.errors import UsageError
 from rince.reproduce.experiment import checked
 from rince.reproduce.tables import aligned, as_csv
@@ -23,7 +24,9 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--lam", type=float, default=0.5, help="(0.5, as in the paper)")
     parser.add_argument("--scores", nargs=2, type=float, default=[-4, 2], metavar=("LOW", "HIGH"), help="(-4 2)")
-    parser.add_argument("--out", default="runs/reproduce/loss-curves", help="folder for the results (%(default)s)")
+    parser.add_argument(
+        "--out", type=local_path, default="runs/reproduce/loss-curves", help="folder for the results (%(default)s)"
+    )
     options = checked(parser, arguments)
     if wrong := [q for q in options.q if not 0 <= q <= 1]:
         raise UsageError(f"--q must lie in [0, 1], got {wrong[0]:g}")

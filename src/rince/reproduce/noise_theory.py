@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rince._support.atomic_files import write_text
+from rince._support.command_options import local_path
 from rince.errors import UsageError
 from rince.reproduce.experiment import checked
 from rince.reproduce.tables import aligned, as_csv
@@ -30,7 +31,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--lam", type=float, default=0.2, help="(0.2)")
     parser.add_argument("--samples", type=int, default=100_000, help="anchors in the simulation (100000)")
     parser.add_argument("--seed", type=int, default=0, help="of the simulation (0)")
-    parser.add_argument("--out", default="runs/reproduce/noise-theory", help="folder for the results (%(default)s)")
+    parser.add_argument(
+        "--out", type=local_path, default="runs/reproduce/noise-theory", help="folder for the results (%(default)s)"
+    )
     options = checked(parser, arguments, "negatives", "samples")
     if not 0 < options.lam < 1:
         raise UsageError(f"--lam must lie in (0, 1), got {options.lam:g}")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from rince._support.atomic_files import write_text
 from rince._support.command_errors import innermost_module
+from rince._support.command_options import check_local
 from rince.encoders.files import fill, read_encoder
 from rince.encoders.recipes import check_recipe
 from rince.errors import ExistingFile, MissingFile, UsageError
@@ -89,7 +90,7 @@ def check_file(source: Source, named: set[str]) -> None:
 def fine_tune(parser: Any, config: Any, source: Source) -> Iterator[dict[str, Any]]:
     """The result of every split and, where there are several, of all of them; only the first process has any."""
     settle(config, source)
-    path = Path(config.out) / checked_name(config.name)
+    path = check_local(config.out) / checked_name(config.name)
     if config.splits is None:
         result = one_run(parser, config, source, path)
         yield from [] if result is None else [result]

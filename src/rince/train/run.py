@@ -12,6 +12,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from rince._support.command_errors import innermost_module
+from rince._support.command_options import check_local
 from rince._support.folder_lock import locked
 from rince._support.signals import Terminated
 from rince.encoders.files import save_encoder
@@ -55,7 +56,7 @@ def run(
         UsageError: For a finished run, a run of other settings or data, and whatever else the user got wrong.
     """
     check_trainer(dict(config.trainer))
-    folder = RunFolder(path or Path(config.out) / checked_name(config.name or run_name(config)))
+    folder = RunFolder(path or check_local(config.out) / checked_name(config.name or run_name(config)))
     try:
         text = parser.dump(config)
     except ValueError as error:  # a number of more digits than Python writes

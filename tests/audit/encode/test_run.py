@@ -1,10 +1,13 @@
+import errno
+import os
+
 import numpy as np
 import pytest
 
 from rince.audit.encode import Encoder, encoded
 from rince.audit.encode.run import KEPT
 from rince.audit.input.raw import Raw
-from rince.errors import UsageError
+from rince.errors import FileError, UsageError
 
 
 class Lengths(Encoder):
@@ -98,3 +101,16 @@ def test_unreadable_files_are_named_with_their_row(tmp_path):
         encoded(raw, Reds(), None)
     found = encoded(raw, Reds(), None, drop_bad=True)
     assert np.isnan(found.rows[7]).all() and found.rows[8, 0] == 8 and len(found.unreadable) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="needs a way to ask for room")
+def test_a_full_disk_is_one_sentence_that_names_the_file(tmp_path, monkeypatch):
+    """Written through mapped memory, rows that find no room would end the process with a signal."""
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(FileError, match=r"[0-9a-f]{24}\.npy cannot be written \(No space left on device\)"):
+        encoded(texts(), Lengths(), tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -80,7 +80,9 @@ def local_cluster(distributed: Any, workers: int, scratch: str | None = None) ->
     dask = require("dask", "cluster")
     place = "distributed.nanny.pre-spawn-environ"
     environment = {name: value for name, value in dask.config.get(place).items() if name != "MALLOC_TRIM_THRESHOLD_"}
-    with dask.config.set({place: environment}):
+    # The scheduler has a folder for temporary files as well, which only this option moves.
+    elsewhere = {} if scratch is None else {"temporary-directory": scratch}
+    with dask.config.set({place: environment, **elsewhere}):
         return distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

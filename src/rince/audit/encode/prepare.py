@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rince._support.atomic_files import naming_full
 from rince.audit.columns import Matrix
 from rince.audit.encode import Encoder, encoded, encoder_for
 from rince.audit.input.arrays import matrix, values
-from rince.audit.input.raw import Raw, raw_column
-from rince.audit.input.source import TABLES, Source, source
+from rince.audit.input.raw import Raw, lines_of, raw_column
+from rince.audit.input.source import FOLDER, LINES, TABLES, Source, source
 from rince.audit.input.tables import column_names
 from rince.errors import UsageError
 from rince.report.gallery import Contents, Files, Show, Texts
@@ -32,7 +33,8 @@ class Side(NamedTuple):
     def rows(self, scratch: Path, cache: Path, drop_bad: bool) -> tuple[Matrix, str]:
         """The numbers of this side, and how they came to be, in words."""
         if self.raw is None or self.encoder is None:
-            return matrix(self.where, scratch), ""
+            with naming_full(f"a temporary file in {scratch}"):
+                return matrix(self.where, scratch), ""
         found = encoded(self.raw, self.encoder, cache, drop_bad=drop_bad)
         bad = f", {len(found.unreadable):,} could not be read" if found.unreadable else ""
         return found.rows, f"{self.how}{bad}{' (kept)' if found.from_cache else ''}"
@@ -83,7 +85,12 @@ def column_values(text: str | None, beside: Source, header: bool) -> NDArray[Any
         return None
     if not Path(text).exists() and ":" not in text and beside.kind in TABLES and text in column_names(beside):
         return values(beside._replace(column=text))
-    return values(source(text, header))
+    where = source(text, header, raw=True)
+    if where.kind == LINES:
+        return np.array(lines_of(where), dtype=object)
+    if where.kind == FOLDER:
+        raise UsageError(f"{where.path} is a folder: name a file with one value per pair, as FILE:COLUMN")
+    return values(where)
 
 
 def combined(*keys: NDArray[np.int64] | None) -> NDArray[np.int64] | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rince._support.atomic_files import written_whole
+from rince._support.atomic_files import FULL, written_whole
 from rince._support.progress import track
 from rince._support.regular_files import Unreadable
 from rince.audit.encode.decode import decode
@@ -153,8 +153,20 @@ def _room(place: Path | None, n: int, width: int) -> NDArray[Any]:
     if place is None:
         return np.full((n, width), np.nan, dtype=np.float32)
     rows = np.lib.format.open_memmap(place, mode="w+", dtype=np.float32, shape=(n, width))
+    _reserve(place)
     rows[:] = np.nan
     return rows
+
+
+def _reserve(place: Path) -> None:
+    """Have the disk say now that it has no room: found out through the mapped memory, it would end the process."""
+    if hasattr(os, "posix_fallocate"):
+        with open(place, "r+b") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, place.stat().st_size)
+            except OSError as error:
+                if error.errno in FULL:
+                    raise
 
 
 def _check(raw: Raw, rows: NDArray[Any], bad: list[str], drop_bad: bool) -> None:

@@ -68,8 +68,7 @@ def raw_column(where: Source, root: Path | None = None, ids: Any = None) -> Raw 
         if where.kind == FOLDER:
             return _of_folder(where.path, ids)
         if where.kind == LINES:
-            with open(where.path, encoding="utf-8", errors="replace", newline="\n") as file:
-                return Raw("texts", [line.rstrip("\r\n") or None for line in file], str(where))
+            return Raw("texts", lines_of(where), str(where))
         if where.kind in ARROW_TABLES:
             return raw_of_table(open_arrow(where), where.column, where.folder, root)
         if where.kind not in TEXT_TABLES:
@@ -79,6 +78,12 @@ def raw_column(where: Source, root: Path | None = None, ids: Any = None) -> Raw 
             return None
         cells: list[Any] = [cell for batch in value_batches(where) for cell in batch.tolist()]
     return as_raw([None if is_blank(cell) else cell for cell in cells], str(where), where.folder, root)
+
+
+def lines_of(where: Source) -> list[str | None]:
+    """The lines of a .txt file, None for an empty one; rarer characters that could part a line do not."""
+    with open(where.path, encoding="utf-8-sig", errors="replace", newline="\n") as file:
+        return [line.rstrip("\r\n") or None for line in file]
 
 
 def raw_of_table(table: ArrowTable, column: str | None, folder: Path | None, root: Path | None) -> Raw | None:
