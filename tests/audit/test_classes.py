@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from rince.audit import audit
-from rince.audit.classes import accidents, class_side, share_hit_by_accident, share_with_rival
+from rince.audit.classes import accidents, class_side, label_numbers, share_hit_by_accident, share_with_rival
 from rince.audit.fit.towers import Recipe
+from rince.errors import UsageError
 
 QUICK = Recipe(folds=3, members=1, width=64, dim=16, steps=60)
 
@@ -81,3 +82,38 @@ def test_the_share_of_pairs_that_fit_another_class_better():
     table = np.array([[3.0, 1.0, 2.0], [1.0, 0.0, 5.0], [2.0, 2.0, 0.0]], dtype=np.float32)
     assert share_with_rival(table, np.array([0, 0, 1])) == pytest.approx(1 / 3), "a tie is no rival"
     assert share_with_rival(table[:, :1], np.zeros(3, dtype=np.int64)) == 0 == share_with_rival(table[:0], np.zeros(0))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "column of numbers", "texts", "objects"])
+def test_labels_in_any_form_say_the_same(kind):
+    random = np.random.default_rng(0)
+    label = random.integers(4, size=900)
+    rows = 2.5 * np.eye(4)[label] @ random.normal(size=(4, 12)) + random.normal(size=(900, 12))
+    said = np.where(random.random(900) < 0.3, random.integers(4, size=900), label)
+    names = np.array(["cat", "dog", "eel", "fly"])
+    given = {"numbers": said, "column of numbers": said[:, None], "texts": names[said]}.get(
+        kind, names[said].astype(object)
+    )
+    found = audit(rows, given, fit=True, recipe=QUICK)
+    truth = (said != label).mean()
+    assert found.interval[0] <= truth <= found.interval[1] and found.noise_found
+    assert found.noise_rate == pytest.approx(audit(rows, np.eye(4)[said], fit=True, recipe=QUICK).noise_rate, abs=0.03)
+
+
+def test_labels_of_texts_have_numbers_in_their_order():
+    found = label_numbers([["b", "a", None] * 10, ["b ", "", " "]])
+    assert found[:2].tolist() == [[1], [0]] and np.isnan(found[[2, -1, -2]]).all() and found[-3] == 1
+    many = [str(k) for k in range(100)]
+    assert label_numbers([many * 10]).shape == (1000, 1)
+    assert label_numbers([many * 9]) is None and label_numbers([[*many, "x"] * 10]) is None
+    assert label_numbers([["", None]]) is None and label_numbers([]) is None
+
+
+def test_texts_that_are_no_labels_are_refused():
+    rows = np.random.default_rng(0).normal(size=(300, 4))
+    with pytest.raises(UsageError, match="too many different ones for labels"):
+        audit(rows, np.array([f"text {k}" for k in range(300)]), fit=True)
+    with pytest.raises(TypeError, match="or texts as labels, got float"):
+        audit(rows, np.array([0.5] * 300, dtype=object), fit=True)
+    with pytest.raises(UsageError, match="4 and 1 wide: use fit=True"):
+        audit(rows, np.array(["a", "b"] * 150))

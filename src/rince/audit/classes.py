@@ -9,6 +9,9 @@ one, and no comparison with mismatched pairs can find it. What can be counted is
 than their own: hard right ones, and labels that were confused (``share_with_rival``).
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,6 +33,29 @@ def distinct(codes: NDArray[np.int64], most: int = 1000) -> int:
         if found > most:
             break
     return found
+
+
+def label_numbers(batches: Iterable[Iterable[Any]], most: int = MOST_CLASSES) -> NDArray[np.float32] | None:
+    """(pairs, 1): one number per pair for labels that are texts, NaN where there is none; None if they are no labels.
+
+    That is, if they are more than ``most``, or have fewer than 10 pairs each on average.
+
+    Numbers go by the order of the labels, so that the same labels have the same numbers whichever comes first.
+    """
+    first: dict[str, int] = {}
+    found = []
+    for batch in batches:
+        texts = ["" if value is None else str(value).strip() for value in batch]
+        numbers = [first.setdefault(text, len(first)) for text in texts]
+        if len(first) > most + 1:  # one of them may be the empty one
+            return None
+        found.append(np.array(numbers, dtype=np.int64))
+    labels = sorted(text for text in first if text)
+    if not labels or len(labels) > min(most, sum(map(len, found)) // FEWEST_PER_CLASS):
+        return None
+    place = {text: number for number, text in enumerate(labels)}
+    table = np.array([place.get(text, np.nan) for text in first], dtype=np.float32)
+    return table[np.concatenate(found)][:, None]
 
 
 def share_hit_by_accident(codes: NDArray[np.int64]) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rince._support.fingerprints import row_codes as row_codes
+from rince.audit.classes import MOST_CLASSES, label_numbers
 from rince.errors import UsageError, WrongType
 
 Matrix = NDArray[Any]
@@ -23,12 +24,17 @@ SHOWN = 5  # rows that an error names
 
 
 def as_matrix(x: Any, name: str) -> Matrix:
-    """A (pairs, width) array of real numbers; tensors are taken as they are, memory maps stay on disk."""
+    """A (pairs, width) array of real numbers; tensors are taken as they are, memory maps stay on disk.
+
+    One value per pair is a column of one feature; texts are labels, which have a number each.
+    """
     if isinstance(x, Tensor):
         x = x.detach().cpu()
         x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
     elif not isinstance(x, np.ndarray):
         raise WrongType(f"{name} must be a numpy array or a tensor of shape (pairs, width), got {type(x).__name__}")
+    if x.ndim == 1:
+        x = _labels(x, name) if x.dtype.kind in "USO" else x[:, None]
     if x.ndim != 2:
         raise UsageError(f"{name} must have the shape (pairs, width), got {x.shape}")
     if x.dtype.kind not in "fiub":
@@ -36,6 +42,20 @@ def as_matrix(x: Any, name: str) -> Matrix:
     if not x.shape[1]:
         raise UsageError(f"{name} has no columns")
     return x
+
+
+def _labels(x: NDArray[Any], name: str) -> NDArray[np.float32]:
+    values = x.tolist()
+    odd = next((value for value in values if not isinstance(value, str | bytes | None)), None)
+    if odd is not None:
+        raise WrongType(f"{name} must hold real numbers, or texts as labels, got {type(odd).__name__}")
+    found = label_numbers([values])
+    if found is None:
+        raise UsageError(
+            f"{name} must hold real numbers, got texts, of which there are too many different ones for labels (at most "
+            f"{MOST_CLASSES}): turn them into features"
+        )
+    return found
 
 
 def check_columns(a: Matrix, b: Matrix) -> None:

@@ -150,7 +150,7 @@ def _remarks(n: int, scorer: str, fitted: bool, decision: Decision) -> tuple[str
         said.append(
             f"either nearly all pairs are wrong or the scores cannot tell a pair from a mismatched one; {way_out}"
         )
-    if decision.with_rival and not decision.useless:
+    if decision.with_rival and not (decision.useless or decision.found):
         said.append(
             f"{decision.with_rival:.1%} of the pairs fit another class better than their own: labels that are confused "
             "with similar ones cannot be found by a comparison with mismatched pairs; a tool for wrong labels, such as "

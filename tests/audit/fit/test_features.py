@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rince.audit.fit.features import Features
+from rince.audit.fit.features import Features, Labels, Ranks
 
 
 def values(x):
@@ -54,7 +54,7 @@ def test_what_is_constant_up_to_rounding_is_nothing():
 )
 def test_equal_values_stay_equal_and_order_is_kept(column):
     x = np.array(column)[:, None]
-    found = values(x)[:, 0].numpy()
+    found = values(np.column_stack([x, np.arange(len(x))]))[:, 0].numpy()  # alone it would be a label
     assert np.isfinite(found).all()
     for one, other in zip(x[:-1, 0], x[1:, 0], strict=True):
         assert (one < other) <= (found[x[:, 0] == one][0] < found[x[:, 0] == other][0])
@@ -66,3 +66,25 @@ def test_ranks_of_a_sample_serve_all_rows(monkeypatch):
     whole = values(x)
     monkeypatch.setattr("rince.audit.fit.features.SAMPLE_ROWS", 3000)
     assert (values(x) - whole).abs().mean() < 0.05
+
+
+def test_a_single_feature_with_few_values_becomes_indicators():
+    """The order of labels means nothing: nine is not nearer to eight than to one."""
+    random = np.random.default_rng(0)
+    label = random.choice([1.0, 8.0, 9.0], p=[0.2, 0.3, 0.5], size=600)
+    column = Features(label[:, None].astype(np.float32), "b")
+    rows = column[np.arange(600)]
+    assert rows.shape == (600, 3) == (600, column.width)
+    assert torch.allclose(rows.mean(0), torch.zeros(3), atol=1e-5)
+    assert torch.allclose(rows.std(0, correction=0), torch.ones(3), atol=1e-4)
+    assert torch.equal(rows.argmax(1), torch.from_numpy(np.searchsorted([1, 8, 9], label)))
+    new = column.scale.of(torch.tensor([[4.0]]))
+    assert (new < 0).all(), "a label that nobody has seen is none of the others"
+
+
+def test_one_feature_with_many_values_two_features_and_a_constant_are_no_labels():
+    few = (np.arange(600) % 3).astype(np.float32)
+    assert isinstance(Features(np.arange(600, dtype=np.float32)[:, None], "a").scale, Ranks)
+    assert isinstance(Features(np.stack([few, few + np.arange(600) % 2], 1), "a").scale, Ranks)
+    assert Labels.of_column(np.zeros((600, 1), dtype=np.float32)) is None
+    assert Labels.of_column(few[:25, None]) is None, "eight of a class are too few"

@@ -246,3 +246,16 @@ def test_a_header_of_npy_that_cannot_be_parsed_is_one_sentence(tmp_path, header)
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     with pytest.raises(UsageError, match=r"x\.npy"):
         matrix(source(str(tmp_path / "x.npy")), tmp_path)
+
+
+def test_a_column_of_few_texts_are_labels_and_one_value_per_pair_is_a_column(tmp_path):
+    write_csv(tmp_path / "t.csv", ["id", "kind"], [[k, ("cat", "dog", "")[k % 3]] for k in range(60)])
+    found = matrix(source(f"{tmp_path}/t.csv:kind"), tmp_path)
+    assert found.shape == (60, 1) and found[:2, 0].tolist() == [0, 1] and np.isnan(found[2::3]).all()
+    write_csv(tmp_path / "u.csv", ["id", "kind"], [[k, f"text {k % 30}"] for k in range(60)])
+    with pytest.raises(UsageError, match="'text 0' in column kind, row 0, where a number should be"):
+        matrix(source(f"{tmp_path}/u.csv:kind"), tmp_path)
+    with pytest.raises(UsageError, match="where a number should be"):
+        matrix(source(f"{tmp_path}/t.csv"), tmp_path)
+    np.save(tmp_path / "y.npy", np.arange(60))
+    assert matrix(source(f"{tmp_path}/y.npy"), tmp_path).shape == (60, 1)

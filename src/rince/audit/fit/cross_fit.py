@@ -116,8 +116,8 @@ class CrossFit:
             scored.append(found)
             members.append(Member(towers, compared))
         return FoldJudge(
-            self.left.ranks,
-            self.right.ranks,
+            self.left.scale,
+            self.right.scale,
             members,
             self.side,
             self.recipe.temperature,

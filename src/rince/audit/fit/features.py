@@ -2,6 +2,8 @@
 
 Every feature becomes its rank, spread like a normal variable. So a heavy tail, an outlier or another unit (Unix times
 beside shares) changes nothing, and a feature that is constant up to rounding is 0.
+
+A single feature with few different values is a label: its values become indicators, since their order means nothing.
 """
 
 from typing import NamedTuple
@@ -11,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rince.audit.classes import FEWEST_PER_CLASS, MOST_CLASSES
 from rince.audit.columns import Matrix, RowCheck, chunks, read, release, row_codes
 
 IN_MEMORY = 50_000_000  # numbers; a larger column is read from where it is, batch by batch
@@ -20,7 +23,7 @@ ROUNDING = 4e-7  # a feature that varies by less of its own size is rounding in 
 
 
 class Features:
-    """One column whose features are normal scores of ranks: mean 0, deviation 1, constant ones 0.
+    """One column whose features are normal scores of ranks, or indicators of labels: mean 0, deviation 1, or all 0.
 
     Args:
         x: (pairs, width), also a memory map.
@@ -41,19 +44,44 @@ class Features:
             release(x)
         check.refuse_unusable()
         self.codes = np.concatenate(row_parts)
-        self.width = width
-        self.ranks = Ranks(*rank_tables(torch.cat(sample).numpy()))
-        small = x.size <= IN_MEMORY
-        self._all = self.ranks.of(read(x, slice(None))) if small else None
+        self.scale: Scale = Labels.of_column(x) or Ranks(*rank_tables(torch.cat(sample).numpy()))
+        self.width = self.scale.width
+        small = len(x) * self.width <= IN_MEMORY
+        self._all = self.scale.of(read(x, slice(None))) if small else None
         self._x = None if small else x
 
     def __getitem__(self, rows: NDArray[np.int64]) -> Tensor:
         if self._all is not None:
             return self._all[rows]
         assert self._x is not None
-        x = self.ranks.of(read(self._x, rows))
+        x = self.scale.of(read(self._x, rows))
         release(self._x)
         return x
+
+
+class Labels(NamedTuple):
+    """What makes standardised indicators of labels: their values in order, and the share of each."""
+
+    values: Tensor
+    share: Tensor
+
+    @classmethod
+    def of_column(cls, x: Matrix) -> "Labels | None":
+        """Of a (pairs, 1) column with few different values; None for any other."""
+        if x.shape[1] != 1:
+            return None
+        values, counts = np.unique(read(x, slice(None)).numpy(), return_counts=True)
+        if not 1 < len(values) <= min(MOST_CLASSES, len(x) // FEWEST_PER_CLASS):
+            return None
+        return cls(torch.from_numpy(values), torch.from_numpy(counts / counts.sum()).float())
+
+    @property
+    def width(self) -> int:
+        return len(self.values)
+
+    def of(self, x: Tensor) -> Tensor:
+        """(rows, 1) labels as (rows, width) indicators; a new label is none of them."""
+        return ((x == self.values).float() - self.share) / (self.share * (1 - self.share)).sqrt()
 
 
 class Ranks(NamedTuple):
@@ -62,9 +90,16 @@ class Ranks(NamedTuple):
     knots: Tensor
     values: Tensor
 
+    @property
+    def width(self) -> int:
+        return len(self.knots)
+
     def of(self, x: Tensor) -> Tensor:
         """(rows, width) features as normal scores."""
         return interpolated(x, self.knots, self.values)
+
+
+Scale = Ranks | Labels
 
 
 def rank_tables(sample: NDArray[np.float32]) -> tuple[Tensor, Tensor]:

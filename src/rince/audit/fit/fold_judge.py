@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rince.audit.columns import Keys
-from rince.audit.fit.features import Ranks
+from rince.audit.fit.features import Scale
 from rince.audit.fit.towers import Classes, References
 
 
@@ -23,7 +23,7 @@ class FoldJudge(NamedTuple):
     """Judges the pairs of one fold.
 
     Attributes:
-        left, right: What makes normal scores of the features of either side.
+        left, right: What makes the inputs of the towers from the features of either side.
         members: Towers of different starts, whose scores are averaged.
         side: Which side is a class; None if neither is.
         temperature: That of the towers.
@@ -33,8 +33,8 @@ class FoldJudge(NamedTuple):
         with_rival: The share of them that fit another class better than their own; 0 if neither side is a class.
     """
 
-    left: Ranks
-    right: Ranks
+    left: Scale
+    right: Scale
     members: list[Member]
     side: str | None
     temperature: float

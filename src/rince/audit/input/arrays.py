@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
 from rince._support.zip_files import opened_zip
+from rince.audit.classes import label_numbers
+from rince.audit.columns import as_matrix
 from rince.audit.input.source import TABLES, TENSORS, Source
-from rince.audit.input.tables import column_names, listed, number_batches, value_batches
+from rince.audit.input.tables import NoNumber, chosen, column_names, listed, number_batches, value_batches
 from rince.errors import UsageError
 
 
@@ -41,17 +43,23 @@ def check_different(a: Source, b: Source) -> None:
 
 
 def matrix(where: Source, scratch: Path) -> NDArray[Any]:
-    """A (pairs, width) array, mapped where that is possible; ``scratch`` is a folder for temporary files."""
-    with naming(where.path):
-        if where.kind == ".npy":
-            found = np.load(where.path, mmap_mode="r", allow_pickle=False)
-        elif where.kind == ".npz":
-            found = _unpacked(where, scratch)
-        else:
-            found = _tensor(where) if where.kind in TENSORS else _collected(where, scratch)
+    """A (pairs, width) array, mapped where that is possible; ``scratch`` is a folder for temporary files.
+
+    One value per pair is a column of one feature. A column of a table may also hold labels, few different texts.
+    """
+    found = _read(where, scratch)
     if not found.ndim:
         raise UsageError(f"{where} holds a single number, not one row per pair")
-    return found
+    return as_matrix(found, str(where)) if found.ndim == 1 else found
+
+
+def _read(where: Source, scratch: Path) -> NDArray[Any]:
+    with naming(where.path):
+        if where.kind == ".npy":
+            return np.load(where.path, mmap_mode="r", allow_pickle=False)
+        if where.kind == ".npz":
+            return _unpacked(where, scratch)
+        return _tensor(where) if where.kind in TENSORS else _collected(where, scratch)
 
 
 def values(where: Source) -> NDArray[Any]:
@@ -59,7 +67,7 @@ def values(where: Source) -> NDArray[Any]:
     with naming(where.path):
         if where.kind in TABLES:
             return np.concatenate([*value_batches(where)] or [np.empty(0, dtype=object)])
-        array = _array(where) if where.kind == ".npz" else matrix(where, where.path.parent)
+        array = _array(where) if where.kind == ".npz" else _read(where, where.path.parent)
     if array.ndim != 1:
         raise UsageError(f"{where} must hold one value per pair, got an array of shape {array.shape}")
     return array
@@ -185,12 +193,20 @@ def _torch_tensor(where: Source) -> Any:
 
 
 def _collected(where: Source, scratch: Path) -> NDArray[np.float32]:
-    """The columns of a table as one float32 file, which is then mapped."""
+    """The columns of a table as one float32 file, which is then mapped; of labels, their numbers."""
     file: Any = _nameless(scratch)
     count, width = 0, 0
-    for block in number_batches(where):
-        file.write(np.ascontiguousarray(block).data)
-        count, width = count + len(block), block.shape[1]
+    try:
+        for block in number_batches(where):
+            file.write(np.ascontiguousarray(block).data)
+            count, width = count + len(block), block.shape[1]
+    except NoNumber:
+        labels = None
+        if len(chosen(where, column_names(where))) == 1:
+            labels = label_numbers(value_batches(where))
+        if labels is None:
+            raise
+        return labels
     if not count:
         raise UsageError(f"{where} has no rows")
     file.flush()

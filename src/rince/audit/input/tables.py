@@ -22,6 +22,10 @@ def column_names(where: Source) -> list[str]:
     return list(open_arrow(where).schema.names) if where.kind in ARROW_TABLES else names_of(where)
 
 
+class NoNumber(UsageError):
+    """A cell of a table is no number where one should be."""
+
+
 def number_batches(where: Source) -> Iterator[NDArray[np.float32]]:
     """The chosen columns side by side, a block of rows at a time; a column of lists is as wide as its lists."""
     if where.kind in ARROW_TABLES:
@@ -87,22 +91,22 @@ def _numbers(column: Any, name: str, where: Source, start: int) -> NDArray[np.fl
     except (ValueError, TypeError):
         wrong = next((row for row, cell in enumerate(column) if not (is_blank(cell) or reads_as_number(cell))), None)
         if wrong is not None:
-            raise UsageError(_no_number(column[wrong], name, where, start + wrong)) from None
+            raise _no_number(column[wrong], name, where, start + wrong) from None
         block = np.array([np.nan if is_blank(cell) else cell for cell in column], dtype=np.float32)
     return block.reshape(len(block), -1)
 
 
-def _no_number(cell: Any, name: str, where: Source, row: int) -> str:
+def _no_number(cell: Any, name: str, where: Source, row: int) -> UsageError:
     if isinstance(cell, str) and cell.lstrip().startswith("["):
-        return (
+        return UsageError(
             f"{where.path} has lists written as text in column {name}: store them in a Parquet or .npy file instead, "
             "or one number per column"
         )
     text = f"{where.path} has {cell!r:.40} in column {name}, row {row}, where a number should be"
     if where.column is None:
         there = column_names(where)
-        return text + f"; {_which(where, there, there[-1])}"  # what is no number, such as ids, tends to come first
-    return text + " (add --encode to audit raw texts, pictures or sounds)"
+        return NoNumber(f"{text}; {_which(where, there, there[-1])}")  # what is no number, such as ids, comes first
+    return NoNumber(f"{text} (add --encode to audit raw texts, pictures or sounds)")
 
 
 def is_blank(cell: Any) -> bool:
