@@ -23,7 +23,7 @@ Labelled = ImageBatch | PairBatch | ClipBatch
 class DataModule(LightningDataModule):
     """Base class of all data sets of rince, and of yours.
 
-    A subclass has to give ``train_dataloader()``, whose batches are of a kind that the method takes: ``ImageBatch``,
+    A subclass has to define ``train_dataloader()``. Its batches are of a type that the method accepts: ``ImageBatch``,
     ``PairBatch``, ``ClipBatch`` (``rince.views``), or a batch of PyG. ``rince.data.batches.SeededBatches`` says which
     items a batch holds, so that a killed run resumes with the very next one. Everything else has a default:
 

@@ -10,7 +10,7 @@ from rince.errors import UsageError
 
 
 class AudioConvNet(nn.Module):
-    """Spectrograms (n, 1, frames, bins) to (n, 8 * width): nine convolutions, and the largest value of what is left.
+    """Spectrograms (n, 1, frames, bins) to (n, 8 * width): nine convolutions and global max pooling.
 
     A 7 x 7 convolution of stride 2, then four blocks of two 3 x 3 convolutions whose widths double from block to block;
     the first convolution of the first three blocks has stride 2. All have a norm and a ReLU. With the default width

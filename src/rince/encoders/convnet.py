@@ -10,7 +10,7 @@ DEEPEST = 1000  # layers take a while to be built, and by far not that many can 
 
 
 class ConvNet(nn.Module):
-    """Three stages of 3 x 3 convolutions, halving the image between them, and the mean over what is left.
+    """Three stages of 3 x 3 convolutions, halving the image between them, and global average pooling.
 
     ``norm="group"`` depends on no other image of the batch, so that one process and several compute the same.
 

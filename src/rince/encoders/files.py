@@ -20,10 +20,10 @@ def save_encoder(
     """Write the weights of an encoder into a safetensors file, with the recipe to build it again.
 
     Args:
-        path: The file to write. It is written whole or not at all.
+        path: The file to write. It is written completely or not at all.
         encoder: The module whose weights are written.
         recipe: ``class_path`` and ``init_args``, as in a configuration.
-        about: Whatever else a reader should know, as plain values; ``load_encoder`` gives it as ``encoder.about``.
+        about: Other information, as plain values; ``load_encoder`` returns it as ``encoder.about``.
 
     Raises:
         FileError: If the file cannot be written.
@@ -60,10 +60,10 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
 
     Args:
         path: A file that ``rince export`` or :func:`save_encoder` wrote, or the folder of a run.
-        encoder: The module to put the weights into, where it is not one of rince's.
+        encoder: The module that gets the weights, if its class is not from rince.
 
     Returns:
-        The encoder. ``encoder.about`` tells how it was trained and how its inputs were normalised.
+        The encoder. ``encoder.about`` says how it was trained and how its inputs were normalised.
 
     Raises:
         MissingFile: If there is no encoder at the path.

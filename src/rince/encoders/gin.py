@@ -38,7 +38,7 @@ class GIN(nn.Module):
     Args:
         in_features: Features of a node.
         width: Features of a node after every layer.
-        layers: How many layers there are.
+        layers: Number of layers.
 
     Raises:
         UsageError: If one of them is below 1, or there are more than 1000 layers.
@@ -81,7 +81,7 @@ class Pooled(nn.Module):
 
     Args:
         network: The network.
-        features: How many features it gives each node.
+        features: Number of features per node.
         mean: Average over the nodes of a graph instead of adding them up.
 
     Example:

@@ -31,7 +31,7 @@ class ResNet(nn.Module):
             depth: Number of layers.
             stem: "imagenet" is a 7 x 7 convolution of stride 2 and a max-pool, "cifar" a 3 x 3 convolution.
             channels: Channels of the images.
-            zero_last: Start with residual branches that add nothing.
+            zero_last: Initialise residual branches so that they add nothing.
 
         Raises:
             UsageError: If there is no ResNet of that depth.

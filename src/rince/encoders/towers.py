@@ -16,7 +16,7 @@ class Towers(nn.Module):
     def __init__(self, a: nn.Module, b: nn.Module):
         """
         Args:
-            a: Encoder of the first side; its attribute ``features`` says how many it gives.
+            a: Encoder of the first side; its attribute ``features`` is the number of its features.
             b: Encoder of the second side.
         """
         super().__init__()

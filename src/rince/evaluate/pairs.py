@@ -184,13 +184,13 @@ def _probes(
 ) -> dict[str, float]:
     """Accuracy of a linear classifier on each side, with right labels; of items whose class is known."""
     result: dict[str, float] = {}
-    known, asked = train.labels >= 0, held_out.labels >= 0
-    if len(train.labels[known].unique()) < 2 or not asked.any():
+    known, tested = train.labels >= 0, held_out.labels >= 0
+    if len(train.labels[known].unique()) < 2 or not tested.any():
         return result
     for i, side in enumerate("ab"):
         x, y = (p.features[i] if space == "encoder" else p.embeddings[i] for p in (train, held_out))
         probe = fit_linear(x[known], train.labels[known], decay)
-        result[f"{side} linear"] = 100 * probe.accuracy(y[asked], held_out.labels[asked])
+        result[f"{side} linear"] = 100 * probe.accuracy(y[tested], held_out.labels[tested])
     return result
 
 

@@ -1,4 +1,4 @@
-"""BYOL: each view's prediction is drawn to the other view's slow projection; there are no negatives."""
+"""BYOL: each view predicts the momentum projection of the other view; there are no negatives."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ class BYOL(MoCoV3):
         Args:
             hidden: Width of the hidden layers of projector and predictor.
             width: Width of the embeddings.
-            momentum: Of the slow encoder at the start; it rises to 1 by a cosine.
+            momentum: Of the momentum encoder at the start; it rises to 1 by a cosine schedule.
         """
         super().__init__(encoder, loss, views, optimiser, hidden, width, momentum, **schedules)
         self.projector, self.predictor = mlp([width_of(encoder), hidden, width]), mlp([width, hidden, width])

@@ -1,4 +1,4 @@
-"""Two kinds of things that belong together: clips and sounds, images and texts, two tables."""
+"""Two modalities, each with its own encoder: clips and sounds, images and texts, two tables."""
 
 from typing import Any, Literal
 
@@ -16,11 +16,11 @@ Side = Literal["a", "b"]
 
 
 class CrossModal(Method):
-    """Each side through its own encoder and head; an item against its partner and the partners of the others.
+    """Each side has its own encoder and head; an item is compared with its partner and the partners of the others.
 
     N pairs are 2N anchors. "SimCLR style" can be read in two ways: negatives of an anchor are the N - 1 other items of
     the other side (``negatives="other_side"``, as in AVID), or all 2N - 2 other items of both sides (``"both_sides"``).
-    The features that an online probe watches are those of the first side, which the labels belong to.
+    An online probe is trained on the features of the first side, which the labels belong to.
 
     Example:
         >>> from rince.encoders import MLP, Towers
@@ -48,7 +48,7 @@ class CrossModal(Method):
         """
         Args:
             hidden: Width of the heads' hidden layers.
-            width: Width of the embeddings; 0 for no heads, and then both encoders must give equally many features.
+            width: Width of the embeddings; 0 for no heads; then both encoders must have the same number of features.
             layers: Linear layers in a head.
             head_norm: Batch norm in the heads.
             negatives: Of the other side only, or of both.

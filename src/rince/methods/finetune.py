@@ -14,10 +14,10 @@ from rince.methods.method import Method, OptimiserFactory, width_of
 
 
 class FineTune(Method):
-    """Learns labels. For ``head_epochs`` the encoder rests, batch norm and all; then everything is trained.
+    """Trains on labels. For ``head_epochs`` the encoder is frozen, with its batch norm; then everything is trained.
 
-    Works on any batch with ``labels`` whose first field is what is to be classified. In tests, the scores of what has
-    the same number in ``ids`` (several clips of a video) are averaged.
+    Works on any batch with ``labels`` whose first field holds the items to classify. In tests, the scores of items
+    with the same number in ``ids`` (several clips of a video) are averaged.
 
     Example:
         >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
@@ -42,12 +42,12 @@ class FineTune(Method):
     ):
         """
         Args:
-            classes: How many there are; 0 to have `rince finetune` ask the data.
-            dropout: Share of the features that are left out in each step.
-            head_epochs: Epochs at the start in which only the classifier learns.
-            milestones: Epochs, counted from the start, after which the learning rate falls.
-            decay: What it is multiplied by then.
-            linear: Only the classifier learns, in all epochs.
+            classes: Number of classes; 0 to take it from the data (`rince finetune`).
+            dropout: Share of the features that are set to 0 in each step.
+            head_epochs: Epochs at the start in which only the classifier is trained.
+            milestones: Epochs, counted from the start, after which the learning rate is reduced.
+            decay: The factor by which it is reduced.
+            linear: Train only the classifier, in all epochs.
             tower: Of a cross-modal run: which of the two encoders, "a" or "b", and which of the two views.
 
         Raises:

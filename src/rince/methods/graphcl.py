@@ -32,7 +32,7 @@ class GraphCL(Method):
     ):
         """
         Args:
-            symmetric: Take the views as anchors too. The published form has the graphs as anchors only.
+            symmetric: Use the views as anchors too. In the published form only the graphs are anchors.
         """
         super().__init__(encoder, loss, views, optimiser, **schedules)
         self.compare_by(CrossView(symmetric=symmetric))

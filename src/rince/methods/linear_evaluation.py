@@ -1,4 +1,4 @@
-"""Linear evaluation of a frozen encoder by a stream of augmented images: what is usual for ImageNet."""
+"""Linear evaluation of a frozen encoder on augmented images, as is usual for ImageNet."""
 
 from typing import Any, Literal
 
@@ -14,8 +14,8 @@ from rince.methods.method import Method, OptimiserFactory
 class LinearEvaluation(FineTune):
     """A linear classifier on the features of a frozen encoder, trained on augmented crops, tested by top-1 and top-5.
 
-    Nothing but a batch is ever in memory, training resumes after an interruption, and several processes share the work:
-    it is a method of ``rince finetune``, as in ``rince finetune RUN imagenet/linear --trainer.devices 8``.
+    Only one batch is in memory at a time, training resumes after an interruption, and several processes share the work.
+    It is a method of ``rince finetune``, as in ``rince finetune RUN imagenet/linear --trainer.devices 8``.
 
     Example:
         >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
@@ -34,7 +34,7 @@ class LinearEvaluation(FineTune):
     ):
         """
         Args:
-            classes: How many there are; 0 to have `rince finetune` ask the data.
+            classes: Number of classes; 0 to take it from the data (`rince finetune`).
             lr_schedule: A cosine to 0, a constant rate, or a tenth after 60 % and again after 80 % of training.
             tower: Of a cross-modal run: which of the two encoders, "a" or "b", and which of the two views.
         """

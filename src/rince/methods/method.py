@@ -1,4 +1,4 @@
-"""What all training methods share: the counting of batches, the schedules, the log and the notice of a collapse."""
+"""What all training methods share: counting of batches, schedules, logging and a warning about collapse."""
 
 import math
 import warnings
@@ -21,14 +21,14 @@ OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 
 
 class Method(LightningModule):
-    """A training method. A subclass says how a batch becomes a loss (``batch_loss``).
+    """A training method. A subclass defines the loss of a batch (``batch_loss``).
 
-    It may have a ``head`` from features to the space of the loss, and its own way from a batch to features (``embed``).
+    It may have a projection ``head`` from features to embeddings, and its own ``embed`` from a batch to features.
 
     The first four arguments are the same for all methods, so that a configuration names them once: the encoder, the
     loss, the views and the optimizer.
 
-    Whatever is random in a step depends on the seed and the number of the step alone: ``self.draw(items)`` gives such
+    All random numbers of a step depend only on the seed and the step: ``self.draw(items)`` gives such
     numbers, and the global generators of torch, numpy and Python are seeded at the start of every step.
 
     Example:
@@ -58,14 +58,14 @@ class Method(LightningModule):
     ):
         """
         Args:
-            encoder: From a view to features; its attribute ``features`` says how many.
+            encoder: Maps a view to features; its attribute ``features`` is their number.
             loss: Called with the embeddings of both views.
-            views: From a batch to two views of each item.
-            optimiser: Called with the parameters.
+            views: Maps a batch to two views of each item.
+            optimiser: Called with the parameters; returns an optimizer.
             warmup_epochs: Epochs over which the learning rate rises to its full value.
-            lr_schedule: What the learning rate does after that: fall like a cosine to 0, stay, or fall to a tenth after
+            lr_schedule: The learning rate after that: a cosine schedule to 0, constant, or divided by ten after
                 60 % of training and again after 80 % (MoCo v1).
-            q_schedule: How the loss's q goes from ``q_start`` to its own value over training.
+            q_schedule: How q of the loss grows from ``q_start`` to its own value during training.
             q_start: Where q starts if it has a schedule.
 
         Raises:

@@ -1,4 +1,4 @@
-"""MoCo v1 and v2: queries against a queue of keys from a slow copy of the encoder."""
+"""MoCo v1 and v2: queries against a queue of keys from a momentum encoder."""
 
 from typing import Any, Literal
 
@@ -16,9 +16,9 @@ from rince.views.batch import ImageBatch
 
 
 class MoCo(Method):
-    """The first view asks, the second answers through the slow encoder; negatives are the newest earlier keys.
+    """Queries are first views, keys are second views by a momentum encoder; negatives are the newest earlier keys.
 
-    ``hidden=0`` is v1's head of a single layer, a hidden layer is v2's. For v2 also take its views and the cosine.
+    ``hidden=0`` is v1's head of a single layer; v2 has a hidden layer, and also its own views and a cosine schedule.
 
     Example:
         >>> from rince.encoders import ConvNet
@@ -43,10 +43,10 @@ class MoCo(Method):
         Args:
             hidden: Width of the head's hidden layer; 0 for a head of a single layer.
             width: Width of the embeddings.
-            queue: How many keys are kept as negatives.
-            momentum: Of the slow encoder.
+            queue: Number of keys in the queue, which are the negatives.
+            momentum: Of the momentum encoder.
             batch_norm: "shuffled" lets keys be encoded by another process than their queries, so that batch statistics
-                give nothing away; "as_is" leaves them, for synchronised batch norm (trainer.sync_batchnorm) or none.
+                leak nothing; "as_is" does not shuffle, for synchronised batch norm (trainer.sync_batchnorm) or none.
 
         Raises:
             UsageError: If the momentum does not lie in [0, 1).

@@ -1,4 +1,4 @@
-"""MoCo v3: no queue; each view's prediction against the other view's slow projections of the whole batch."""
+"""MoCo v3: no queue; each view's prediction against the momentum projections of the other view in the batch."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from rince.views.batch import ImageBatch
 
 
 class MoCoV3(Method):
-    """Projector and predictor on the encoder, a slow copy without predictor, both directions added and times 2t.
+    """Encoder, projector and predictor, and a momentum copy without predictor; the sum of both directions, times 2t.
 
     Example:
         >>> from rince.encoders import ConvNet
@@ -40,7 +40,7 @@ class MoCoV3(Method):
         Args:
             hidden: Width of the hidden layers of projector and predictor.
             width: Width of the embeddings.
-            momentum: Of the slow encoder at the start; it rises to 1 by a cosine.
+            momentum: Of the momentum encoder at the start; it rises to 1 by a cosine schedule.
             head_norm: Batch norm in projector and predictor.
             predictor_norm: The predictor ends with batch norm too. MoCo v3 has it so for vision transformers, not for
                 ResNets.

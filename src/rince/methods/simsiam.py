@@ -1,4 +1,4 @@
-"""SimSiam: each view's prediction is drawn to the other view's projection, which gets no gradient; no slow copy."""
+"""SimSiam: each view predicts the projection of the other view, which gets no gradient; no momentum encoder."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""SwAV: each view predicts to which prototypes the other view is assigned, when all are used equally."""
+"""SwAV: each view predicts the prototypes of the other view; all prototypes are used equally often."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class SwappedPrediction(nn.Module):
 
 
 class SwAV(Method):
-    """Two views, no further crops. Meant for the loss ``rince.methods.swav.SwappedPrediction``.
+    """Two views, without multi-crop. Meant for the loss ``rince.methods.swav.SwappedPrediction``.
 
     Example:
         >>> from rince.methods.swav import SwappedPrediction
@@ -48,7 +48,7 @@ class SwAV(Method):
         Args:
             hidden: Width of the head's hidden layer.
             width: Width of the embeddings.
-            prototypes: How many there are.
+            prototypes: Number of prototypes.
         """
         super().__init__(encoder, loss, views, optimiser, **schedules)
         self.head = mlp([width_of(encoder), hidden, width])

@@ -40,8 +40,8 @@ class Hits(nn.Module):
 class ExtraCrop:
     """With probability ``rate`` a view is cropped once more, to ``area`` of its area, and enlarged again.
 
-    Every view of every step draws anew. The recipe that has it keeps in ``last_hit`` which images were hit last, and in
-    ``hits`` a count of all of them.
+    Views are drawn again in every step. The recipe stores in ``last_hit`` which images were cropped in the last call,
+    and in ``hits`` how many in all.
 
     Args:
         rate: The probability of a further crop.

@@ -41,7 +41,7 @@ class SoundNoise:
     def __init__(self, rate: float, seed: int = 0):
         """
         Args:
-            rate: Share of the videos that are hit.
+            rate: Share of the videos that are changed.
             seed: Which videos these are, and what happens to them.
 
         Raises:
@@ -73,8 +73,8 @@ class Overdub(SoundNoise):
     def __init__(self, rate: float, seed: int = 0, other_class: bool = False):
         """
         Args:
-            rate: Share of the videos that are hit.
-            seed: Which videos these are, and whose sounds they get.
+            rate: Share of the videos that are changed.
+            seed: Seed that chooses these videos, and whose sounds they get.
             other_class: Take the sound from a video of another class.
         """
         super().__init__(rate, seed)
@@ -99,10 +99,10 @@ class Shift(SoundNoise):
     def __init__(self, rate: float, least: float = 1.0, most: float = 4.0, seed: int = 0):
         """
         Args:
-            rate: Share of the videos that are hit.
+            rate: Share of the videos that are changed.
             least: Least distance in seconds.
             most: Largest distance in seconds; earlier and later are equally likely.
-            seed: Which videos these are, and how far their sounds are shifted.
+            seed: Seed that chooses these videos, and how far their sounds are shifted.
 
         Raises:
             UsageError: If least and most are not 0 <= least <= most.
@@ -119,7 +119,7 @@ class Shift(SoundNoise):
 
 
 class Silence(SoundNoise):
-    """A share of the videos has no sound to hear.
+    """A share of the videos is silent.
 
     Example:
         >>> int(rince.noise.Silence(rate=0.3)(10).silent.sum())

@@ -100,14 +100,14 @@ def _construct(kind: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         return kind(*args, **kwargs)
     except Exception as error:
-        told: Exception = error
+        raised: Exception = error
         if not isinstance(error, UsageError) and innermost_module(error).split(".")[0] == "torch":
             line = (str(error).strip() or type(error).__name__).splitlines()[0]
-            told = UsageError(f"{kind.__name__} cannot be built with these values: {line}")
-            told.__cause__ = error
+            raised = UsageError(f"{kind.__name__} cannot be built with these values: {line}")
+            raised.__cause__ = error
         if (failures := _failures.get()) is not None:
-            failures.append(told)
-        raise told from told.__cause__
+            failures.append(raised)
+        raise raised from raised.__cause__
 
 
 def make_trainer(options: dict[str, Any], callbacks: list[Any], loggers: list[Any], plugins: list[Any]) -> Trainer:

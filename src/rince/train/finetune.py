@@ -70,8 +70,8 @@ def usable(source: Source) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         if isinstance(error, UsageError) or not innermost_module(error).startswith("jsonargparse"):
             raise
-        told = " ".join(str(error).split())
-        raise UsageError(f"{source.path} has a configuration that cannot be used: {told[:300]}") from error
+        message = " ".join(str(error).split())
+        raise UsageError(f"{source.path} has a configuration that cannot be used: {message[:300]}") from error
 
 
 def check_file(source: Source, named: set[str]) -> None:
@@ -157,9 +157,9 @@ def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = 
 
         folder.check_same(values_of(parser.dump(config)))
         return folder.read_result() if rank_zero_only.rank == 0 else None
-    told = {"source": str(source.path), "from_scratch": bool(config.from_scratch)}
+    record = {"source": str(source.path), "from_scratch": bool(config.from_scratch)}
     if not config.from_scratch:
-        told["sha256"] = hashlib.sha256(_weights(source).read_bytes()).hexdigest()
+        record["sha256"] = hashlib.sha256(_weights(source).read_bytes()).hexdigest()
 
     def begin(method: Any) -> None:
         if not config.from_scratch:
@@ -169,7 +169,7 @@ def one_run(parser: Any, config: Any, source: Source, path: Path, again: bool = 
             fill(method.encoder, own, source.weights, recipe)
 
     def conclude(trainer: Any, method: Any, data: Any) -> dict[str, Any]:
-        return told | test(trainer, method, data)
+        return record | test(trainer, method, data)
 
     return run(parser, config, path, begin, conclude)
 

@@ -9,45 +9,45 @@ OPTIONS = {
     "config": "A YAML file with any of the options below.",
     "name": "Name of the run; the configuration's by default.",
     "out": "Folder of all runs.",
-    "seed": "Seed of everything random but the noise.",
+    "seed": "Seed of all random numbers but the noise.",
     "checkpoint_every": "Steps between two checkpoints.",
-    "probe": "Watch a linear probe during training.",
-    "trust": "Weights of pairs: a table, such as an audit's, or auto (--trust.folds, --trust.epochs) to find them.",
+    "probe": "Train a linear probe alongside, and log its accuracy.",
+    "trust": "Weights of pairs: a table, such as an audit's, or auto (--trust.folds, --trust.epochs) to estimate them.",
 }
 FINETUNE_OPTIONS = {
-    "tower": "Of a cross-modal run: the encoder a or b.",
-    "linear": "Leave the encoder as it is in all epochs.",
-    "from_scratch": "The same from initial weights, trained whole in all epochs.",
-    "splits": "Splits of the data, such as 1 2 3: each, and the mean.",
+    "tower": "For a cross-modal run: the encoder a or b.",
+    "linear": "Keep the encoder frozen in all epochs.",
+    "from_scratch": "Start from random weights, and train all of them in all epochs.",
+    "splits": "Splits of the data, such as 1 2 3: results of each, and their mean.",
 }
 PART_HELP = {
-    "method": "How views, encoder and loss are put together.",
-    "encoder": "From a view to features.",
-    "loss": "What is minimised.",
-    "views": "From a batch to two views.",
-    "data": "What is learnt from.",
+    "method": "How views, encoder and loss are combined.",
+    "encoder": "Maps a view to features.",
+    "loss": "The loss to minimise.",
+    "views": "Make two views of a batch.",
+    "data": "The training data.",
     "optimiser": "The optimizer; --optimizer is the same.",
-    "noise": "What is made wrong on purpose: --data.noise CLASS, --views.noise CLASS.",
+    "noise": "Noise that is added on purpose: --data.noise CLASS, --views.noise CLASS.",
 }
 TRAINER = {
-    "max_epochs": "How long to train.",
+    "max_epochs": "Number of epochs.",
     "accelerator": "cpu, gpu, mps or auto.",
-    "devices": "How many, over which data.batch_size is divided.",
-    "num_nodes": "Machines.",
+    "devices": "Number of devices; data.batch_size is divided among them.",
+    "num_nodes": "Number of machines.",
     "precision": "32-true, bf16-mixed, 16-mixed or 64-true.",
-    "accumulate_grad_batches": "Batches whose gradients are added up for a step.",
-    "gradient_clip_val": "Largest norm of a gradient.",
+    "accumulate_grad_batches": "Batches whose gradients are accumulated for a step.",
+    "gradient_clip_val": "Largest norm of the gradient.",
     "sync_batchnorm": "Batch norm over all devices (GPUs).",
     "limit_train_batches": "Batches, or a share of them, that make an epoch.",
     "log_every_n_steps": "Steps between two lines of metrics.csv.",
     "enable_progress_bar": "true or false.",
-    "callbacks+": "A callback of Lightning's, of yours, or PairMonitor, which watches for wrong pairs.",
+    "callbacks+": "A callback of Lightning, your own, or PairMonitor, which estimates wrong pairs.",
 }
 TEXTS = {
     "train": """usage: rince train CONFIG [--OPTION VALUE ...]
 
-Train an encoder. The same command again resumes an unfinished run. CONFIG is a YAML file of yours, or one that comes
-with rince (rince train --list), such as digits/simclr. Options win over it.
+Train an encoder. The same command again resumes an unfinished run. CONFIG is your own YAML file, or one that comes
+with rince (rince train --list), such as digits/simclr. Options override it.
 
   rince train digits/simclr                               train
   rince train digits/simclr --loss.q 0.5 --name q-0.5     with other options
@@ -57,7 +57,7 @@ with rince (rince train --list), such as digits/simclr. Options win over it.
     "finetune": """usage: rince finetune RUN [CONFIG] [--OPTION VALUE ...]
 
 Fine-tune the encoder of RUN (its folder, or a file written by rince export) on labelled data and test it. Views and
-data are those of the run unless CONFIG, a YAML file of yours or one that comes with rince (rince finetune --list),
+data are those of the run unless CONFIG, your own YAML file or one that comes with rince (rince finetune --list),
 says otherwise. First only the classifier learns (--method.head_epochs), then everything; scores of several clips of
 one video are averaged. The same command again resumes an unfinished run. Results go to RUN/NAME/.
 

@@ -107,20 +107,20 @@ def spelled_out(arguments: list[str]) -> list[str]:
     """The arguments with the configuration as an option, files and classes by their whole names, and underscores."""
     words = list(arguments)
     words = ["--config", *words] if words and not words[0].startswith("-") else words
-    told: list[str] = []
+    options: list[str] = []
     for word in words:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             option = re.sub(r"^optimizer(?=\.|$)", "optimiser", name[2:].replace("-", "_"))
             option = "trust.source" if option == "trust" else option
-            told.append(f"--{option}")
+            options.append(f"--{option}")
             if equals:
-                told[-1:] = ["--config", value] if option == "config" else [f"--{option}={_value(option, value)}"]
+                options[-1:] = ["--config", value] if option == "config" else [f"--{option}={_value(option, value)}"]
         else:
-            told.append(_value(told[-1][2:], word) if told and told[-1].startswith("--") else word)
-        if len(told) > 1 and told[-2] == "--config":
-            told[-1] = str(find_config(told[-1]))
-    return told
+            options.append(_value(options[-1][2:], word) if options and options[-1].startswith("--") else word)
+        if len(options) > 1 and options[-2] == "--config":
+            options[-1] = str(find_config(options[-1]))
+    return options
 
 
 def classes_first(arguments: list[str]) -> list[str]:

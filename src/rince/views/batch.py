@@ -6,17 +6,17 @@ from torch import Tensor
 
 
 class ImageBatch(NamedTuple):
-    """Images as bytes, and what is known of them.
+    """Images as bytes, with labels, indices, partners and weights.
 
     Attributes:
         images: (n, channels, height, width) bytes.
-        labels: (n,) classes, -1 where unknown.
-        ids: (n,) numbers of the images.
+        labels: (n,) classes, -1 if unknown.
+        ids: (n,) indices of the images.
         partners: The images of the second view: another image of the same label, a mismatched one, or ``None`` for the
             image itself.
         cropped: Whether images and partners have been cropped at random already.
-        weights: How far each pair is to be trusted, from 0 to 1 (for several positives per anchor: how far each label
-            is); ``None`` for all alike.
+        weights: The weight (trust) of each pair, from 0 to 1 (for several positives per anchor: of each label);
+            ``None`` if all have the same.
 
     Example:
         >>> images = torch.randint(256, (4, 3, 8, 8), dtype=torch.uint8)
@@ -32,15 +32,15 @@ class ImageBatch(NamedTuple):
 
 
 class PairBatch(NamedTuple):
-    """Two kinds of things that belong together, row by row: clips and sounds, images and texts.
+    """Pairs, one per row: clips and sounds, images and texts.
 
     Attributes:
         a: The items of the first side.
         b: Their partners.
-        labels: (n,) classes, -1 where unknown.
-        ids: (n,) numbers of the pairs.
+        labels: (n,) classes, -1 if unknown.
+        ids: (n,) indices of the pairs.
         cropped: Whether the pictures in ``a`` have been cropped at random already.
-        weights: How far each pair is to be trusted, from 0 to 1; ``None`` for all alike.
+        weights: The weight (trust) of each pair, from 0 to 1; ``None`` if all pairs have the same.
 
     Example:
         >>> batch = rince.views.PairBatch(torch.randn(4, 40), torch.randn(4, 24), torch.full((4,), -1), torch.arange(4))
@@ -59,8 +59,8 @@ class ClipBatch(NamedTuple):
 
     Attributes:
         clips: (n, frames, height, width, 3) bytes.
-        labels: (n,) classes, -1 where unknown.
-        ids: (n,) numbers of the videos.
+        labels: (n,) classes, -1 if unknown.
+        ids: (n,) indices of the videos.
         cropped: Whether the clips have been cropped at random already.
 
     Example:

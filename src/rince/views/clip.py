@@ -40,13 +40,13 @@ class ClipRecipe(Recipe):
         """
         Args:
             size: Height and width of the views.
-            crop: Least and largest share of the area that a crop keeps; nothing for no crop.
-            flip: Chance of a left-right flip.
+            crop: Smallest and largest area of a crop, as a share of the image; None for no crop.
+            flip: Probability of a left-right flip.
             jitter: Strength of brightness, contrast, saturation and hue.
             mean: Mean of each colour, subtracted at the end.
             std: Standard deviation of each colour, divided by at the end.
-            jitter_chance: Chance of the colour jitter.
-            ratio: Least and largest ratio of width to height of a crop.
+            jitter_chance: Probability of the colour jitter.
+            ratio: Smallest and largest ratio of width to height of a crop.
         """
         super().__init__(
             size=size, crop=crop, ratio=ratio, flip=flip, jitter=jitter, jitter_chance=jitter_chance,

@@ -53,17 +53,17 @@ class SimCLRViews(TwoViews):
 
     Args:
         size: Height and width of the views.
-        crop: Least and largest share of the area that a crop keeps; nothing for no crop.
-        flip: Chance of a left-right flip.
+        crop: Smallest and largest area of a crop, as a share of the image; None for no crop.
+        flip: Probability of a left-right flip.
         jitter: Strength of brightness, contrast, saturation and hue.
-        jitter_chance: Chance of the colour jitter.
-        grey_chance: Chance of a grey image.
-        blur_chance: Chance of a Gaussian blur.
-        blur_taps: Pixels under the blur in each direction, an odd number.
-        blur_sigma: Least and largest width of the blur in pixels.
+        jitter_chance: Probability of the colour jitter.
+        grey_chance: Probability of a grey image.
+        blur_chance: Probability of a Gaussian blur.
+        blur_taps: Size of the blur kernel in pixels, an odd number.
+        blur_sigma: Smallest and largest sigma of the blur in pixels.
         mean: Mean of each channel, subtracted at the end.
         std: Standard deviation of each channel, divided by at the end.
-        noise: Views that go too far, on purpose.
+        noise: Bad views that are added on purpose.
 
     Example:
         >>> views = rince.views.SimCLRViews(size=32)
@@ -108,9 +108,9 @@ class MoCoV3Views(TwoViews):
 
     Args:
         size: Height and width of the views.
-        crop: Least and largest share of the area that a crop keeps.
+        crop: Smallest and largest area of a crop, as a share of the image.
         jitter: Strength of brightness, contrast, saturation and hue.
-        blur_taps: Pixels under the blur in each direction, an odd number.
+        blur_taps: Size of the blur kernel in pixels, an odd number.
         mean: Mean of each channel, subtracted at the end.
         std: Standard deviation of each channel, divided by at the end.
 
@@ -145,7 +145,7 @@ class MoCoV3Views(TwoViews):
 
 
 class OwnViews(Views):
-    """A transform of yours as views: torchvision, albumentations, kornia, or any callable.
+    """Your own transform as views: torchvision, albumentations, kornia, or any callable.
 
     Its random numbers come from torch's, numpy's or Python's global generators, which training seeds at every step.
 

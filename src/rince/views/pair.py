@@ -52,7 +52,7 @@ class PairViews(Views):
 
 
 class Unchanged(Views):
-    """Items as they are, for what is features already: rows of a table, embeddings of texts.
+    """Items as they are, for features: rows of a table, embeddings of texts.
 
     Numbers of whatever kind become floats.
 

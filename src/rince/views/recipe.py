@@ -54,19 +54,19 @@ class Recipe(Views):
         """
         Args:
             size: Height and width of the views.
-            crop: Least and largest share of the area that a crop keeps; nothing for no crop.
-            ratio: Least and largest ratio of width to height of a crop.
-            flip: Chance of a left-right flip.
+            crop: Smallest and largest area of a crop, as a share of the image; None for no crop.
+            ratio: Smallest and largest ratio of width to height of a crop.
+            flip: Probability of a left-right flip.
             jitter: Strength of brightness, contrast, saturation and hue.
-            jitter_chance: Chance of the colour jitter.
-            grey_chance: Chance of a grey image.
-            blur_chance: Chance of a Gaussian blur.
-            blur_taps: Pixels under the blur in each direction, an odd number.
-            blur_sigma: Least and largest width of the blur in pixels.
-            solarise_chance: Chance that bright pixels are inverted.
+            jitter_chance: Probability of the colour jitter.
+            grey_chance: Probability of a grey image.
+            blur_chance: Probability of a Gaussian blur.
+            blur_taps: Size of the blur kernel in pixels, an odd number.
+            blur_sigma: Smallest and largest sigma of the blur in pixels.
+            solarise_chance: Probability that bright pixels are inverted.
             mean: Mean of each channel, subtracted at the end.
             std: Standard deviation of each channel, divided by at the end.
-            noise: Views that go too far, on purpose.
+            noise: Bad views that are added on purpose.
 
         Raises:
             UsageError: If a size, crop or blur is out of range, or mean and std do not have one value per channel each.

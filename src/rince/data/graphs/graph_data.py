@@ -41,9 +41,9 @@ class GraphData(DataModule):
         """
         Args:
             graphs: The graphs; a subclass may read them later, in ``read``.
-            batch_size: Graphs in a batch, counted over all processes. Fewer graphs than that make one batch.
+            batch_size: Graphs in a batch of all processes together; fewer graphs make one batch.
             wrong_pairs: Share of graphs that are paired with a view of another graph, the same one throughout.
-            wrong_pairs_seed: Which graphs that are, and whose view they get.
+            wrong_pairs_seed: Seed that chooses these graphs, and whose view they get.
 
         Raises:
             UsageError: If wrong_pairs does not lie in [0, 1].

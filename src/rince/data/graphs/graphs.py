@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Graphs(Dataset[Any]):
-    """A data set of graphs: nodes and edges of all graphs stand one after the other.
+    """A data set of graphs: the nodes and edges of all graphs are concatenated.
 
     Graph ``i`` owns the nodes ``node_ptr[i]:node_ptr[i + 1]`` and the edges ``edge_ptr[i]:edge_ptr[i + 1]``. Given to a
     ``DataLoader`` with ``collate_fn=list.pop`` or asked through :meth:`batch`, it gives PyG batches a hundred times

@@ -8,7 +8,7 @@ from rince.data.graphs.tudataset import tudataset
 class TUGraphs(GraphData):
     """Any data set of the TUDataset collection; all its graphs are trained on, without their labels.
 
-    Nothing is read or downloaded before training asks for it.
+    Nothing is read or downloaded before training needs it.
 
     Example:
         >>> data = rince.data.TUGraphs("PROTEINS", root="data/tudataset", wrong_pairs=0.2)
@@ -28,11 +28,11 @@ class TUGraphs(GraphData):
         Args:
             dataset: Its name, such as PROTEINS.
             root: A folder with NAME.zip or NAME/NAME_A.txt, or the zip itself.
-            batch_size: Graphs in a batch, counted over all processes. Fewer graphs than that make one batch.
+            batch_size: Graphs in a batch of all processes together; fewer graphs make one batch.
             node_attributes: Use real-valued node attributes too, where the data set has them.
-            download: Fetch the data set if it is not in ``root``.
+            download: Download the data set if it is not in ``root``.
             wrong_pairs: Share of graphs that are paired with a view of another graph, the same one throughout.
-            wrong_pairs_seed: Which graphs that are, and whose view they get.
+            wrong_pairs_seed: Seed that chooses these graphs, and whose view they get.
         """
         super().__init__(None, batch_size, wrong_pairs, wrong_pairs_seed)
         self.dataset, self.root = dataset, root

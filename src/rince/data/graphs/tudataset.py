@@ -46,7 +46,7 @@ def tudataset(
         root: A folder with ``NAME.zip`` or ``NAME/NAME_A.txt``, or the zip itself.
         node_attributes: Put the real-valued node attributes before the one-hot labels.
         edge_labels: Keep one-hot edge labels as ``edge_attr``.
-        download: Fetch the data set if it is not in ``root``.
+        download: Download the data set if it is not in ``root``.
 
     Returns:
         The graphs.

@@ -40,11 +40,11 @@ class Arrays(Images):
         """
         Args:
             path: The .npz file.
-            batch_size: Images in a batch, counted over all processes.
-            noise: Wrong labels for training; evaluation always sees the right ones.
-            limit: Train on the first so many images only.
+            batch_size: Images in a batch of all processes together.
+            noise: Wrong labels for training; evaluation always uses the right labels.
+            limit: Train only on this number of images, the first ones.
             wrong_pairs: Share of images whose second view shows another image.
-            wrong_pairs_seed: Which images that are, and whose view they get.
+            wrong_pairs_seed: Seed that chooses these images, and whose view they get.
         """
         super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
         self.path = Path(path)

@@ -28,7 +28,7 @@ TRAIN, TEST = [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"]
 class CIFAR10(Images):
     """60,000 colour images of 32 x 32 pixels in ten classes, 10,000 of them for tests.
 
-    Nothing is read or downloaded before training, or ``split``, asks for it. Reading runs nothing in the archive.
+    Nothing is read or downloaded before training or ``split`` needs it. Reading the archive runs no code in it.
 
     Example:
         >>> data = rince.data.CIFAR10(root="data", noise=rince.noise.PaperFlips(eta=0.4), validation=5000)
@@ -50,13 +50,13 @@ class CIFAR10(Images):
         """
         Args:
             root: Folder with cifar-10-python.tar.gz or cifar-10-batches-py.
-            batch_size: Images in a batch, counted over all processes.
-            noise: Wrong labels for training; evaluation always sees the right ones.
-            limit: Train on the first so many images only.
+            batch_size: Images in a batch of all processes together.
+            noise: Wrong labels for training; evaluation always uses the right labels.
+            limit: Train only on this number of images, the first ones.
             wrong_pairs: Share of images whose second view shows another image.
-            wrong_pairs_seed: Which images that are, and whose view they get.
+            wrong_pairs_seed: Seed that chooses these images, and whose view they get.
             validation: How many of the last training images are set aside as the part "validation".
-            download: Fetch the archive (170 MB) if it is not there.
+            download: Download the archive (170 MB) if it is missing.
 
         Raises:
             UsageError: If validation leaves no image to train on.

@@ -25,8 +25,8 @@ ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".
 class ImageFolder(DataModule):
     """``root/train/CLASS/*.jpg`` and ``root/val/CLASS/*.jpg`` (or test). ImageNet is laid out like this.
 
-    Workers decode an image, take two random crops and shrink them to ``size``; colours, blur and the rest are done for
-    whole batches on the model's device. An image that does not decode is replaced by another one, and counted.
+    Workers decode an image, take two random crops and resize them to ``size``; colours, blur and the rest are computed
+    for whole batches on the model's device. An image that does not decode is replaced by another one, and counted.
 
     Example:
         >>> from PIL import Image
@@ -57,10 +57,10 @@ class ImageFolder(DataModule):
         Args:
             root: Folder with the folders train and val (or test).
             size: Height and width of the crops.
-            batch_size: Images in a batch, counted over all processes.
-            crop: Least and largest share of the area that a crop keeps.
-            ratio: Least and largest ratio of width to height of a crop.
-            noise: Wrong labels for training; evaluation always sees the right ones.
+            batch_size: Images in a batch of all processes together.
+            crop: Smallest and largest area of a crop, as a share of the image.
+            ratio: Smallest and largest ratio of width to height of a crop.
+            noise: Wrong labels for training; evaluation always uses the right labels.
             workers: Processes that decode, for each training process.
             strict: Stop at an image that does not decode instead of replacing it.
         """

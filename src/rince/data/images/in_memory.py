@@ -1,4 +1,4 @@
-"""Images in memory, batch by batch, with noise in their labels or pairs on demand."""
+"""Images in memory, batch by batch, optionally with noise in labels or pairs."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -49,11 +49,11 @@ class Images(DataModule):
     ):
         """
         Args:
-            batch_size: Images in a batch, counted over all processes.
-            noise: Wrong labels for training; evaluation always sees the right ones.
-            limit: Train on the first so many images only.
+            batch_size: Images in a batch of all processes together.
+            noise: Wrong labels for training; evaluation always uses the right labels.
+            limit: Train only on this number of images, the first ones.
             wrong_pairs: Share of images whose second view shows another image.
-            wrong_pairs_seed: Which images that are, and whose view they get.
+            wrong_pairs_seed: Seed that chooses these images, and whose view they get.
 
         Raises:
             UsageError: If the limit is below 1.

@@ -1,4 +1,4 @@
-"""Images as the features of a fixed stem, computed once: what is left to train fits a CPU."""
+"""Images as features of a fixed stem, computed once, so that training is quick on a CPU."""
 
 from pathlib import Path
 
@@ -19,8 +19,8 @@ STEM_IMAGES = 10_000  # images that the stem is fitted to and cached for, whatev
 class StemFeatures(Images):
     """Features (n, 2, width) of every image and its mirror image, under :class:`PatchStem`, kept in ``cache``.
 
-    ``source`` gives the images. The first ``train`` of its training part are learnt from, the last 5,000 are the part
-    "validation", and "test" are the first 5,000 of the test part.
+    ``source`` gives the images. The first ``train`` images of its training part are used for training, and the last
+    5,000 are the part "validation". The part "test" is the first 5,000 of its test part.
 
     Example:
         >>> data = rince.data.StemFeatures(rince.data.CIFAR10(root="data"), cache="stem.npz", train=10_000)
@@ -37,9 +37,9 @@ class StemFeatures(Images):
         """
         Args:
             source: The images.
-            cache: File that keeps the features.
-            train: How many images are learnt from.
-            batch_size: Images in a batch, counted over all processes.
+            cache: File that stores the features.
+            train: Number of training images.
+            batch_size: Images in a batch of all processes together.
             noise: Wrong labels for training.
         """
         super().__init__(batch_size, noise)

@@ -1,4 +1,4 @@
-"""Two kinds of things that belong together, row by row."""
+"""Pairs of two modalities, one pair per row."""
 
 from typing import TYPE_CHECKING
 

@@ -17,7 +17,7 @@ from rince.errors import UsageError
 class PairedArrays(Pairs):
     """A file with ``a`` and ``b``, which belong together row by row, and, where known, ``labels`` (n,).
 
-    Bytes stay bytes, as image recipes want them; other numbers become floats. ``test_a``, ``test_b`` and
+    Bytes stay bytes, for image recipes; other numbers become floats. ``test_a``, ``test_b`` and
     ``test_labels`` are the test part; without them every tenth pair is. ``ids`` (n,), where given, name the pairs.
 
     Example:
@@ -34,9 +34,9 @@ class PairedArrays(Pairs):
         """
         Args:
             path: The .npz file.
-            batch_size: Pairs in a batch, counted over all processes.
+            batch_size: Pairs in a batch of all processes together.
             wrong_pairs: Share of training pairs to be made wrong on purpose.
-            wrong_pairs_seed: Which pairs that are, and whose ``b`` they get.
+            wrong_pairs_seed: Seed that chooses these pairs, and whose ``b`` they get.
         """
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
         self.path = Path(path)

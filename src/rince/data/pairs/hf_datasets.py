@@ -1,4 +1,4 @@
-"""Pairs out of a data set of Hugging Face ``datasets``: two columns of images, arrays or numbers."""
+"""Pairs from a data set of Hugging Face ``datasets``: two columns of images, arrays or numbers."""
 
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,12 @@ class HuggingFacePairs(Pairs):
             path: The data set.
             a: The column of the first side.
             b: The column of the second side.
-            label: The column with the class of a pair, where there is one.
+            label: The column with the class of a pair, if there is one.
             train: The part to train on.
             test: The part to evaluate on; where the data set has none of that name, every tenth pair.
-            batch_size: Pairs in a batch, counted over all processes.
+            batch_size: Pairs in a batch of all processes together.
             wrong_pairs: Share of training pairs to be made wrong on purpose.
-            wrong_pairs_seed: Which pairs that are, and whose ``b`` they get.
+            wrong_pairs_seed: Seed that chooses these pairs, and whose ``b`` they get.
         """
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
         self.path, self.a, self.b, self.label = path, a, b, label

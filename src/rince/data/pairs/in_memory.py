@@ -1,4 +1,4 @@
-"""Pairs in memory, batch by batch, with wrong pairs on demand."""
+"""Pairs in memory, batch by batch, optionally with wrong pairs."""
 
 import hashlib
 from collections.abc import Iterator
@@ -52,9 +52,9 @@ class Pairs(DataModule):
     def __init__(self, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
         """
         Args:
-            batch_size: Pairs in a batch, counted over all processes.
+            batch_size: Pairs in a batch of all processes together.
             wrong_pairs: Share of training pairs in which ``b`` belongs to another pair.
-            wrong_pairs_seed: Which pairs that are, and whose ``b`` they get.
+            wrong_pairs_seed: Seed that chooses these pairs, and whose ``b`` they get.
 
         Raises:
             UsageError: If wrong_pairs does not lie in [0, 1].

@@ -27,7 +27,7 @@ Parting = Literal["takes", "speaker", "random"]
 class SpokenDigits(Pairs):
     """``a`` are scikit-learn's images of digits, bytes (n, 1, 8, 8); ``b`` are sounds of the same digits, at 8 kHz.
 
-    Every recording has one image of its digit for good, drawn by ``split_seed``. Images are parted too, in three:
+    Every recording has one fixed image of its digit, drawn by ``split_seed``. Images are also split into three parts:
     an image of the test part is in no training pair. There are fewer images than recordings, so the training part uses
     an image about twice. A wrong pair is always one of two different digits.
 
@@ -51,13 +51,13 @@ class SpokenDigits(Pairs):
         """
         Args:
             source: Folder or zip file of the recordings, named digit_speaker_take.wav.
-            parting: By takes as the data set's authors do (0 to 4 test, 5 to 9 validation), by speaker (the last two
-                by name are heard in no training pair), or a tenth each at random.
-            split_seed: Which image goes where and with which sound, and the random parting.
-            seconds: Length that sounds are cut or padded to.
-            batch_size: Pairs in a batch, counted over all processes.
+            parting: How the data are split: by takes as the data set's authors do (0 to 4 test, 5 to 9 validation), by
+                speaker (the last two by name are in no training pair), or a tenth each at random.
+            split_seed: Seed that assigns images to parts and sounds, and of the random split.
+            seconds: Length to which sounds are cut or padded.
+            batch_size: Pairs in a batch of all processes together.
             wrong_pairs: Share of training pairs of an image and a sound of another digit.
-            wrong_pairs_seed: Which pairs that are, and which sounds they get.
+            wrong_pairs_seed: Seed that chooses these pairs, and which sounds they get.
 
         Raises:
             UsageError: If seconds is not positive, or there is no such parting.

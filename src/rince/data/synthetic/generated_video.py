@@ -45,15 +45,15 @@ class GeneratedVideo(Videos):
     ):
         """
         Args:
-            root: Folder that keeps the generated videos.
+            root: Folder of the generated videos.
             train: How many videos there are to train on, of all classes together.
             test: How many there are to test on.
-            per_class: Train on so many videos of each class only, drawn by the seed of the run.
+            per_class: Train only on this number of videos per class, drawn by the seed of the run.
             videos_seed: Seed of what the videos show.
             size: Height and width of the clips; the videos have 64 pixels.
-            crop: Least and largest share of the area that a crop keeps.
+            crop: Smallest and largest area of a crop, as a share of the image.
             sample_rate: Samples per second of the sound; the videos have 24,000.
-            batch_size: Clips in a batch, counted over all processes.
+            batch_size: Clips in a batch of all processes together.
             workers: Processes that decode, for each training process.
 
         Raises:

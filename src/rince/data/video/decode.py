@@ -64,7 +64,7 @@ def read_clip(
         path: The video file.
         start: The moment of the first frame of the clip, in seconds after the file's first frame.
         num_frames: How many frames the clip has.
-        fps: Frames per second of the clip, whatever the file has.
+        fps: Frames per second of the clip; that of the file does not matter.
         audio_duration: Seconds of sound around the middle of the clip.
         sample_rate: Samples per second of the sound.
         audio: Whether to read the sound.

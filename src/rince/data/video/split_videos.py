@@ -28,7 +28,7 @@ class SplitVideos(Videos):
             split: Which of the three splits.
             splits: Folder of the official lists; by default the one of the usual name, in root or beside it.
             sound: Pairs of clip and sound; most of these videos have none.
-            short: What happens to a video shorter than a clip: skipped, its last frame held, or played again.
+            short: What to do with a video shorter than a clip: skip it, hold its last frame, or loop it.
         """
         super().__init__(root, sound=sound, short=short, **options)
         self.number, self.splits = split, splits

@@ -64,20 +64,20 @@ class Videos(DataModule):
             table: CSV file of the videos to train on, with the columns path, label (optional) and start (optional).
             test_table: CSV file of the videos to test on.
             num_frames: Frames of a clip.
-            fps: Frames per second of a clip, whatever the file has.
+            fps: Frames per second of a clip; that of the file does not matter.
             audio_duration: Seconds of sound around the middle of the clip.
             sample_rate: Samples per second of the sound.
             size: Height and width of the clips.
-            crop: Least and largest share of the area that a crop keeps.
-            ratio: Least and largest ratio of width to height of a crop.
-            clips: Clips of a video at each visit, read in one go.
+            crop: Smallest and largest area of a crop, as a share of the image.
+            ratio: Smallest and largest ratio of width to height of a crop.
+            clips: Clips that are read each time a video is visited.
             visits: How often a video is visited in an epoch, at other moments each time.
-            sound: Pairs of clip and sound; without, clips alone.
-            short: What happens to a video shorter than a clip: skipped, its last frame held, or played again.
-            batch_size: Clips in a batch, counted over all processes.
+            sound: Whether to read pairs of clip and sound, or clips alone.
+            short: What to do with a video shorter than a clip: skip it, hold its last frame, or loop it.
+            batch_size: Clips in a batch of all processes together.
             test_clips: Clips of a video in a test, evenly spaced in time.
-            validation: Share of the training videos kept aside: the part "validation", for your own use.
-            noise: Wrong sounds for training; evaluation always hears the right ones.
+            validation: Share of the training videos that is set aside as the part "validation".
+            noise: Wrong sounds for training; evaluation always uses the right sounds.
             workers: Processes that decode, for each training process.
 
         Raises:
