@@ -1,10 +1,10 @@
-"""The errors that rince raises for what its user got wrong."""
+"""The errors that rince raises for mistakes of its user."""
 
 
 class UsageError(ValueError):
-    """A wrong value, file or combination of options: one sentence with the value, the bound and the way out.
+    """A wrong value, file or combination of options: one sentence with the value, the allowed range and the solution.
 
-    The command line prints it as one line. Any other exception is taken for a bug and keeps its traceback.
+    The command line prints it as one line. Any other exception is treated as a bug and keeps its traceback.
 
     Example:
         >>> rince.RINCE(q=1.5)
@@ -15,7 +15,7 @@ class UsageError(ValueError):
 
 
 class FileError(UsageError, OSError):
-    """A file that cannot be read, written or fetched.
+    """A file that cannot be read, written or downloaded.
 
     Example:
         >>> issubclass(rince.errors.FileError, OSError), issubclass(rince.errors.FileError, rince.errors.UsageError)
@@ -24,7 +24,7 @@ class FileError(UsageError, OSError):
 
 
 class MissingFile(FileError, FileNotFoundError):
-    """A file or folder that should be there and is not.
+    """A file or folder that is missing.
 
     Example:
         >>> rince.load_encoder("runs/none")
@@ -35,7 +35,7 @@ class MissingFile(FileError, FileNotFoundError):
 
 
 class ExistingFile(FileError, FileExistsError):
-    """A file or folder of the user's that would be written over.
+    """A file or folder of the user that would be overwritten.
 
     Example:
         >>> issubclass(rince.errors.ExistingFile, FileExistsError)
@@ -53,7 +53,7 @@ class NotAFolder(FileError, NotADirectoryError):
 
 
 class WrongType(UsageError, TypeError):
-    """A value of a kind that is not taken.
+    """A value of a type that is not accepted.
 
     Example:
         >>> issubclass(rince.errors.WrongType, TypeError)
@@ -62,7 +62,7 @@ class WrongType(UsageError, TypeError):
 
 
 class MissingExtra(UsageError, ImportError):
-    """An optional dependency that is not installed; the sentence says which extra of rince brings it.
+    """An optional dependency that is not installed; the message names the extra of rince that installs it.
 
     Example:
         >>> issubclass(rince.errors.MissingExtra, ImportError)

@@ -27,7 +27,7 @@ class LossName:
         label: How a table writes it, such as ``"RINCE q 0.5, trust"``.
         kind: The class in ``rince``, such as ``"RINCE"``.
         arguments: Its arguments beside temperature and contrast, as a configuration has them.
-        trust: Whether pairs are weighted by what an audit thinks of them.
+        trust: Whether pairs are weighted by an audit.
 
     Example:
         >>> rince.compare.parse_loss("gce-1").build(temperature=0.2, contrast=rince.CrossView()).q

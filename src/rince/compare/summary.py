@@ -122,7 +122,7 @@ def summarise(task: str, metric: str, noise: str, results: Sequence[Result], tun
         metric: What was measured.
         noise: What a noise rate is a rate of.
         results: One per run, with ``settings`` (loss, temperature, rate, seed), ``validation`` and ``test``.
-        tune_seeds: Temperatures are chosen on the validation parts of the first so many seeds (``None``: of all).
+        tune_seeds: Temperatures are chosen on the validation parts of this number of seeds (``None``: of all).
 
     Returns:
         One cell per loss and rate, at its best temperature.

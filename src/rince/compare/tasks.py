@@ -30,7 +30,7 @@ class Task:
         name: On the command line.
         metric: What ``run`` measures, in percent, higher is better.
         noise: What a noise rate is a rate of.
-        about: One line for the help.
+        about: One line for the help text.
         temperatures: Those that are tried for every loss; the best on the validation part counts.
         losses: Those that are compared unless the user says otherwise.
         rates: Noise rates that are compared unless the user says otherwise.
@@ -219,7 +219,7 @@ def find_task(words: list[str], source: str | None = None) -> Task:
 
     Args:
         words: A name such as ``digits``, or two files with columns, as for ``rince audit``.
-        source: Where the data of a named task lie.
+        source: Path of the data of a named task.
 
     Returns:
         The task.

@@ -15,12 +15,12 @@ Space = Literal["encoder", "projection"]
 
 @torch.no_grad()
 def labelled_features(method: Any, batches: Iterable[Any], space: Space = "encoder") -> tuple[Tensor, Tensor]:
-    """Features and labels of what a loader gives; items without a label are left out.
+    """Features and labels of all items of a loader; items without a label are left out.
 
     Args:
         method: A training method such as ``rince.methods.SimCLR``.
         batches: Batches with labels, as ``data.labelled_batches("test")`` gives them.
-        space: ``"encoder"`` for the encoder's features, ``"projection"`` for embeddings behind the projection head.
+        space: ``"encoder"`` for the encoder's features, ``"projection"`` for the output of the projection head.
 
     Returns:
         Features (n, width) and labels (n,).

@@ -18,8 +18,8 @@ def evaluate_graphs(method: Any, graphs: "Graphs", space: str = "encoder", seed:
     Args:
         method: A training method such as ``rince.methods.GraphCL``.
         graphs: Graphs with labels.
-        space: ``"encoder"`` for the encoder's features, ``"projection"`` for those behind the head.
-        seed: Of the folds.
+        space: ``"encoder"`` for the encoder's features, ``"projection"`` for the output of the projection head.
+        seed: Seed of the folds.
 
     Returns:
         ``svm``, an SVM's mean over the folds and its deviation, and ``linear``, a linear probe's.

@@ -15,8 +15,8 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, tempe
         train: (n, width) features with known classes.
         labels: (n,) their classes, from 0.
         test: (m, width) features to be classified.
-        k: How many neighbours vote; all of them if there are fewer.
-        temperature: What cosines are divided by.
+        k: Number of neighbours that vote; all items if there are fewer.
+        temperature: Cosines are divided by it.
 
     Returns:
         (m,) classes.
@@ -53,8 +53,8 @@ def knn_accuracy(
         labels: (n,) their classes, from 0.
         test: (m, width) features to be classified.
         test_labels: (m,) their classes.
-        k: How many neighbours vote; all of them if there are fewer.
-        temperature: What cosines are divided by.
+        k: Number of neighbours that vote; all items if there are fewer.
+        temperature: Cosines are divided by it.
 
     Returns:
         A share from 0 to 1.

@@ -94,9 +94,9 @@ def fit_linear(
     Args:
         features: (n, width) features of a frozen encoder.
         labels: (n,) classes from 0.
-        decay: Weight decay; of several, the one that does best on a part set aside for it is taken.
+        decay: Weight decay; of several values, the best one on a validation part is chosen.
         validation: The share of the items in that part.
-        seed: Which items these are.
+        seed: Seed that chooses these items.
 
     Returns:
         The probe.
@@ -154,7 +154,7 @@ def fit_adam(
     Args:
         features: (n, width) features of a frozen encoder.
         labels: (n,) classes from 0.
-        epochs: How often all items are seen.
+        epochs: Number of epochs.
         lr: Learning rate.
         decay: Weight decay.
         batch_size: Items in a batch.

@@ -11,7 +11,7 @@ from torch import nn
 class OnlineProbe(Callback):
     """Logs ``probe``, the accuracy of a linear classifier on the features of each step, before it learns from them.
 
-    It sees views, and the labels that training sees, noise included. The encoder gets no gradient from it.
+    It is trained on the views and labels of training, noise included. The encoder gets no gradient from it.
 
     Args:
         classes: How many classes there are.

@@ -17,11 +17,11 @@ from rince.views.batch import PairBatch
 
 
 class PairFeatures(NamedTuple):
-    """Both sides of N pairs: features, embeddings, and what is known of the pairs.
+    """Both sides of N pairs: features, embeddings, labels and ids.
 
     Attributes:
         features: Features of the two encoders.
-        embeddings: What the projection heads make of them, in one space.
+        embeddings: The outputs of the projection heads, in one space.
         labels: Classes, -1 where unknown.
         ids: Numbers of the pairs.
 
@@ -108,7 +108,7 @@ def retrieval(a: Tensor, b: Tensor, labels: Tensor | None = None, ks: tuple[int,
 
 
 def wrong_pairs_auc(a: Tensor, b: Tensor, wrong: Any) -> float | None:
-    """How well the cosine of a pair tells right pairs from wrong ones: the AUC in percent.
+    """How well the cosine separates right pairs from wrong ones: the AUC in percent.
 
     Args:
         a: (n, width) embeddings of the first side.
@@ -144,7 +144,7 @@ def evaluate_pairs(
         method: A ``rince.methods.CrossModal``.
         data: Pairs: ``data.pair_batches(part)`` gives right ones, ``pair_batches("train", noisy=True)`` what was
             trained on. ``data.noise_record()["partner_hit"]`` tells by number (``ids``) which of those are wrong.
-        space: Probes are fitted to the encoders' features (``"encoder"``) or behind the heads (``"projection"``).
+        space: Probes are fitted to the encoders' features (``"encoder"``) or the heads' outputs (``"projection"``).
         part: The part to evaluate on.
         decay: Weight decay of the linear probes; the best of several by default.
 

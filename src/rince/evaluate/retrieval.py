@@ -14,9 +14,9 @@ def recall_at(
 
     Args:
         query: (n, width) embeddings.
-        query_keys: (n,) what each of them looks for.
+        query_keys: (n,) the class or the id of the partner of each query.
         gallery: (m, width) embeddings that are searched.
-        gallery_keys: (m,) what each of them is.
+        gallery_keys: (m,) the class or the id of each item of the gallery.
         ks: The ranks to report.
 
     Returns:

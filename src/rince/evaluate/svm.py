@@ -26,7 +26,7 @@ LOOSE = 0.1  # takes half the time at a large C; accuracies are then right to ha
 
 @dataclass(frozen=True)
 class SVMResult:
-    """What cross-validation of an SVM found.
+    """The results of cross-validation of an SVM.
 
     Attributes:
         accuracies: Of every outer fold.
@@ -69,11 +69,11 @@ def svm_accuracy(
         folds: Outer folds, for the accuracy.
         inner_folds: Inner folds of every outer one, for C.
         grid: The C to choose from.
-        seed: Which sample is in which fold.
-        workers: How many outer folds are worked on at a time, by threads.
+        seed: Seed of the folds.
+        workers: Number of threads; each works on one outer fold.
         exhaustive: Try every C. Otherwise a C is skipped if two signs speak against it: the C before it was worse than
-            the best already, and a loosely converged machine is behind the best one by more than three standard errors.
-            That is quicker, and may now and then choose another C.
+            the best already, and a loosely converged SVM is worse than the best one by more than three standard errors.
+            This is faster, and rarely chooses another C.
 
     Returns:
         Accuracies, chosen C and predictions.
@@ -128,7 +128,7 @@ def linear_accuracy(
         folds: Outer folds, for the accuracy.
         inner_folds: Inner folds of every outer one, for C.
         grid: The C to choose from.
-        seed: Which sample is in which fold.
+        seed: Seed of the folds.
 
     Returns:
         The mean accuracy over the outer folds, from 0 to 1.

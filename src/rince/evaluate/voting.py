@@ -43,7 +43,7 @@ def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
         The items with their mean scores and labels.
 
     Raises:
-        UsageError: If there is nothing, the three are not equally many, or one item has two labels.
+        UsageError: If there are no views, the lengths differ, or one item has two labels.
 
     Example:
         >>> scores = torch.tensor([[0.9, 0.1], [0.4, 0.6]])

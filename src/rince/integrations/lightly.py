@@ -76,7 +76,7 @@ class NTXentLoss(_TwoViewLoss):
     """lightly's ``NTXentLoss``, in memory that grows with the batch instead of its square.
 
     Args:
-        temperature: What cosines are divided by.
+        temperature: Cosines are divided by it.
         memory_bank_size: 0, or a number of negatives, or (number, width): keys of earlier batches are then the only
             negatives. Without a width the bank takes that of the first batch.
         gather_distributed: Whether candidates come from all processes.
@@ -98,13 +98,13 @@ class RINCELoss(WithQ, _TwoViewLoss):
     """``NTXentLoss`` on pairs of views that may not belong together.
 
     Args:
-        temperature: What cosines are divided by.
+        temperature: Cosines are divided by it.
         memory_bank_size: 0, or a number of negatives, or (number, width): keys of earlier batches are then the only
             negatives. Without a width the bank takes that of the first batch.
         gather_distributed: Whether candidates come from all processes.
-        q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
+        q: From 0 (the same as ``NTXentLoss``) to 1 (most robust); it can be set between steps.
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
-        unit: Whether the loss is divided by exp(q / temperature), so that learning rates carry over.
+        unit: Whether the loss is divided by exp(q / temperature), so that you can keep the learning rate.
 
     Example:
         >>> from rince.integrations.lightly import RINCELoss
@@ -129,11 +129,11 @@ class GCELoss(WithQ, _TwoViewLoss):
     """``NTXentLoss`` on pairs of views that may not belong together, by generalised cross-entropy.
 
     Args:
-        temperature: What cosines are divided by.
+        temperature: Cosines are divided by it.
         memory_bank_size: 0, or a number of negatives, or (number, width): keys of earlier batches are then the only
             negatives. Without a width the bank takes that of the first batch.
         gather_distributed: Whether candidates come from all processes.
-        q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
+        q: From 0 (the same as ``NTXentLoss``) to 1 (most robust); it can be set between steps.
 
     Example:
         >>> from rince.integrations.lightly import GCELoss
@@ -156,9 +156,9 @@ class SupConLoss(_TwoViewLoss):
     """lightly's ``SupConLoss``: views of one label attract each other.
 
     Args:
-        temperature: What cosines are divided by.
+        temperature: Cosines are divided by it.
         gather_distributed: Whether candidates come from all processes.
-        rescale: Whether the loss is multiplied with the temperature, as there.
+        rescale: Whether the loss is multiplied by the temperature, as in lightly.
         objective: Another loss on the same contrast: ``rince.RINCE(q=0.5, temperature=0.1)``; its temperature counts.
 
     Example:
@@ -192,10 +192,10 @@ class SupConLoss(_TwoViewLoss):
 
 
 class DCLLoss(_TwoViewLoss):
-    """lightly's ``DCLLoss``: the positive is no part of the denominator.
+    """lightly's ``DCLLoss``: the positive is not in the denominator.
 
     Args:
-        temperature: What cosines are divided by.
+        temperature: Cosines are divided by it.
         weight_fn: From both normalised views to a weight per pair, which scales the pull of the positive.
         gather_distributed: Whether candidates come from all processes.
 
@@ -224,11 +224,11 @@ class DCLLoss(_TwoViewLoss):
 
 
 class DCLWLoss(DCLLoss):
-    """lightly's ``DCLWLoss``: pairs that agree already pull less (negative von Mises-Fisher weights).
+    """lightly's ``DCLWLoss``: pairs that are already close get less weight (negative von Mises-Fisher weights).
 
     Args:
-        temperature: What cosines are divided by.
-        sigma: What they are divided by in the weights.
+        temperature: Cosines are divided by it.
+        sigma: The temperature of the weights.
         gather_distributed: Whether candidates come from all processes.
 
     Example:

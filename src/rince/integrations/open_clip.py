@@ -4,7 +4,8 @@
     loss = RINCEClipLoss(local_loss=True, gather_with_grad=True, rank=args.rank, world_size=args.world_size)
     losses = loss(image_features, text_features, logit_scale, output_dict=True)
 
-open_clip itself is not imported: these are plain modules. Features are taken as they come, normalised by the model.
+open_clip itself is not imported: these are plain modules. Features are used as they are: open_clip's models
+normalise them.
 """
 
 from typing import Any
@@ -32,8 +33,8 @@ class ClipLoss(nn.Module):
     Args:
         local_loss: Whether every process returns the loss of its own pairs instead of that of all pairs.
         gather_with_grad: Whether the gradient reaches the candidates of other processes.
-        cache_labels: Taken for the sake of the signature: there are no labels to cache.
-        rank: Taken for the sake of the signature: torch.distributed knows it.
+        cache_labels: Accepted for compatibility: there are no labels to cache.
+        rank: Accepted for compatibility: it is taken from torch.distributed.
         world_size: Number of processes; with 1 nothing is gathered.
         use_horovod: Not supported.
 
@@ -122,7 +123,7 @@ class RINCEClipLoss(WithQ, ClipLoss):
     """``ClipLoss`` on images and texts that may not belong together.
 
     Args:
-        q: From 0 (every pair is believed: ``ClipLoss``) to 1; it can be set between steps.
+        q: From 0 (the same as ``ClipLoss``) to 1 (most robust); it can be set between steps.
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
         unit: Whether the loss is divided by exp(q logit_scale): needed wherever the scale is learned.
         **options: Those of ``ClipLoss``.
@@ -143,7 +144,7 @@ class GCEClipLoss(WithQ, ClipLoss):
     """``ClipLoss`` on images and texts that may not belong together, by generalised cross-entropy.
 
     Args:
-        q: From 0 (every pair is believed: ``ClipLoss``) to 1; it can be set between steps.
+        q: From 0 (the same as ``ClipLoss``) to 1 (most robust); it can be set between steps.
         **options: Those of ``ClipLoss``.
 
     Example:
@@ -159,15 +160,15 @@ class GCEClipLoss(WithQ, ClipLoss):
 
 
 class SigLipLoss(nn.Module):
-    """open_clip's ``SigLipLoss``: every pair of image and text is a yes or a no of its own.
+    """open_clip's ``SigLipLoss``: a binary decision for every pair of image and text.
 
     Args:
-        cache_labels: Taken for the sake of the signature.
-        rank: Taken for the sake of the signature.
+        cache_labels: Accepted for compatibility.
+        rank: Accepted for compatibility.
         world_size: Number of processes; with 1 nothing is gathered.
-        dist_impl: Taken for the sake of the signature: texts are gathered, which gives the same numbers as passing
+        dist_impl: Accepted for compatibility: texts are gathered, which gives the same numbers as passing
             them around.
-        chunk_size: Taken for the sake of the signature in newer versions: large batches go in blocks anyway.
+        chunk_size: Accepted for compatibility with newer versions: large batches are always computed in blocks.
 
     Example:
         >>> from rince.integrations.open_clip import SigLipLoss

@@ -3,7 +3,7 @@
     from rince.integrations.pygcl import RINCE
     contrast_model = DualBranchContrast(loss=RINCE(tau=0.2), mode="G2G")
 
-PyGCL itself is not imported: it calls a loss with masks, and these take them.
+PyGCL itself is not imported. It calls a loss with masks, and these losses accept them.
 """
 
 from typing import Any
@@ -70,7 +70,7 @@ class InfoNCE(_MaskedLoss):
     """PyGCL's ``InfoNCE``.
 
     Args:
-        tau: What cosines are divided by.
+        tau: The temperature: cosines are divided by it.
 
     Example:
         >>> from rince.integrations.pygcl import InfoNCE
@@ -87,10 +87,10 @@ class RINCE(WithQ, _MaskedLoss):
     """``InfoNCE`` on views that may not belong together.
 
     Args:
-        tau: What cosines are divided by.
-        q: From 0 (every pair is believed: ``InfoNCE``) to 1; it can be set between steps.
+        tau: The temperature: cosines are divided by it.
+        q: From 0 (the same as ``InfoNCE``) to 1 (most robust); it can be set between steps.
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
-        unit: Whether the loss is divided by exp(q / tau), so that learning rates carry over.
+        unit: Whether the loss is divided by exp(q / tau), so that you can keep the learning rate.
 
     Example:
         >>> from rince.integrations.pygcl import RINCE
@@ -107,8 +107,8 @@ class GCE(WithQ, _MaskedLoss):
     """``InfoNCE`` on views that may not belong together, by generalised cross-entropy.
 
     Args:
-        tau: What cosines are divided by.
-        q: From 0 (every pair is believed: ``InfoNCE``) to 1; it can be set between steps.
+        tau: The temperature: cosines are divided by it.
+        q: From 0 (the same as ``InfoNCE``) to 1 (most robust); it can be set between steps.
 
     Example:
         >>> from rince.integrations.pygcl import GCE

@@ -116,8 +116,8 @@ class NTXentLoss(_PairLoss):
     """``NTXentLoss`` as there, in memory that grows with the batch instead of its square.
 
     Args:
-        temperature: What scores are divided by.
-        **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and the rest, as everywhere there.
+        temperature: Scores are divided by it.
+        **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and other options of the library.
 
     Example:
         >>> from rince.integrations.pytorch_metric_learning import NTXentLoss
@@ -134,11 +134,11 @@ class RINCELoss(WithQ, _PairLoss):
     """``NTXentLoss`` on labels or pairs that may be wrong.
 
     Args:
-        temperature: What scores are divided by.
-        q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
+        temperature: Scores are divided by it.
+        q: From 0 (the same as ``NTXentLoss``) to 1 (most robust); it can be set between steps.
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
-        unit: Whether the loss is divided by exp(q / temperature), so that learning rates carry over.
-        **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and the rest, as everywhere there.
+        unit: Whether the loss is divided by exp(q / temperature), so that you can keep the learning rate.
+        **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and other options of the library.
 
     Example:
         >>> from rince.integrations.pytorch_metric_learning import RINCELoss
@@ -157,9 +157,9 @@ class GCELoss(WithQ, _PairLoss):
     """``NTXentLoss`` on labels or pairs that may be wrong, by generalised cross-entropy.
 
     Args:
-        temperature: What scores are divided by.
-        q: From 0 (every pair is believed: ``NTXentLoss``) to 1; it can be set between steps.
-        **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and the rest, as everywhere there.
+        temperature: Scores are divided by it.
+        q: From 0 (the same as ``NTXentLoss``) to 1 (most robust); it can be set between steps.
+        **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and other options of the library.
 
     Example:
         >>> from rince.integrations.pytorch_metric_learning import GCELoss

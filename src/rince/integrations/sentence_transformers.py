@@ -32,7 +32,7 @@ class RINCELoss(WithQ, RankingLoss):
 
     Args:
         model: A SentenceTransformer.
-        q: From 0 (every pair is believed) to 1; see ``rince.RINCE``.
+        q: From 0 (InfoNCE) to 1 (most robust); see ``rince.RINCE``.
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
         scale: What cosines are multiplied with: 20 is temperature 0.05.
         temperature: The inverse of ``scale``; give one of them. 0.2 if neither is given.
@@ -69,7 +69,7 @@ class GCELoss(WithQ, RankingLoss):
 
     Args:
         model: A SentenceTransformer.
-        q: From 0 (every pair is believed: ``MultipleNegativesRankingLoss``) to 1; see ``rince.GCE``.
+        q: From 0 (the same as ``MultipleNegativesRankingLoss``) to 1 (most robust); see ``rince.GCE``.
         scale: What cosines are multiplied with: 20 is temperature 0.05.
         temperature: The inverse of ``scale``; give one of them. 0.2 if neither is given.
         **options: Those of ``RankingLoss``, as in ``RINCELoss``.

@@ -13,7 +13,7 @@ from rince._support.optional_imports import peer
 
 
 class TimmEncoder(nn.Module):
-    """``timm.create_model`` without its classifier: images in, one row of features each out.
+    """``timm.create_model`` without its classifier: one row of features per image.
 
     Args:
         model_name: As in ``timm.list_models()``.

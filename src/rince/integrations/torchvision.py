@@ -16,7 +16,7 @@ CLASSIFIERS = ("fc", "classifier", "heads", "head")
 
 
 class TorchvisionEncoder(nn.Module):
-    """``torchvision.models.get_model`` without its classifier: images in, one row of features each out.
+    """``torchvision.models.get_model`` without its classifier: one row of features per image.
 
     Args:
         name: As in ``torchvision.models.list_models()``.
@@ -24,7 +24,7 @@ class TorchvisionEncoder(nn.Module):
         options: Further arguments of ``get_model``.
 
     Raises:
-        UsageError: If the model has no classifier to take off.
+        UsageError: If the model has no classifier to remove.
 
     Example:
         >>> from rince.integrations.torchvision import TorchvisionEncoder

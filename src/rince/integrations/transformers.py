@@ -20,9 +20,9 @@ class DualEncoderLoss:
         loss: Called with the embeddings of both sides: ``rince.RINCE(contrast=rince.CrossView(), scale="unit")``.
         first: The output, by name or number, with the embeddings of the first side.
         second: The same for the second side.
-        gradient_accumulation_steps: As in the training arguments. The Trainer leaves it to a function of this kind to
-            divide by them, and does not tell it how many there are.
-        takes_labels: Whether labels of a batch are passed to the loss. Without it, labels are an error.
+        gradient_accumulation_steps: As in the training arguments. The Trainer expects such a function to divide
+            by it, but does not pass it.
+        takes_labels: Whether labels of a batch are passed to the loss. Otherwise labels raise an error.
 
     Raises:
         UsageError: If gradient_accumulation_steps is below 1.
@@ -77,7 +77,7 @@ class DualEncoderLoss:
 
 
 class ImageEncoder(nn.Module):
-    """An image model of transformers as an encoder of ``rince train``: images in, one row of features each out.
+    """An image model of transformers as an encoder of ``rince train``: one row of features per image.
 
     Args:
         model: A name on the Hub or a folder for ``AutoModel.from_pretrained``; or, with ``config``, the kind of model
