@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rince._support.atomic_files import written_whole
+from rince._support.atomic_files import check_out_folder, written_whole
 from rince.audit.columns import one_dimensional
 from rince.audit.output.groups import GroupRate, group_rates, group_texts
 from rince.audit.output.table import pair_name, write_csv, write_parquet
-from rince.errors import ExistingFile, NotAFolder, UsageError
+from rince.errors import ExistingFile, UsageError
 from rince.report.audit_page import audit_page
 from rince.report.gallery import gallery_of
 
@@ -27,8 +27,7 @@ def check_folder(folder: str | os.PathLike[str], table: str, force: bool) -> Pat
     if table not in ("csv", "parquet"):
         raise UsageError(f"the table must be csv or parquet, got {table!r}")
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise NotAFolder(f"{folder} is a file: name a folder for the audit")
+    check_out_folder(folder, "the audit", ("audit.csv", "audit.json", "audit.html"))
     there = [name for name in (f"audit.{table}", "audit.json", "audit.html") if (folder / name).exists()]
     if there and not force:
         raise ExistingFile(

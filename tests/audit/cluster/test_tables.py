@@ -106,7 +106,16 @@ def test_tables_that_do_not_fit_together_are_one_clear_error(pairs, tmp_path, a,
 def test_arrays_that_do_not_fit_together_are_one_clear_error(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((60, 3)))
     np.save(tmp_path / "b.npy", np.ones((61, 3)))
-    np.save(tmp_path / "c.npy", np.ones(60))
-    for other, message in (("b", "got 60 and 61 rows"), ("c", "shape"), ("d", "there is no file")):
+    np.save(tmp_path / "c.npy", np.ones((60, 1, 1)))
+    np.save(tmp_path / "t.npy", np.array(["label"] * 60))
+    messages = {"b": "got 60 and 61 rows", "c": "shape", "t": "must hold real numbers", "d": "there is no file"}
+    for other, message in messages.items():
         with pytest.raises(UsageError, match=message):
             array_partitions(tmp_path / "a.npy", tmp_path / f"{other}.npy")
+
+
+def test_one_number_per_pair_is_a_column(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((60, 3)))
+    np.save(tmp_path / "y.npy", np.arange(60) % 3)
+    parts = array_partitions(tmp_path / "a.npy", tmp_path / "y.npy", rows=40)
+    assert [b.shape for part in parts for _, b in part.blocks()] == [(40, 1), (20, 1)]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rince.audit.columns import as_matrix, chunks, release
+from rince.audit.columns import Matrix, as_matrix, chunks, release
 from rince.audit.partitions.partition import Blocks, Partition
-from rince.errors import MissingFile, UsageError
+from rince.errors import MissingFile, UsageError, WrongType
 
 TARGET_NUMBERS = 64_000_000
 MOST_ROWS = 1_000_000
@@ -24,11 +24,19 @@ class ArrayPartition(Partition):
         return self.stop - self.start
 
     def blocks(self) -> Blocks:
-        a, b = (np.load(path, mmap_mode="r", allow_pickle=False)[self.start : self.stop] for path in (self.a, self.b))
+        a, b = (_numbers(path)[self.start : self.stop] for path in (self.a, self.b))
         for rows in chunks(len(a), max(a.shape[1], b.shape[1])):
             yield a[rows], b[rows]
             release(a)
             release(b)
+
+
+def _numbers(path: Path) -> Matrix:
+    """The numbers of a file, mapped; one per pair is a column. Texts would have other numbers in every partition."""
+    found = np.load(path, mmap_mode="r", allow_pickle=False)
+    if found.dtype.kind not in "fiub":
+        raise WrongType(f"it must hold real numbers, got {found.dtype}")
+    return found[:, None] if found.ndim == 1 else found
 
 
 def array_partitions(a: str | Path, b: str | Path, rows: int | None = None) -> list[Partition]:
@@ -55,8 +63,8 @@ def array_partitions(a: str | Path, b: str | Path, rows: int | None = None) -> l
         if not path.is_file():
             raise MissingFile(f"there is no file {path}")
         try:
-            shapes.append(as_matrix(np.load(path, mmap_mode="r", allow_pickle=False), name).shape)
-        except ValueError as error:
+            shapes.append(as_matrix(_numbers(path), name).shape)
+        except (ValueError, WrongType) as error:
             raise UsageError(f"{path} cannot be read: {error}") from error
     (count, width), (other, other_width) = shapes
     if count != other:

@@ -31,7 +31,14 @@ from rince.errors import UsageError
 
 def check_different(a: Source, b: Source) -> None:
     """Refuse a column as its own partner, which would look like a perfect match."""
-    if a.path.resolve() != b.path.resolve() or a.column != b.column:
+    same = a.path.resolve() == b.path.resolve() or (a.path.exists() and b.path.exists() and a.path.samefile(b.path))
+    if not same or a.column != b.column:
+        if same and a.kind in TABLES:
+            with naming(a.path):
+                there = column_names(a)
+                both = sorted(set(chosen(a, there)) & set(chosen(b, there)))
+            if both:
+                raise UsageError(f"A and B are both to hold the column {both[0]} of {a.path}: name it in one of them")
         return
     if a.kind not in TABLES:
         raise UsageError(f"A and B are both {a}: name two different files or arrays")
@@ -84,11 +91,13 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text") from error
+        raise UsageError(f"{path} is not UTF-8 text: save it as such") from error
     except BROKEN as error:
         if isinstance(error, UsageError) or str(path) in str(error):
             raise
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        # numpy takes whatever it does not know for Python objects, and says how to load them, which runs their code.
+        why = "it is no .npy file, or holds Python objects" if "pickle" in str(error) else error
+        raise UsageError(f"{path} cannot be read: {why}") from error
     except OSError as error:
         if error.errno is not None:  # what the system says
             raise

@@ -124,6 +124,10 @@ def number_columns(table: ArrowTable, names: list[str]) -> Iterator[list[NDArray
     """Columns of numbers in batches; a column of lists becomes arrays (rows, length)."""
     types = require("pyarrow", "audit").types
     lists = {name for name in names if is_list(table.schema.field(name).type)}
+    for name in names:
+        kind = table.schema.field(name).type
+        if types.is_temporal(kind) or types.is_struct(kind) or types.is_map(kind) or types.is_union(kind):
+            raise UsageError(f"{table.name} has {kind} in column {name}, where numbers or lists of numbers should be")
     for name in lists:
         inside = table.schema.field(name).type.value_type
         if not (types.is_integer(inside) or types.is_floating(inside)):
@@ -146,6 +150,9 @@ def number_columns(table: ArrowTable, names: list[str]) -> Iterator[list[NDArray
 
 def value_column(table: ArrowTable, name: str) -> Iterator[NDArray[Any]]:
     """A column as it is, in batches; whole numbers stay whole beside missing ones."""
+    kind = table.schema.field(name).type
+    if require("pyarrow", "audit").types.is_nested(kind):
+        raise UsageError(f"{table.name} has {kind} in column {name}, where one value per pair should be")
     for batch in table.batches([name]):
         column = batch.column(0)
         # With gaps numpy would make floats of whole numbers: 7 stays 7, and large ids stay exact.
@@ -163,6 +170,8 @@ def _width(table: ArrowTable, name: str) -> int:
     for batch in table.batches([name]):
         lengths = _lengths(batch.column(0))
         known = lengths[~np.isnan(lengths)]
+        if len(known) and not known[0]:
+            raise UsageError(f"{table.name} has empty lists in column {name}")
         if len(known):
             return int(known[0])
     raise UsageError(f"{table.name} has no lists in column {name}: all of them are missing")

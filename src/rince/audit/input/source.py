@@ -69,8 +69,10 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
     """
     path, column = Path(text), None
     if not _there(path) and ":" in text:
-        head, column = text.rsplit(":", 1)
-        path = Path(head)
+        # The last colon that leaves a file in front of it: names of columns may hold colons as well.
+        cuts = [place for place, letter in enumerate(text) if letter == ":"][::-1]
+        cut = next((place for place in cuts if _there(Path(text[:place]))), cuts[0])
+        path, column = Path(text[:cut]), text[cut + 1 :]
     if not _there(path):
         raise MissingFile(f"there is no file {path}")
     if path.is_dir() and (path / "dataset_dict.json").is_file():
@@ -80,6 +82,8 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
         raise UsageError(f"{path} is no regular file")
     allowed = (*KINDS, "datasets", LINES, FOLDER) if raw else (*KINDS, "datasets")
     if found.kind not in allowed:
+        if found.kind == FOLDER and path.suffix.lower() in KINDS:
+            raise UsageError(f"{path} is a folder, and holds no table: name a file")
         if found.kind in (LINES, FOLDER):
             raise UsageError(f"{path} holds no numbers: add --encode to audit raw texts, pictures or sounds")
         raise UsageError(f"{path} cannot be read: files must end in {', '.join(KINDS)}")

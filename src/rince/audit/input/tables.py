@@ -57,14 +57,15 @@ def value_batches(where: Source) -> Iterator[NDArray[Any]]:
 
 def chosen(where: Source, there: list[str]) -> list[str]:
     """The columns that are meant, in the order in which they are named."""
-    if where.column is None:
-        return there
-    if where.column in there:
-        return [where.column]
-    patterns = [pattern.strip() for pattern in where.column.split(",")]
-    names = [name for pattern in patterns for name in there if fnmatch.fnmatchcase(name, pattern)]
-    if not names:
+    names = there if where.column is None else [where.column]
+    if where.column is not None and where.column not in there:
+        patterns = [pattern.strip() for pattern in where.column.split(",")]
+        names = [name for pattern in patterns for name in there if fnmatch.fnmatchcase(name, pattern)]
+    if not names and where.column is not None:
         raise UsageError(f"{where.path} has no column {where.column}; it has {listed(there)}")
+    names = list(dict.fromkeys(names))
+    if double := next((name for name in names if there.count(name) > 1), None):
+        raise UsageError(f"{where.path} has {there.count(double)} columns called {double}: give each a name of its own")
     return names
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rince._support.atomic_files import check_out_folder
 from rince.audit.partitions.finish import joined_path, part_name
 from rince.audit.save import remove_parts
-from rince.errors import ExistingFile, FileError, NotAFolder
+from rince.errors import ExistingFile, FileError
 
 TABLE = "audit.parquet"
 BEGUN = ".audit.parquet.begun"  # a table that is being written; whoever is stopped may leave it, the next one clears it
@@ -19,8 +20,7 @@ def check_out(out: str | os.PathLike[str], force: bool) -> None:
     if is_address(out):
         return
     folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise NotAFolder(f"{folder} is a file: name a folder for the audit")
+    check_out_folder(folder, "the audit", ("audit.csv", "audit.json", "audit.html"))
     there = [name for name in (TABLE, "audit.csv", "audit.json", "audit.html") if (folder / name).exists()]
     if there and not force:
         raise ExistingFile(
