@@ -56,6 +56,7 @@ class Spoken:
             f"growing q, t {alone[1]:g}": ("", growing(alone[1])),
             "InfoNCE, t 0.2, trust auto": ("auto", infonce(0.2)),
             "InfoNCE, t 0.2, trust auto, three folds": ("auto", infonce(0.2) | {"trust.folds": 3}),
+            "InfoNCE, t 0.2, trust auto, long": ("auto", infonce(0.2) | {"trust.epochs": 2 * EPOCHS}),
             "InfoNCE, t 0.2, oracle": ("oracle", infonce(0.2)),
             "GCE, t 0.5": ("", gce(0.5)),
         }
