@@ -124,6 +124,7 @@ def test_errors_that_are_not_ours_are_bugs(failing, error):
             ValueError("embedded null byte"),
             "the name of a file or folder holds a null byte, which no system takes",
         ),
+        (UsageError("no column \x1b[31m\u202ex\0"), "no column \\x1b[31m\\u202ex\\x00"),
         (
             UsageError("Caught UsageError in worker process 0.\nOriginal Traceback (most recent call last):\n"
                        '  File "a.py", line 1\nrince.errors.UsageError: a.png does not decode'),

@@ -4,7 +4,7 @@ import tempfile
 
 import pytest
 
-from rince._support.atomic_files import check_writable, write_text, written_whole
+from rince._support.atomic_files import check_out_folder, check_writable, write_text, written_whole
 from rince.errors import FileError
 
 
@@ -68,3 +68,19 @@ def test_a_place_that_takes_no_file_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match=r"file/x\.csv cannot be written \("):
         write_text(tmp_path / "file" / "x.csv", "1")
+
+
+def test_a_place_for_results_is_looked_at_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "lost").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "out" / "audit.csv").mkdir(parents=True)
+    check_out_folder(tmp_path / "new", "the audit")
+    check_out_folder(tmp_path / "out", "the audit", ["audit.json"])
+    for name, message in (("file", "is a file"), ("lost", "leads nowhere"), ("loop", "leads nowhere")):
+        with pytest.raises(FileError, match=f"{message}: name a folder for the audit"):
+            check_out_folder(tmp_path / name, "the audit")
+    with pytest.raises(FileError, match=r"audit\.csv is a folder, where a file is to be written"):
+        check_out_folder(tmp_path / "out", "the audit", ["audit.csv"])
+    with pytest.raises(FileError, match=r"audit\.csv is a folder, where a file is to be written"):
+        write_text(tmp_path / "out" / "audit.csv", "1")

@@ -66,6 +66,19 @@ def test_an_address_is_no_place_to_write_to(address):
         check_local(address)
 
 
-@pytest.mark.parametrize("place", ["runs", "/tmp/a:b", "C://runs", "s3:/x", "a b://c", ""])
+@pytest.mark.parametrize("place", ["runs", "/tmp/a:b", "C://runs", "s3:/x", "a b://c", "."])
 def test_other_names_are_places(place):
     assert check_local(place) == Path(place)
+
+
+@pytest.mark.parametrize(("place", "message"), [("", "got an empty name"), ("~/runs", "must be spelt out, got ~/runs")])
+def test_a_variable_that_is_not_set_and_a_tilde_that_nobody_replaced_are_no_places(place, message):
+    with pytest.raises(UsageError, match=message):
+        check_local(place)
+
+
+def test_a_file_whose_name_begins_with_a_dash_is_told_how_to_be_named(parser, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-x.npy").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"-x\.npy looks like an option: name the file as \./-x\.npy"):
+        parsed(parser, ["-x.npy"])

@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from rince._support.regular_files import Unreadable, lies_below, natural, read_regular
+from rince._support.regular_files import Unreadable, check_regular, lies_below, natural, read_regular
+from rince.errors import FileError
 
 
 def test_a_regular_file_is_read_up_to_its_bound(tmp_path):
@@ -47,3 +48,13 @@ def test_numbers_in_names_count_as_numbers(tmp_path):
     assert [path.name for path in sorted((tmp_path / name for name in names), key=natural)] == [
         "2", "10", "a9", "a9b", "a10", "b1",
     ]  # fmt: skip
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_pipes_folders_and_nothing_are_no_files_to_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("")
+    check_regular(tmp_path / "file")
+    for name, message in (("pipe", "is no regular file"), (".", "is no regular file"), ("none", "there is no file")):
+        with pytest.raises(FileError, match=message):
+            check_regular(tmp_path / name)

@@ -126,7 +126,7 @@ def test_advice_fits_the_loss_and_names_itself_a_rule_of_thumb():
         (np.ones((49, 3)), np.ones((49, 3)), "at least 50 pairs.*got 49"),
         (np.eye(60, 3) + 1, np.eye(60, 4) + 1, "3 and 4 wide: use fit=True"),
         (np.ones((60, 3)), np.eye(60, 3) + 1, "all rows of a are the same"),
-        (np.ones(60), np.ones(60), "shape"),
+        (np.ones((60, 3, 1)), np.ones((60, 3, 1)), "shape"),
         (np.ones((60, 0)), np.ones((60, 0)), "no columns"),
     ],
 )

@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pytest
@@ -277,3 +278,11 @@ def test_ids_may_be_lines_of_text(columns, capsys):
     assert "ids must have one item per pair: expected 400, got 1" in capsys.readouterr().err
     assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "2", "--ids", folder) == 2
     assert "is a folder: name a file with one value per pair" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_a_review_that_is_no_file_is_told_before_the_work(columns, capsys):
+    folder, _ = columns
+    os.mkfifo(folder / "review.csv")
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--review", folder / "review.csv") == 2
+    assert "review.csv is no regular file" in capsys.readouterr().err and not (folder / "out").exists()

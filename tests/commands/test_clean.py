@@ -131,3 +131,23 @@ def test_an_audit_of_other_pairs_or_without_use_is_refused(audited, capsys, tmp_
     assert clean(folder, "--audit", str(tmp_path), out="other") == 2
     assert "its scores tell nothing about pairs" in capsys.readouterr().err
     assert not (folder / "other").exists()
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "repair.csv"])
+def test_files_called_like_those_beside_them_are_not_lost(audited, name, tmp_path):
+    rows = "a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(N))
+    (tmp_path / name).write_text(rows)
+    audit = ["--audit", str(audited[0] / "audit"), "--out", str(tmp_path / "out"), "--repair", "1"]
+    assert cli.main(["clean", f"{tmp_path / name}:a", f"{tmp_path / name}:b", *audit]) == 0
+    there = {file.name for file in (tmp_path / "out").iterdir()}
+    assert there == {f"a-{name}", "pairs.csv", "repair.csv", "repair.html"}
+    kept = [int(row["row"]) for row in rows_of(tmp_path / "out" / "pairs.csv") if row["kept"] == "1"]
+    assert [int(row["a"]) for row in rows_of(tmp_path / "out" / f"a-{name}")] == kept
+
+
+def test_an_audit_with_impossible_chances_is_refused(audited, capsys, tmp_path):
+    for chance in ("-inf", "5"):
+        lines = "".join(f"{i},0.5,{chance if i == 3 else 0.1},0\n" for i in range(N))
+        (tmp_path / "audit.csv").write_text(f"id,score,p_wrong,flagged\n{lines}")
+        assert clean(audited[0], "--audit", str(tmp_path), out="impossible") == 2
+        assert f"has {chance} as p_wrong in row 3: it must lie in [0, 1]" in capsys.readouterr().err

@@ -78,3 +78,23 @@ def test_bad_input_is_one_sentence(arguments, said, capsys, tmp_path, monkeypatc
     assert cli.main(["compare", *arguments]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, "a.npy has NaN, infinite or too large values in 1 rows"),
+        (1e300, "a.npy has NaN, infinite or too large values in 1 rows"),
+        (None, "a.npy are the same"),
+    ],
+)
+def test_columns_that_would_give_made_up_numbers_are_refused(tmp_path, monkeypatch, capsys, value, message):
+    monkeypatch.chdir(tmp_path)
+    columns = [str(tmp_path / name) for name in ("a.npy", "b.npy")]
+    a = np.ones((1000, 3)) if value is None else np.random.default_rng(0).normal(size=(1000, 3))
+    np.save(tmp_path / "b.npy", np.random.default_rng(1).normal(size=(1000, 3)))
+    if value is not None:
+        a[7, 1] = value
+    np.save(tmp_path / "a.npy", a)
+    assert cli.main(["compare", *columns, "--losses", "infonce", "--seeds", "1", "--workers", "1"]) == 2
+    assert message in capsys.readouterr().err

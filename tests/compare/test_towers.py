@@ -70,3 +70,12 @@ def test_captions_are_read_split_and_learned_from(tmp_path, monkeypatch):
     monkeypatch.setattr(Multi30k, "test", 50)
     run = {"loss": "infonce", "temperature": 0.1, "rate": 0.0, "seed": 0}
     assert Multi30k(str(tmp_path), pairs=300).run(run, tmp_path)["test"] > 20  # by chance 2
+
+
+def test_towers_that_tell_nothing_apart_find_nothing():
+    """A loss under which they collapse would win every comparison else."""
+    pairs = (torch.randn(50, 4), torch.randn(50, 4))
+    for value in (1.0, float("nan")):
+        assert recall_at_1(lambda x, v=value: torch.full((50, 3), v), lambda x: torch.ones(50, 3), pairs) == 0
+    same = torch.eye(50)[torch.arange(50) // 2]
+    assert recall_at_1(torch.nn.Identity(), torch.nn.Identity(), (same, same)) == 100, "the same item again is no rival"

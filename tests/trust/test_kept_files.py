@@ -130,3 +130,17 @@ def test_a_damaged_file_is_one_sentence_with_its_name(tmp_path):
     for name in ("x.csv", "x.npy", "x.parquet", "pages.parquet"):
         with pytest.raises(UsageError, match=rf"{name}"):
             written(tmp_path / name)
+
+
+def test_a_csv_file_that_the_audit_reads_is_written_too(tmp_path):
+    """Long cells, and empty lines at the end."""
+    rows = [f"{i},{'x' * (200_000 if i == 3 else 3)}" for i in range(N)]
+    (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(rows) + "\n\n\n")
+    kept = written(tmp_path / "t.csv").read_text().splitlines()
+    assert kept == ["a,b", *(row for row, stays in zip(rows, KEPT, strict=True) if stays)]
+
+
+def test_a_single_number_is_no_column(tmp_path):
+    np.save(tmp_path / "x.npy", np.float32(3))
+    with pytest.raises(UsageError, match="has 0 rows"):
+        written(tmp_path / "x.npy")

@@ -4,11 +4,11 @@ import errno
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rince.errors import FileError
+from rince.errors import ExistingFile, FileError, NotAFolder
 
 FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 ROOM = 16_384  # bytes that a disk has to have left for a result
@@ -18,6 +18,8 @@ ROOM = 16_384  # bytes that a disk has to have left for a result
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that takes its place when the block ends without an error."""
     path = Path(path)
+    if path.is_dir():
+        raise FileError(f"{path} is a folder, where a file is to be written")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Not the whole name: it may be as long as names can be.
@@ -49,6 +51,16 @@ def naming_full(path: str | os.PathLike[str]) -> Iterator[None]:
         if error.errno is None or error.errno not in FULL or error.filename is not None:
             raise
         raise FileError(f"{os.fspath(path)} cannot be written ({os.strerror(error.errno)})") from error
+
+
+def check_out_folder(folder: Path, what: str, names: Iterable[str] = ()) -> None:
+    """Refuse before the work what cannot become a folder for results, or has folders where files are to be written."""
+    if folder.exists() and not folder.is_dir():
+        raise NotAFolder(f"{folder} is a file: name a folder for {what}")
+    if folder.is_symlink() and not folder.exists():
+        raise NotAFolder(f"{folder} is a link that leads nowhere: name a folder for {what}")
+    if taken := next((name for name in names if (folder / name).is_dir()), None):
+        raise ExistingFile(f"{folder / taken} is a folder, where a file is to be written: name another --out")
 
 
 def check_writable(folder: Path) -> None:

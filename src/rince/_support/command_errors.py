@@ -32,7 +32,12 @@ def sentence_of(error: BaseException) -> str | None:
         text = re.split(r"\n[\w.]*(?:Error|MissingFile|ExistingFile|NotAFolder|MissingExtra): ", text)[-1]
     if isinstance(error, MemoryError):
         text = f"there is not enough memory ({text})"
-    return " ".join(text.split())
+    return _visible(" ".join(text.split()))
+
+
+def _visible(text: str) -> str:
+    """Letters that do something to a terminal by their numbers: names of files and cells of tables may hold any."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def _more_than_torch_gets(error: BaseException) -> str | None:

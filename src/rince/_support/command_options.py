@@ -31,6 +31,13 @@ def check_local(text: str | os.PathLike[str], option: str = "--out") -> Path:
             f"{option} must be a folder or file of this machine, got the address {os.fspath(text)}: write here, and "
             "copy it there"
         )
+    if not os.fspath(text):
+        raise UsageError(f"{option} must name a folder or file, got an empty name (a variable that is not set?)")
+    if os.fspath(text).startswith("~"):
+        raise UsageError(
+            f"{option} must be spelt out, got {os.fspath(text)}: your shell has not put your home folder in the place "
+            f"of ~, as it does with a space before it"
+        )
     return Path(text)
 
 
@@ -69,6 +76,8 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
         raise UsageError(str(error)) from error
     if unknown:
         known = [option for option in parser._option_string_actions if option.startswith("--")]
+        if os.path.lexists(unknown[0]):
+            raise UsageError(f"{unknown[0]} looks like an option: name the file as ./{unknown[0]}")
         near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise UsageError(f"there is no option '{unknown[0]}'{hint} ({parser.prog} --help lists them)")

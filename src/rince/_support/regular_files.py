@@ -5,6 +5,8 @@ import re
 import stat
 from pathlib import Path
 
+from rince.errors import FileError, MissingFile
+
 
 class Unreadable(ValueError):
     """A file that is missing, no regular file, too large, or outside of its folder."""
@@ -42,6 +44,14 @@ def read_regular(path: Path, most: int, root: Path | None = None) -> bytes:
         raise Unreadable(f"{path.name} cannot be read") from error
     finally:
         os.close(handle)
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is no file to read from: a pipe would be waited for, and a folder is told of too late."""
+    if not path.exists():
+        raise MissingFile(f"there is no file {path}")
+    if not path.is_file():
+        raise FileError(f"{path} is no regular file")
 
 
 def lies_below(path: Path, root: Path) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rince._support.atomic_files import write_text
 from rince._support.command_options import check_local, parsed
+from rince._support.regular_files import check_regular
 from rince.commands.audit_options import parser
 from rince.errors import UsageError
 
@@ -58,6 +59,8 @@ def _check(options: argparse.Namespace) -> None:
             "name two columns, as rince audit A B, or a finished audit and a review of it, as rince audit --review "
             "review.csv --out FOLDER (rince audit --help explains them)"
         )
+    if options.review is not None:
+        check_regular(options.review)
     for side in "ab":
         if getattr(options, f"images_{side}") is not None and getattr(options, f"texts_{side}") is not None:
             raise UsageError(f"give --images-{side} or --texts-{side}, not both")

@@ -48,6 +48,8 @@ def main(arguments: list[str]) -> int:
             raise UsageError(f"--{name} must be at least 1, got {getattr(found, name)}")
     few = f"-{found.labels_per_class}-labels" if found.labels_per_class else ""
     target = Path(found.run) / f"evaluation-{found.space}-{found.probe}{few}.json"
+    if target.is_dir():
+        raise ExistingFile(f"{target} is a folder, where a file is to be written: move it away")
     if target.exists() and not found.force:
         raise ExistingFile(f"{target} is there already: look into it, or write over it with --force")
     if not (Path(found.run) / "config.yaml").exists():

@@ -189,12 +189,18 @@ def _of_files(a: str, b: str) -> Columns:
     from rince.audit.input.arrays import matrix
     from rince.audit.input.source import source
 
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, np.errstate(over="ignore"):  # what is too large is told below
         found = [np.array(matrix(source(text), Path(scratch)), dtype=np.float32) for text in (a, b)]
     if len(found[0]) != len(found[1]):
         raise UsageError(f"{a} and {b} must have one row per pair, got {len(found[0])} and {len(found[1])} rows")
     if len(found[0]) < 1000:
         raise UsageError(f"a comparison needs 1,000 pairs or more to mean anything, got {len(found[0])}")
+    for text, x in zip((a, b), found, strict=True):
+        if not np.isfinite(x).all():
+            rows = int((~np.isfinite(x)).any(1).sum())
+            raise UsageError(f"{text} has NaN, infinite or too large values in {rows:,} rows: leave such pairs out")
+        if (x == x[0]).all():
+            raise UsageError(f"all rows of {text} are the same: there is nothing to tell pairs apart by")
     standard = [(x - x.mean(0)) / np.maximum(x.std(0), 1e-6 * np.abs(x).max(0) + 1e-30) for x in found]
     first, second = (torch.from_numpy(np.nan_to_num(x)) for x in standard)
     return Columns(first, second)

@@ -61,7 +61,7 @@ def found_trust(
 def recalls(f: nn.Module, g: nn.Module, pairs: tuple[Tensor, Tensor]) -> tuple[float, float]:
     """How often the right B is the first, and among the first ten, of all B for an A."""
     scores = nn.functional.normalize(f(pairs[0])) @ nn.functional.normalize(g(pairs[1])).T
-    rank = (scores > scores.diagonal()[:, None]).sum(1)
+    rank = (~(scores < scores.diagonal()[:, None])).sum(1) - 1  # equal scores and NaN are no success
     return float((rank == 0).float().mean()), float((rank < 10).float().mean())
 
 

@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rince._support.atomic_files import written_whole
+from rince._support.atomic_files import check_out_folder, written_whole
 from rince.audit.estimate.probability import suspects
 from rince.audit.input.arrays import naming
 from rince.audit.input.source import Source, source
 from rince.audit.input.tables import number_batches, value_batches
-from rince.errors import ExistingFile, NotAFolder, UsageError
+from rince.errors import ExistingFile, UsageError
 from rince.trust.kept_files import Kept, Weights, write_kept
 
 AUDITS = ("audit.csv", "audit.parquet")
 PAIRS = "pairs.csv"
+OWN = {PAIRS, "trust.npy", "repair.csv", "repair.html"}  # what is written beside the files of the pairs
 ROWS = 100_000
 
 
@@ -53,6 +54,8 @@ def read_audit(folder: Path) -> Audited:
     if not columns or columns[0].shape[1] != 3:
         raise UsageError(f"{table.path} is no table of rince audit: it needs the columns score, p_wrong and flagged")
     scores, p_wrong, flagged = np.concatenate(columns).T
+    if len(wrong := np.flatnonzero((p_wrong < 0) | (p_wrong > 1))):
+        raise UsageError(f"{table.path} has {p_wrong[wrong[0]]:g} as p_wrong in row {wrong[0]}: it must lie in [0, 1]")
     return Audited(table, scores, p_wrong, flagged == 1, _record(tables[0].with_name("audit.json")))
 
 
@@ -103,17 +106,16 @@ def kept_pairs(audited: Audited, fdr: float | None = None, keep_above: float | N
 
 
 def target_names(sources: Sequence[Source]) -> dict[Path, str]:
-    """What the files are called in the new folder: as before, or with a or b in front where they have one name."""
+    """What the files are called in the new folder: as before, or with a or b in front where a name is taken."""
     files = list(dict.fromkeys(one.path.resolve() for one in sources))
-    if len({file.name for file in files}) == len(files):
+    if len({file.name for file in files} - OWN) == len(files):
         return {file: file.name for file in files}
-    return {file: f"{side}-{file.name}" for side, file in zip("ab", files, strict=True)}
+    return {file: f"{side}-{file.name}" for side, file in zip("ab", files, strict=False)}
 
 
 def check_target(folder: Path, names: dict[Path, str], force: bool) -> None:
     """Refuse before the work: a file as its own copy, and files that are there already."""
-    if folder.exists() and not folder.is_dir():
-        raise NotAFolder(f"{folder} is a file: name a folder for the clean data (--out)")
+    check_out_folder(folder, "the clean data (--out)", (*names.values(), PAIRS))
     for file, name in names.items():
         if (folder / name).resolve() == file:
             raise UsageError(f"{file} would be replaced by its clean copy: name another folder (--out)")

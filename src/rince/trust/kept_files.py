@@ -20,6 +20,7 @@ from rince._support.optional_imports import require
 from rince.audit.columns import release
 from rince.audit.input.arrays import naming
 from rince.audit.input.source import TEXT_TABLES, Source
+from rince.audit.input.text_tables import rows_of
 from rince.errors import UsageError
 
 Kept = NDArray[np.bool_]
@@ -59,7 +60,7 @@ def _chunks(rows: int, row_bytes: int) -> Iterator[slice]:
 
 def _npy(where: Source, target: Path, kept: Kept, weights: Weights | None) -> None:
     array = np.load(where.path, mmap_mode="r", allow_pickle=False)
-    _check_rows(where.path, len(array), kept)
+    _check_rows(where.path, len(array) if array.ndim else 0, kept)
     with open(target, "wb") as file:
         _write_array(file, array, kept)
     # The trust cannot become a column here; the command writes it into a file of its own.
@@ -134,7 +135,7 @@ def _text(where: Source, target: Path, kept: Kept, weights: Weights | None) -> N
         open(where.path, newline="", encoding="utf-8-sig") as source,
         open(target, "w", newline="", encoding="utf-8") as file,
     ):
-        reader = csv.reader(source, delimiter=delimiter)
+        reader = (cells for _, cells in rows_of(where, source))
         writer = csv.writer(file, delimiter=delimiter, lineterminator=_line_end(where.path))
         if where.header:
             names = next(reader, [])

@@ -4,6 +4,7 @@ A missing cell is never a reason to stop: it is NaN among numbers and None among
 """
 
 import fnmatch
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,9 +64,10 @@ def chosen(where: Source, there: list[str]) -> list[str]:
         names = [name for pattern in patterns for name in there if fnmatch.fnmatchcase(name, pattern)]
     if not names and where.column is not None:
         raise UsageError(f"{where.path} has no column {where.column}; it has {listed(there)}")
+    often = Counter(there)
     names = list(dict.fromkeys(names))
-    if double := next((name for name in names if there.count(name) > 1), None):
-        raise UsageError(f"{where.path} has {there.count(double)} columns called {double}: give each a name of its own")
+    if (double := next((name for name in names if often[name] > 1), None)) is not None:
+        raise UsageError(f"{where.path} has {often[double]} columns called {double}: give each a name of its own")
     return names
 
 
