@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rince._support.atomic_files import write_text
+from rince._support.atomic_files import check_writable, write_text
 from rince._support.command_options import check_local, parsed
 from rince._support.regular_files import check_regular
 from rince.commands.audit_options import parser
@@ -87,6 +87,7 @@ def _audited(options: argparse.Namespace, folder: Path, where_a: "Source", where
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
+        check_writable(folder)
         return _saved(options, folder, sides, shows, given)
     except BaseException:
         for empty in (folder / "encoded", folder):
@@ -122,7 +123,7 @@ def _saved(options: argparse.Namespace, folder: Path, sides: list[Any], shows: l
         show_b=shows[1],
         table=options.table,
         title=options.title or f"{sides[0].where.path.name} and {sides[1].where.path.name}",
-        force=True,
+        force=options.force,  # looked at again: another command may have written there meanwhile
         groups=given["groups"],
         marks=_marks(options.review, given["ids"], len(a)),
         facts={"encoders": {"a": how_a, "b": how_b}},
