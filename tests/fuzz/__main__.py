@@ -1,6 +1,6 @@
-"""Losses, processes, files, configurations and command lines at random, until the time is over.
+"""Losses, processes, files, tables, configurations and command lines at random, until the time is over.
 
-    python tests/fuzz [--seconds 600] [--seed N] [--seeds 10] [--only losses processes files configs commands]
+    python tests/fuzz [--seconds 600] [--seed N] [--seeds 10] [--only losses processes files tables configs commands]
 
 A loss has to equal the dense float64 reference, value and gradient, on one process and on two or three. A file, a
 configuration or a command line has to end with success or with one sentence: no traceback, no hang of more than 20 s,
@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-KINDS = ("losses", "processes", "files", "configs", "commands")
+KINDS = ("losses", "processes", "files", "tables", "configs", "commands")
 Case = Callable[[random.Random], tuple[str, str | None]]
 
 
@@ -83,6 +83,14 @@ def prepared(kinds: list[str], place: Path) -> Iterator[dict[str, Case]]:
 
             (place / "seeds").mkdir()
             cases["files"] = partial(one_file, known=files.formats(place / "seeds"), place=place)
+        if "tables" in kinds:
+            import tables
+
+            import rince.audit.run
+            import rince.commands.audit
+            import rince.commands.clean
+
+            cases["tables"] = lambda chance: _tried(*tables.one(chance), place)
         if "configs" in kinds:
             cases["configs"] = _configs(place)
         if "commands" in kinds:
