@@ -66,6 +66,16 @@ def test_a_place_that_cannot_be_written_to_is_told_before_the_work(tmp_path):
             run_grid(runs(1), lambda run: pytest.fail("it has begun"), folder, name)
 
 
+def test_a_file_that_is_no_report_of_ours_is_not_written_over(tmp_path):
+    (tmp_path / "results.csv").write_text("of a year of work")
+    with pytest.raises(FileExistsError, match=r"results\.csv is there already, and not the report on these runs"):
+        run_grid(runs(2), squared, tmp_path / "runs", name)
+    (tmp_path / "results.csv").rename(tmp_path / "mine.csv")
+    run_grid(runs(2), squared, tmp_path / "runs", name)
+    (tmp_path / "results.csv").write_text("a report on the runs beside it")
+    assert len(run_grid(runs(3), squared, tmp_path / "runs", name)) == 3
+
+
 def test_a_finished_run_is_not_done_again(tmp_path):
     run_grid(runs(2), squared, tmp_path, name, say=lambda line: None)
     said = []

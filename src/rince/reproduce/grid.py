@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 from rince._support.atomic_files import check_writable, write_text
 from rince._support.signals import children_without_interrupts
-from rince.errors import MissingFile, UsageError
+from rince.errors import ExistingFile, MissingFile, UsageError
 
+REPORTS = ("results.csv", "table.md", "summary.json", "comparison.html", "figure.png")
 Run = Mapping[str, Any]  # the settings of one run, plain values only
 Result = dict[str, Any]
 Given = TypeVar("Given")
@@ -38,6 +39,7 @@ def run_grid(
     """
     say = _print if say is None else say
     paths = _paths(runs, folder, name)
+    _check_place(folder)
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder)
     done = {i: result for i, run in enumerate(runs) if (result := _finished(paths[i], run)) is not None}
@@ -52,6 +54,15 @@ def run_grid(
         place = f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}]"
         say(f"{place} {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}")
     return [done[i] for i in range(len(runs))]
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse to begin where somebody has files of the names that the report on the runs will have, beside them."""
+    there = [] if folder.exists() else [name for name in REPORTS if (folder.parent / name).exists()]
+    if there:
+        raise ExistingFile(
+            f"{folder.parent / there[0]} is there already, and not the report on these runs: name another --out"
+        )
 
 
 def finished_runs(runs: Sequence[Run], folder: Path, name: Callable[[Run], str]) -> list[Result]:
