@@ -1,11 +1,9 @@
 import json
-import os
 
 import numpy as np
 import pytest
 
 from rince import cli
-from rince.errors import FileError
 from rince.noise import wrong_pairs
 from support import alike_texts
 
@@ -279,40 +277,3 @@ def test_ids_may_be_lines_of_text(columns, capsys):
     assert "ids must have one item per pair: expected 400, got 1" in capsys.readouterr().err
     assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "2", "--ids", folder) == 2
     assert "is a folder: name a file with one value per pair" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
-def test_a_review_that_is_no_file_is_told_before_the_work(columns, capsys):
-    folder, _ = columns
-    os.mkfifo(folder / "review.csv")
-    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--review", folder / "review.csv") == 2
-    assert "review.csv is no regular file" in capsys.readouterr().err and not (folder / "out").exists()
-
-
-def test_results_that_another_command_wrote_meanwhile_stay(columns, capsys, monkeypatch):
-    from rince.audit import run as audits
-
-    folder, _ = columns
-    done = audits.audit
-
-    def slow(*arguments, **options):
-        (folder / "out" / "audit.csv").write_text("of another command")
-        return done(*arguments, **options)
-
-    monkeypatch.setattr(audits, "audit", slow)
-    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out") == 2
-    assert "audit.csv is already there" in capsys.readouterr().err
-    assert (folder / "out" / "audit.csv").read_text() == "of another command"
-
-
-def test_a_folder_that_takes_no_files_is_told_before_the_work(columns, capsys, monkeypatch):
-    folder, _ = columns
-
-    def refuse(place):
-        raise FileError(f"{place} cannot be written to (Permission denied)")
-
-    monkeypatch.setattr("rince.commands.audit.check_writable", refuse)
-    monkeypatch.setattr("rince.audit.run.audit", lambda *arguments, **options: pytest.fail("it has begun"))
-    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out") == 2
-    assert "out cannot be written to (Permission denied)" in capsys.readouterr().err
-    assert not (folder / "out").exists()

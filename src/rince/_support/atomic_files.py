@@ -18,8 +18,6 @@ ROOM = 16_384  # bytes that a disk has to have left for a result
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that takes its place when the block ends without an error."""
     path = Path(path)
-    if path.is_dir():
-        raise FileError(f"{path} is a folder, where a file is to be written")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Not the whole name: it may be as long as names can be.
@@ -36,6 +34,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
+        if path.is_dir():
+            raise FileError(f"{path} is a folder, where a file is to be written")
         os.replace(temporary, path)
         sync_folder(path.parent)
     finally:
