@@ -72,6 +72,19 @@ def test_a_crashed_run_resumes_to_the_same_bits(train, tmp_path, at):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
 
 
+# An epoch has 4 steps: checkpoints at its end, and in its middle.
+@pytest.mark.parametrize(("every", "steps"), [(4, (5, 9)), (4, (4, 8, 12)), (2, (5, 9, 11)), (2, (5, 7, 9))])
+def test_a_run_that_resumes_at_the_end_of_an_epoch_resumes_again(train, tmp_path, every, steps):
+    options = ["--checkpoint_every", str(every), "--trainer.max_epochs", "4"]
+    assert train("whole", *options) == 0
+    for step in steps:
+        assert train("crashed", *options, crash_at=step) is None
+    assert train("crashed", *options) == 0
+    assert json.loads((tmp_path / "crashed" / "result.json").read_text())["steps"] == 16
+    for name in ("encoder.safetensors", "metrics.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
+
+
 # Of the 4 batches of an epoch, three make a step and the last one another.
 @pytest.mark.parametrize("batches", [[1], [3], [4, 5], [5, 6], [7]])
 def test_a_run_that_accumulates_resumes_to_the_same_bits_wherever_it_crashed(train, tmp_path, batches):

@@ -44,7 +44,9 @@ class WholeFiles(CheckpointIO):
             raise FileError(f"the checkpoint {path} could not be written ({_first_line(error)}){stays}") from error
 
     def load_checkpoint(self, path: Any, map_location: Any = None, **kwargs: Any) -> dict[str, Any]:
-        return read_checkpoint(Path(path))
+        state = read_checkpoint(Path(path))
+        count_epoch(state)
+        return state
 
     def remove_checkpoint(self, path: Any) -> None:
         Path(path).unlink(missing_ok=True)
@@ -106,6 +108,21 @@ def _whole(state: dict[str, Any]) -> bool:
     place = loops.get("fit_loop") if isinstance(loops, dict) else None
     optimizers = state.get("optimizer_states")
     return isinstance(place, dict) and "epoch_progress" in place and isinstance(optimizers, list) and bool(optimizers)
+
+
+def count_epoch(state: dict[str, Any]) -> None:
+    """Count the epoch that a checkpoint was written in.
+
+    Lightning does not count the next epoch as begun when it goes on from the end of one. Going on again from a
+    checkpoint of that run, it would take the epoch for one that has yet to begin, and repeat it.
+    """
+    loop = state["loops"]["fit_loop"]
+    batches = loop["epoch_loop.batch_progress"]["current"]
+    if batches["completed"] >= batches["processed"]:
+        return  # written at the end of training
+    for counts in (loop["epoch_progress"]["current"], loop["epoch_progress"]["total"]):
+        counts["processed"] = counts["completed"]
+        counts["ready"] = counts["started"] = counts["completed"] + 1
 
 
 def while_restoring(error: BaseException) -> bool:
