@@ -3,11 +3,13 @@
     python benchmarks/trust_trained.py spoken --source fsdd.zip --out DIR [--rates 0.4 0.6] [--seeds 0 1 2]
     python benchmarks/trust_trained.py labels --source DIR --out DIR [--rates 0.8] [--seeds 0 1 2]
     python benchmarks/trust_trained.py random-labels --source DIR --out DIR [--rates 0.4] [--seeds 0 1 2]
+    python benchmarks/trust_trained.py digit-labels --out DIR [--rates 0.4] [--seeds 0 1 2]
 
 spoken: images of digits and people saying them, a share of the pairs of two different digits; how often the nearest
 item of the other side is of the same digit, both ways taken together.
 labels: CIFAR-10 behind a fixed stem with the paper's flipped labels (the rate is its eta), SupCon with several
-positives; linear probes in both spaces. random-labels: the same with labels of any other class.
+positives; linear probes in both spaces. random-labels: the same with labels of any other class. digit-labels: that on
+scikit-learn's digits.
 
 The oracle is `--trust TABLE` with the truth as table. A folder with the result of a run is not trained again.
 """
@@ -23,6 +25,8 @@ import torch
 
 from rince._support.atomic_files import write_text
 from rince.compare.trained_tasks import same_class_first
+from rince.evaluate.features import both_spaces
+from rince.evaluate.linear import fit_linear
 from rince.reproduce.images.cifar10 import evaluate as evaluate_labels
 from rince.reproduce.tables import plus_minus
 from rince.reproduce.training import part, settings_of, trained
@@ -111,7 +115,26 @@ class RandomLabels(Labels):
         return part("rince.noise.labels.UniformFlips", rate=rate, seed=seed)
 
 
-TASKS = {"spoken": Spoken, "labels": Labels, "random-labels": RandomLabels}
+class DigitLabels(RandomLabels):
+    """SupCon on digits, images and all."""
+
+    config, rates = "digits/simclr", [0.2, 0.4]
+
+    def changes(self, source: str, out: Path, rate: float, seed: int) -> dict[str, Any]:
+        method = part("rince.methods.supcon.SupCon", hidden=128, width=64, positives="several")
+        return {"method": method, "data.noise": self.noise(rate, seed), "probe": False, "checkpoint_every": 10_000}
+
+    def measure(self, method: Any, data: Any) -> dict[str, float]:
+        (images, labels), (unseen, truth) = data.split("train"), data.split("test")
+        known, found = both_spaces(method, images), both_spaces(method, unseen)
+        probes = {space: fit_linear(known[space], labels, 0.1) for space in ("encoder", "projection")}
+        return {
+            "test": 100 * probes["encoder"].accuracy(found["encoder"], truth),
+            "projection": 100 * probes["projection"].accuracy(found["projection"], truth),
+        }
+
+
+TASKS = {"spoken": Spoken, "labels": Labels, "random-labels": RandomLabels, "digit-labels": DigitLabels}
 
 
 def work(task: Any, title: str, rate: float, seed: int, source: str, out: Path) -> dict[str, Any]:
@@ -172,7 +195,7 @@ def table(results: dict[tuple[str, float], list[dict[str, Any]]], rates: list[fl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", choices=list(TASKS))
-    parser.add_argument("--source", required=True, help="recordings, or the folder of CIFAR-10")
+    parser.add_argument("--source", default="", help="recordings, or the folder of CIFAR-10; digits need none")
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--rates", nargs="+", type=float)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])

@@ -66,3 +66,14 @@ def test_labels_of_one_class_are_refused():
         judge_labels(torch.randn(100, 4), torch.zeros(100, dtype=torch.int64))
     with pytest.raises(UsageError, match="one whole number per item"):
         judge_labels(torch.randn(100, 4), torch.zeros(100))
+
+
+def test_mismatched_labels_that_hit_the_true_one_are_accounted_for():
+    """Of four labels, every third mismatched one of a wrong label is the true one."""
+    random = np.random.default_rng(0)
+    true = random.integers(4, size=1600)
+    z = np.eye(4)[true] + 0.3 * random.normal(size=(1600, 4))
+    said = np.where(random.random(1600) < 0.4, (true + random.integers(1, 4, size=1600)) % 4, true)
+    found = judge_labels(z, said)
+    assert found.noise_rate == pytest.approx((said != true).mean(), abs=0.04)
+    assert found.interval[0] <= (said != true).mean() <= found.interval[1]

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from rince.audit.classes import share_hit_by_accident
 from rince.audit.mismatched import Scored
 from rince.errors import UsageError
 from rince.trust.cross_fitted import _matrix, fold_codes
@@ -74,7 +75,8 @@ def judge_labels(
         raise UsageError("labels must be of 2 classes or more in every fold to be told apart: give fewer folds")
     best = float(mismatched.max()) + 1
     alone = torch.isnan(scores)  # nobody to differ from
-    found = Scored(torch.where(alone, best, scores).numpy(), mismatched.numpy(), with_rival=rivals)
+    by_accident = share_hit_by_accident(given[given >= 0].numpy())
+    found = Scored(torch.where(alone, best, scores).numpy(), mismatched.numpy(), None, by_accident, rivals)
     return judge(found, seed=seed, fitted=True, scorer=scorer)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rince._support.atomic_files import write_text, written_whole
+from rince.audit.classes import share_hit_by_accident
 from rince.audit.columns import FEWEST
 from rince.audit.mismatched import Scored
 from rince.errors import UsageError
@@ -120,8 +121,9 @@ class FoundTrust(Trusted):
         null = np.concatenate([part["null"] for part in parts])
         equal = parts[0].get("equal")
         clusters = None if equal is None else np.unique(equal[kept], return_inverse=True)[1].reshape(-1)
-        with_rival = np.average([part["with_rival"] for part in parts], weights=[len(part["rows"]) for part in parts])
-        scored = Scored(scores[kept], null, clusters, with_rival=float(with_rival))
+        of_labels = [[part[name] for part in parts] for name in ("hit_by_accident", "with_rival")]
+        weights = [len(part["rows"]) for part in parts]
+        scored = Scored(scores[kept], null, clusters, *(float(np.average(x, weights=weights)) for x in of_labels))
         found = judge(scored, seed=seed, fitted=True, scorer="copies of the model that never saw the pair")
         about = {name: parts[0].get(name) for name in ("names", "wrong")}
         return with_gaps(found, n, missing) if len(missing) else found, about, steps
@@ -161,7 +163,9 @@ class HoldOut(Phase):
             if (equal := data.equal_pairs()) is not None:
                 about["equal"] = equal
             with written_whole(path) as beside, open(beside, "wb") as file:
-                np.savez(file, scores=scored.scores, null=scored.null, with_rival=np.array(scored.with_rival), **about)
+                np.savez(
+                    file, **{name: value for name, value in scored._asdict().items() if value is not None}, **about
+                )
         return {}
 
     def _scored(self, method: Any, found: dict[str, Tensor]) -> Scored:
@@ -174,7 +178,8 @@ class HoldOut(Phase):
             own, null, with_rival = label_scores(z[known], labels[known], int(labels.max()) + 1)
             scores = torch.full((len(z),), float(null.max()) + 1)  # nobody to differ from, or no label to doubt
             scores[known] = torch.where(torch.isnan(own), scores[known], own)
-            return Scored(scores.numpy(), null.numpy(), with_rival=with_rival * float(known.float().mean()))
+            by_accident = share_hit_by_accident(labels[known].numpy())
+            return Scored(scores.numpy(), null.numpy(), None, by_accident, with_rival * float(known.float().mean()))
         temperature = float(method.temperature(otherwise=0.1))
         share = MISMATCHED // self.folds
         return fold_scores(found["a"], found["b"], [], temperature, (self.seed, self.number), share)
