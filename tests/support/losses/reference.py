@@ -8,10 +8,16 @@ from torch.nn.functional import logsigmoid, normalize
 
 
 def rince(pos: Tensor, neg: Tensor, q: float, lam) -> Tensor:
-    """The paper's code, on exponentials; its limit at q = 0."""
+    """The paper's code, on exponentials; its limit at q = 0.
+
+    Where both terms agree in most of their digits, even float64 keeps few of their difference: there the difference of
+    their logarithms is taken first.
+    """
+    apart = info_nce(pos, neg) + torch.log(torch.as_tensor(lam, dtype=pos.dtype))
     if q == 0:
-        return info_nce(pos, neg) + torch.log(torch.as_tensor(lam, dtype=pos.dtype))
-    return -(pos**q) / q + (lam * (pos + neg)) ** q / q
+        return apart
+    plain = -(pos**q) / q + (lam * (pos + neg)) ** q / q
+    return torch.where(apart.abs() < 1e-6, pos**q * torch.expm1(q * apart) / q, plain)
 
 
 def info_nce(pos: Tensor, neg: Tensor) -> Tensor:
