@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -39,11 +40,17 @@ def test_the_first_process_of_multiprocessing_does_not_hear_it_either():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_an_interrupt_waits_until_the_children_are_started():
-    started = False
+@pytest.mark.parametrize("threads", [0, 3])
+def test_an_interrupt_waits_until_the_children_are_started(threads):
+    """Also where another thread takes the signal, whose mask is not that of this one."""
+    over, started = threading.Event(), False
+    for _ in range(threads):
+        threading.Thread(target=over.wait, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         with children_without_interrupts():
             os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
             started = True
         time.sleep(10)
+    over.set()
     assert started and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])

@@ -56,11 +56,19 @@ def children_without_interrupts() -> Iterator[None]:
     from multiprocessing import resource_tracker
 
     resource_tracker.ensure_running()  # which unblocks the signal when it starts, and else starts with the first child
+    waiting: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
+    # The mask is this thread's, and its children's; of another thread the signal comes all the same.
+    handler = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number)) if main else None
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if main:
+            signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
+        if waiting:
+            signal.raise_signal(signal.SIGINT)
 
 
 def speaks() -> bool:
