@@ -46,7 +46,10 @@ def finetune_parser(source: Source | None = None) -> Any:
     parser.add_argument("--linear", type=bool, default=False, help=FINETUNE_OPTIONS["linear"])
     parser.add_argument("--from_scratch", type=bool, default=False, help=FINETUNE_OPTIONS["from_scratch"])
     parser.add_argument("--splits", type=int, nargs="+", default=None, help=FINETUNE_OPTIONS["splits"])
-    parser.set_defaults(DEFAULTS | ({} if source is None else source.parts))
+    try:
+        parser.set_defaults(DEFAULTS | ({} if source is None else source.parts))
+    except KeyError as error:  # jsonargparse's, for a name that none can have
+        raise UsageError(f"the settings of {source and source.path} cannot be used: {error.args[0]}") from error
     return parser
 
 

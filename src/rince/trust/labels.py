@@ -47,7 +47,7 @@ def judge_labels(
     Example:
         >>> labels = torch.arange(400) % 4
         >>> z = torch.eye(4)[labels] + 0.1 * torch.randn(400, 4)
-        >>> labels[:80] = (labels[:80] + 1) % 4  # a fifth of the labels is wrong
+        >>> labels[:80] = (labels[:80] + torch.randint(1, 4, (80,))) % 4  # a fifth of the labels is wrong
         >>> found = rince.trust.judge_labels(z, labels)
         >>> found.verdict, round(found.noise_rate, 1)
         ('found', 0.2)

@@ -1,5 +1,7 @@
 """`rince finetune` from the outside: folders, splits, resuming, refusing, and what comes after."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -117,7 +119,11 @@ def test_bad_input_is_one_line(finetune, pretrained, tmp_path, capsys):
     unfinished.mkdir()
     (unfinished / "config.yaml").write_text((pretrained / "config.yaml").read_text())
     (tmp_path / "text.safetensors").write_text("x")
+    odd = tmp_path / "odd"
+    shutil.copytree(pretrained, odd)
+    (odd / "config.yaml").write_text((odd / "config.yaml").read_text().replace("    limit:", "    limi.:"))
     cases = [
+        ([odd], [], f'the settings of {odd} cannot be used: Empty nested key: "limi."'),
         (["nowhere"], [], "there is no run at nowhere"),
         ([unfinished], [], "has no encoder.safetensors, for it is not finished: finish it with rince train"),
         ([tmp_path / "text.safetensors"], [], "is no whole safetensors file"),
