@@ -242,3 +242,9 @@ def test_a_constructor_of_the_users_keeps_its_own_error(parser):
     config = parse(parser, ["--encoder", "tests_broken_module.Broken"])
     with pytest.raises(TypeError, match="has no len"):
         instantiate(parser, config)
+
+
+def test_a_name_that_is_a_number_is_one_sentence():
+    """As YAML reads it."""
+    with pytest.raises(UsageError, match=r"no option '3'"):
+        parse_settings(train_parser(), {"data": {"class_path": "rince.data.DigitImages", "init_args": {3: 1}}})

@@ -159,8 +159,8 @@ def _is_frame(kind: type) -> bool:
     return kind.__module__.split(".")[0] in ("torch", "lightning", "pytorch_lightning")
 
 
-def no_such(what: str, name: str, known: Iterable[str]) -> str:
-    near = nearest(name, known)
+def no_such(what: str, name: Any, known: Iterable[str]) -> str:
+    near = nearest(str(name), known)  # in YAML a name may be a number
     return f"there is no {what} '{name}'" + (f"; did you mean '{near}'?" if near else "")
 
 
