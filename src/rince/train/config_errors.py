@@ -34,10 +34,19 @@ may_import: ContextVar[Callable[[str], bool]] = ContextVar("may_import", default
 
 
 class Argument(NamedTuple):
-    """An argument of a constructor: what it takes, whether it must be given."""
+    """An argument of a constructor: what it takes, whether it must be given, whether it is nothing by default."""
 
     kind: Any
     required: bool
+    nothing: bool = False
+
+    def refuses(self, value: Any) -> bool:
+        """Whether the value is null, which jsonargparse lets pass for any argument, and this one does not take it."""
+        arms = typing.get_args(self.kind) if _is_union(self.kind) else (self.kind,)
+        if self.nothing or any(arm in (type(None), Any, object) or isinstance(arm, typing.TypeVar) for arm in arms):
+            return False
+        said = isinstance(value, str) and value.lower() in ("null", "none")
+        return value is None or (said and str not in arms and not any(_is_literal(arm) for arm in arms))
 
 
 def check_kind(option: str, value: Any, needed: bool) -> None:
@@ -64,6 +73,8 @@ def check_part(option: str, part: Any, wanted: type | None = None) -> None:
         if complete and (name not in known or name in skipped):
             choices = [each for each in known if each not in skipped]
             raise UsageError(f"{option}: {no_such('option', name, choices)}")
+        if name in known and known[name].refuses(value):
+            raise UsageError(f"{option}.{name} must be {readable(known[name].kind)}, got null")
         inner = part_of(value, known[name].kind) if name in known else None
         if inner is not None:
             check_part(f"{option}.{name}", inner)
@@ -146,7 +157,8 @@ def arguments_of(kind: Any) -> tuple[dict[str, Argument], bool]:
         for parameter in named:
             # What a parent requires, its child may well give.
             required = number == 0 and parameter.default is parameter.empty
-            found.setdefault(parameter.name, Argument(hints.get(parameter.name, Any), required))
+            nothing = parameter.default is None
+            found.setdefault(parameter.name, Argument(hints.get(parameter.name, Any), required, nothing))
         if not any(p.kind == p.VAR_KEYWORD for p in parameters) or (not named and not found and _is_frame(each)):
             return found, True
         if _is_frame(each):
@@ -226,11 +238,19 @@ def shown(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
+def _is_union(kind: Any) -> bool:
+    return typing.get_origin(kind) in (typing.Union, types.UnionType)
+
+
+def _is_literal(kind: Any) -> bool:
+    return typing.get_origin(kind) is typing.Literal
+
+
 def readable(kind: Any) -> str:
     """int, or one of 'bin', 'sound': a kind of values as a user would say it."""
-    if typing.get_origin(kind) is typing.Literal:
+    if _is_literal(kind):
         return "one of " + ", ".join(map(repr, typing.get_args(kind)))
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+    if _is_union(kind):
         return " or ".join(map(readable, typing.get_args(kind)))
     if kind is type(None):
         return "null"

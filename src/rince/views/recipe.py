@@ -83,9 +83,6 @@ class Recipe(Views):
             raise UsageError(f"blur_taps must be odd, got {blur_taps}")
         if crop is not None and not 0 < crop[0] <= crop[1] <= 1:
             raise UsageError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
-        for name, values in (("mean", mean), ("std", std), ("jitter", jitter)):
-            if values is None:  # a configuration may say null
-                raise UsageError(f"{name} of a view must be numbers, got null")
         if len(mean) != len(std):
             raise UsageError(f"mean and std must have one value per channel, got {len(mean)} and {len(std)}")
         self.size, self.crop, self.ratio, self.flip = size, crop, ratio, flip
