@@ -71,6 +71,7 @@ def test_options_on_the_command_line_win_over_the_file(parser):
         ("--loss.qq 0.4", "loss: there is no option 'qq'; did you mean 'q'?"),
         ("--views.std null", "views.std must be Sequence[float], got null"),
         ("--data.batch_size null", "data.batch_size must be int, got null"),
+        ("--data.batch_size ~", "data.batch_size must be int, got null"),
         ("--trainer.devics 3", "there is no option '--trainer.devics'; did you mean '--trainer.devices'?"),
         ("--method.hiden 4", "method: there is no option 'hiden'; did you mean 'hidden'?"),
         ("--optimiser.lrr 3", "optimiser: there is no option 'lrr'; did you mean 'lr'?"),

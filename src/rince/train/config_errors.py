@@ -45,7 +45,7 @@ class Argument(NamedTuple):
         arms = typing.get_args(self.kind) if _is_union(self.kind) else (self.kind,)
         if self.nothing or any(arm in (type(None), Any, object) or isinstance(arm, typing.TypeVar) for arm in arms):
             return False
-        said = isinstance(value, str) and value.lower() in ("null", "none")
+        said = isinstance(value, str) and value.lower() in ("null", "none", "~")  # as YAML writes it
         return value is None or (said and str not in arms and not any(_is_literal(arm) for arm in arms))
 
 
