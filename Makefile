@@ -30,7 +30,7 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz --seeds 10
 
 fuzz-short: $(VENV)/.dev
-	$(BIN)/python tests/fuzz --seconds 20 --seed 1
+	$(BIN)/python tests/fuzz --cases 240 --seed 1
 
 # Our losses inside the libraries they plug into, against those libraries' own, and whatever else needs one of them.
 test-peers: $(VENV)/.peers
