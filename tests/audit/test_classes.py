@@ -66,6 +66,7 @@ def test_labels_confused_with_similar_ones_lie_in_the_interval(classes_first):
     assert not len(found.flag(0.1)) or found.noise_found
     assert not found.verdict.startswith("none")
     assert f"{found.with_rival:.1%} fit another class better" in found.summary()
+    assert found.of_classes and found.recommend().loss == "InfoNCE"
 
 
 @pytest.mark.parametrize("classes_first", [False, True])

@@ -1,10 +1,12 @@
 import datetime
+import os
 
 import numpy as np
 import pytest
 import torch
 
-from rince.audit.columns import codes, row_codes
+from rince.audit.columns import codes, read, row_codes
+from rince.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -83,3 +85,14 @@ def test_one_long_id_does_not_make_all_of_them_long(form):
     tracemalloc.stop()
     assert len(np.unique(found)) == 20_001
     assert peak < 20_000_000, f"{peak / 1e6:.0f} MB; as texts of numpy they would take 4 GB"
+
+
+@pytest.mark.parametrize("kept", [10, 100_000])
+def test_a_mapped_file_that_became_shorter_is_refused(tmp_path, kept):
+    np.save(tmp_path / "a.npy", np.ones((20_000, 8), dtype=np.float32))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    assert read(mapped[:, ::2], slice(5)).shape == (5, 4)
+    os.truncate(tmp_path / "a.npy", kept)
+    for part in (mapped, mapped[10:, ::2], mapped.reshape(-1)[:, None]):  # reading what is gone would end the process
+        with pytest.raises(UsageError, match=r"a\.npy has become shorter"):
+            read(part, slice(5))

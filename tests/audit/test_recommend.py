@@ -4,27 +4,39 @@ import pytest
 import torch
 
 import rince
-from rince.audit.recommend import recommend, table
+from rince.audit.recommend import recommend, tables
 from rince.errors import UsageError
 
 module = importlib.import_module("rince.audit.recommend")  # the function of that name hides it in rince.audit
 
 
-def test_the_table_has_every_loss_at_every_rate_and_names_its_commands():
-    rows = table()["rows"]
-    rates, losses = {row["rate"] for row in rows}, {row["loss"] for row in rows}
-    assert {0.0, 0.2, 0.4} <= rates and {"infonce", "gce-1", "rince-0.5"} <= losses
-    for rate in rates:
-        assert {"infonce", "gce-1", "rince-0.5"} <= {row["loss"] for row in rows if row["rate"] == rate}
-    assert "rince.compare.rule_of_thumb" in table()["command"]
-    assert all(task["command"].startswith("rince compare") and task["seeds"] >= 3 for task in table()["tasks"])
+@pytest.mark.parametrize(
+    ("kind", "rates", "losses"),
+    [
+        ("pairs", {0.0, 0.2, 0.4}, {"infonce", "gce-1", "rince-0.5"}),
+        ("labels", {0.0, 0.4}, {"infonce", "gce-1", "rince-0.5-r5"}),
+    ],
+)
+def test_a_table_has_every_loss_at_every_rate_and_names_its_commands(kind, rates, losses):
+    table = tables()[kind]
+    assert rates <= {row["rate"] for row in table["rows"]}
+    for rate in {row["rate"] for row in table["rows"]}:
+        assert losses <= {row["loss"] for row in table["rows"] if row["rate"] == rate}
+    assert "rince.compare.rule_of_thumb" in table["command"]
+    assert all(task["command"].startswith("rince compare") and task["seeds"] >= 3 for task in table["tasks"])
+
+
+def test_pairs_made_from_labels_have_advice_of_their_own():
+    assert recommend(0.4).loss == "GCE" and recommend(0.4, labels=True).loss == "InfoNCE"
+    assert "cifar10-label-noise" in recommend(0.4, labels=True).reason
+    assert recommend(0.0, unknown=True, labels=True).loss == "InfoNCE"
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.09, 0.33, 0.6, 1.0])
 def test_advice_is_the_best_row_at_the_nearest_rate(rate):
     advice = recommend(rate)
-    nearest = min((row["rate"] for row in table()["rows"]), key=lambda known: abs(known - rate))
-    rows = [row for row in table()["rows"] if row["rate"] == nearest]
+    nearest = min((row["rate"] for row in tables()["pairs"]["rows"]), key=lambda known: abs(known - rate))
+    rows = [row for row in tables()["pairs"]["rows"] if row["rate"] == nearest]
     mine = next(row for row in rows if row["label"] == advice.label)
     assert mine["score"] == max(row["score"] for row in rows if row["trust"] == advice.trust)
     assert mine["score"] >= max(row["score"] for row in rows) - 0.02 and advice.temperature == mine["temperature"]
@@ -42,7 +54,7 @@ def three_rates(monkeypatch):
         row(0.2, "infonce", 0.6, "InfoNCE"), row(0.2, "gce-1", 0.97, q=1.0), row(0.2, "gce-0.1", 1.0, q=0.1),
         row(0.4, "infonce", 0.5, "InfoNCE"), row(0.4, "gce-1", 1.0, q=1.0), row(0.4, "gce-0.1", 0.7, q=0.1),
     ]  # fmt: skip
-    monkeypatch.setattr(module, "table", lambda: {"noise": "mismatched pairs", "rows": rows})
+    monkeypatch.setattr(module, "tables", lambda: {"pairs": {"noise": "mismatched pairs", "rows": rows}})
 
 
 def test_between_two_measured_rates_the_higher_one_counts(three_rates):
@@ -51,7 +63,7 @@ def test_between_two_measured_rates_the_higher_one_counts(three_rates):
 
 @pytest.mark.parametrize(("score", "label"), [(1.01, "gce-1"), (1.05, "infonce+trust")])
 def test_trust_is_recommended_only_where_it_is_clearly_ahead(three_rates, score, label):
-    rows = module.table()["rows"]
+    rows = module.tables()["pairs"]["rows"]
     rows.append({**rows[-1], "loss": "infonce+trust", "label": "infonce+trust", "trust": True, "score": score})
     advice = recommend(0.4)
     assert advice.label == label and advice.trust == ("trust" in label) == ("weighted by their trust" in advice.reason)
@@ -64,7 +76,7 @@ def test_where_the_rate_is_unknown_the_loss_that_falls_least_behind_is_recommend
 
 @pytest.mark.parametrize("row", range(9))
 def test_every_loss_of_the_table_can_be_built(row):
-    rows = [r for r in table()["rows"] if r["rate"] == 0]
+    rows = [r for r in tables()["pairs"]["rows"] if r["rate"] == 0]
     r = rows[row % len(rows)]
     advice = module.Recommendation(r["class"], r["arguments"], r["temperature"], r["label"], r["trust"], "")
     z1, z2 = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))

@@ -38,15 +38,19 @@ def test_different_kinds_of_noise_are_not_mixed():
 
 def test_the_command_writes_what_recommend_reads(tmp_path, monkeypatch, capsys):
     module = importlib.import_module("rince.audit.recommend")
-    for name, one in (("a", ONE), ("b", TWO)):
+    labels = record("labels", "flipped labels", infonce=(9, 8), gce_1=(8, 7))
+    for name, one in (("a", ONE), ("b", TWO), ("c", labels)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text(json.dumps(one))
     out = tmp_path / "table.json"
     assert main([str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(out)]) == 0
+    assert main([str(tmp_path / "c"), "--out", str(out)]) == 0, "the table of the other kind stays"
     written = json.loads(out.read_text())
-    assert written["command"].startswith("python -m rince.compare.rule_of_thumb") and len(written["tasks"]) == 2
-    monkeypatch.setattr(module, "table", lambda: written)
+    assert written["pairs"]["command"].startswith("python -m rince.compare.rule_of_thumb")
+    assert len(written["pairs"]["tasks"]) == 2 and len(written["labels"]["tasks"]) == 1
+    monkeypatch.setattr(module, "tables", lambda: written)
     assert module.recommend(0.5).loss == "GCE" and module.recommend(0.0).loss == "InfoNCE"
+    assert module.recommend(0.5, labels=True).loss == "InfoNCE"
 
 
 def test_a_folder_without_a_comparison_is_named(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rince import cli
+from rince._support.folder_lock import locked
 from rince.audit.fit.towers import Recipe
 from rince.data import digit_pairs
 from rince.reproduce import demo
@@ -54,6 +55,12 @@ def test_the_record_holds_the_rows_of_the_table(ran):
 def test_a_second_demo_goes_into_a_new_folder_unless_forced(ran):
     assert demo.fresh_folder(ran, force=False) == ran.with_name("demo-2")
     assert demo.fresh_folder(ran, force=True) == ran
+
+
+def test_a_demo_at_work_keeps_another_one_out_of_its_folder(tmp_path, capsys):
+    with locked(tmp_path / "demo"):
+        assert cli.main(["demo", "--out", str(tmp_path / "demo")]) == 2
+    assert "is being written by another rince command" in capsys.readouterr().err
 
 
 def test_the_temperature_is_chosen_on_the_pairs_for_choosing_not_on_the_test():

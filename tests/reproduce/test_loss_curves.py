@@ -42,6 +42,15 @@ def test_it_writes_all_its_files_and_again_the_same(tmp_path, capsys):
     assert (tmp_path / "figure.svg").read_text() == drawn
 
 
+@pytest.mark.parametrize("experiment", ["loss-curves", "noise-theory"])
+@pytest.mark.parametrize("name", ["results.csv", "table.md", "figure.png"])
+def test_files_of_somebody_else_stay(experiment, name, tmp_path, capsys):
+    (tmp_path / name).write_text("mine\n")
+    assert main(["reproduce", experiment, "--out", str(tmp_path)]) == 2
+    assert f"{name} is there already, and not of this experiment" in capsys.readouterr().err
+    assert (tmp_path / name).read_text() == "mine\n" and len(list(tmp_path.iterdir())) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -93,6 +93,8 @@ def test_options_on_the_command_line_win_over_the_file(parser):
         ("--data PairedArrays", "data: path is missing: set data.path"),
         ("--optimiser torch.optim.Adm", "no class 'torch.optim.Adm'; did you mean 'torch.optim.Adam'?"),
         ("--views my_package.Views", "there is no class 'my_package.Views'"),
+        ("--encoder ../x", "encoder: there is no class '../x'"),
+        ("--encoder ..ConvNet", "there is no class '..ConvNet'; did you mean 'rince.encoders.convnet.ConvNet'?"),
     ],
 )
 def test_a_wrong_key_or_value_is_one_line_with_the_nearest_name(parser, options, sentence):

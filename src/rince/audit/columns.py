@@ -132,6 +132,7 @@ def chunks(n: int, width: int) -> Iterator[slice]:
 
 def read(x: Matrix, rows: slice | NDArray[np.int64], into: Tensor | None = None) -> Tensor:
     """Some rows as a float32 tensor of its own, or in the first rows of ``into``."""
+    check_whole(x)
     if into is None:
         return torch.from_numpy(np.array(x[rows], dtype=np.float32))
     part = x[rows]
@@ -139,14 +140,31 @@ def read(x: Matrix, rows: slice | NDArray[np.int64], into: Tensor | None = None)
     return into[: len(part)]
 
 
+def check_whole(x: Matrix) -> None:
+    """Refuse a memory map of a file that has become shorter: the system ends a process that reads what is gone."""
+    base = _mapped(x)
+    if base is None:
+        return
+    mapped: Any = base._mmap  # type: ignore[attr-defined]
+    first = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
+    if mapped.size() < first + len(mapped):
+        raise UsageError(f"{base.filename} has become shorter while it was read: begin again once it is written")
+
+
 def release(x: Matrix) -> None:
     """Tell the system that pages of a memory map that were read need not stay in memory."""
+    base = _mapped(x)
+    # In mode "c" the pages may hold changes that exist nowhere else.
+    if base is not None and base.mode in ("r", "r+") and hasattr(mmap, "MADV_DONTNEED"):
+        base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+
+def _mapped(x: Matrix) -> "np.memmap[Any, Any] | None":
+    """The memory map that an array is, or is a part of."""
     base: Any = x
     while isinstance(base, np.ndarray) and not isinstance(getattr(base, "_mmap", None), mmap.mmap):
         base = base.base
-    # In mode "c" the pages may hold changes that exist nowhere else.
-    if isinstance(base, np.memmap) and base.mode in ("r", "r+") and hasattr(mmap, "MADV_DONTNEED"):
-        base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+    return base if isinstance(base, np.memmap) else None
 
 
 class RowCheck:

@@ -29,6 +29,7 @@ class Findings(ABC):
         distinguishable_interval: Its 95 % interval.
         with_rival: Where one side is a class: the share of pairs that fit another class better than their own, if that
             is what sets the upper end of the interval; else 0.
+        of_classes: Whether one side is a class: wrong pairs are then wrong labels.
         useless: The pairs score like mismatched ones. Either nearly all are wrong, or the scores know nothing.
         null: The scores of a sample of mismatched pairs, shuffled from the same data.
         remarks: What a reader should know besides.
@@ -59,6 +60,7 @@ class Findings(ABC):
     distinguishable_interval: tuple[float, float] = (0.0, 1.0)
     verdict: str = "none found"
     with_rival: float = 0.0
+    of_classes: bool = False
 
     @property
     @abstractmethod
@@ -76,7 +78,8 @@ class Findings(ABC):
 
     def recommend(self) -> Recommendation:
         """A loss for training on these pairs: a rule of thumb, from a table measured on a few small data sets."""
-        return recommend(self.noise_rate if self.noise_found else 0.0, self.useless or self.cannot_tell)
+        rate = self.noise_rate if self.noise_found else 0.0
+        return recommend(rate, self.useless or self.cannot_tell, self.of_classes)
 
     def summary(self, fdr: float = 0.1) -> str:
         """A few lines for a terminal."""
@@ -137,6 +140,7 @@ def decided(decision: Decision, null: NDArray[np.float32], pairs: int, fitted: b
         "distinguishable_interval": (low, high),
         "verdict": decision.verdict,
         "with_rival": decision.with_rival,
+        "of_classes": decision.of_classes,
     }
 
 
@@ -176,6 +180,7 @@ def findings_record(result: Findings, fdr: float) -> Mapping[str, Any]:
         "distinguishable": result.distinguishable,
         "distinguishable_interval": list(result.distinguishable_interval),
         "with_rival": result.with_rival,
+        "of_classes": result.of_classes,
         "useless": result.useless,
         "fdr": fdr,
         "flagged": result.flagged_pairs(fdr),

@@ -45,17 +45,22 @@ class Recommendation(NamedTuple):
 
 
 @cache
-def table() -> dict[str, Any]:
-    """How near every loss comes to the best one, by noise rate; see ``rince.compare.rule_of_thumb``."""
+def tables() -> dict[str, dict[str, Any]]:
+    """How near every loss comes to the best one, by noise rate, for ``"pairs"`` and for pairs made from ``"labels"``.
+
+    See ``rince.compare.rule_of_thumb``.
+    """
     return json.loads(files("rince.audit").joinpath("rule_of_thumb.json").read_text(encoding="utf-8"))
 
 
-def recommend(rate: float, unknown: bool = False) -> Recommendation:
+def recommend(rate: float, unknown: bool = False, labels: bool = False) -> Recommendation:
     """The best loss of the table at the measured noise rate nearest to ``rate``.
 
     Args:
         rate: The share of wrong pairs, in [0, 1].
         unknown: The rate is anybody's guess; the loss is then the one that falls least behind at any rate.
+        labels: The pairs are made from labels, so that many partners of a batch fit as well as one's own. Other losses
+            serve best there.
 
     Raises:
         UsageError: if the rate lies outside of [0, 1].
@@ -66,20 +71,22 @@ def recommend(rate: float, unknown: bool = False) -> Recommendation:
     Example:
         >>> rince.audit.recommend(0.4).loss
         'GCE'
+        >>> rince.audit.recommend(0.4, labels=True).loss
+        'InfoNCE'
     """
     if not 0 <= rate <= 1:
         raise UsageError(f"the noise rate must lie in [0, 1], got {rate}")
-    rows = table()["rows"]
+    table = tables()["labels" if labels else "pairs"]
+    rows = table["rows"]
     if unknown:
         return _whatever_the_rate(rows)
     nearest = min({row["rate"] for row in rows}, key=lambda known: (round(abs(known - rate), 6), -known))
     here = [row for row in rows if row["rate"] == nearest]
     best = max(here, key=lambda row: row["score"] - (TRUST_MARGIN if row["trust"] else 0))
     plain = next(row for row in here if row["loss"] == "infonce")
-    where = " and ".join(
-        f"{task} ({best['means'][task]:.0f}, InfoNCE {plain['means'][task]:.0f})" for task in best["means"]
-    )
-    return _as_recommendation(best, f"the best on average at {nearest:.0%} {table()['noise']}: {where}")
+    beside = {task: "" if best is plain else f", InfoNCE {plain['means'][task]:.0f}" for task in best["means"]}
+    where = " and ".join(f"{task} ({mean:.0f}{beside[task]})" for task, mean in best["means"].items())
+    return _as_recommendation(best, f"the best on average at {nearest:.0%} {table['noise']}: {where}")
 
 
 def _whatever_the_rate(rows: list[dict[str, Any]]) -> Recommendation:

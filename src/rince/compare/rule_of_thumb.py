@@ -1,8 +1,10 @@
 """Several comparisons as one table: by noise rate, how near each loss comes to the best one on every data set.
 
-    python -m rince.compare.rule_of_thumb runs/compare/digits runs/compare/multi30k runs/compare/spoken-digits
+    python -m rince.compare.rule_of_thumb runs/compare/digits runs/compare/multi30k runs/compare/spoken-digits-towers
+    python -m rince.compare.rule_of_thumb runs/compare/cifar10-label-noise
 
-writes the table that ``rince.audit.recommend`` looks up (``src/rince/audit/rule_of_thumb.json``).
+write the tables that ``rince.audit.recommend`` looks up (``src/rince/audit/rule_of_thumb.json``): one for pairs, one
+for pairs made from labels. A comparison replaces the table of its kind and leaves the other.
 """
 
 import argparse
@@ -71,11 +73,19 @@ def _seeds(record: Mapping[str, Any]) -> int:
     return min(cell["seeds"] for cell in record["cells"])
 
 
-def written(table: Mapping[str, Any], command: str) -> str:
-    """The table as JSON, one row per line."""
-    rows = ",\n".join(f"  {json.dumps(row)}" for row in table["rows"])
-    head = json.dumps({"command": command, **table, "rows": []}, indent=1)
-    return head.replace('"rows": []', f'"rows": [\n{rows}\n ]') + "\n"
+def kind_of(noise: str) -> str:
+    """Which of the tables a kind of noise belongs to."""
+    return "labels" if "labels" in noise else "pairs"
+
+
+def written(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """The tables as JSON, one row per line."""
+    parts = []
+    for kind, table in sorted(tables.items()):
+        rows = ",\n".join(f"  {json.dumps(row)}" for row in table["rows"])
+        head = json.dumps({**table, "rows": []}, indent=1)
+        parts.append(f'"{kind}": ' + head.replace('"rows": []', f'"rows": [\n{rows}\n ]'))
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def main(arguments: list[str]) -> int:
@@ -90,7 +100,9 @@ def main(arguments: list[str]) -> int:
             raise MissingFile(f"there is no summary.json in {folder}: run rince compare with --out {folder} first")
     records = [json.loads((folder / "summary.json").read_text(encoding="utf-8")) for folder in options.folders]
     command = shlex.join(["python", "-m", "rince.compare.rule_of_thumb", *map(str, options.folders)])
-    write_text(options.out, written(combined(records), command))
+    table = combined(records)
+    others = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
+    write_text(options.out, written({**others, kind_of(table["noise"]): {"command": command, **table}}))
     print(f"written: {options.out}")
     return 0
 

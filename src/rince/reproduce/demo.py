@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from rince._support.atomic_files import write_text
 from rince._support.command_options import local_path, parsed
+from rince._support.folder_lock import locked
 from rince._support.progress import track
 from rince.errors import UsageError
 from rince.losses import GCE, RINCE, ContrastiveLoss, DensityRatio, InfoNCE
@@ -254,9 +255,14 @@ def main(arguments: list[str]) -> int:
     if min(options.seeds, options.epochs, options.jobs) < 1:
         given = f"{options.seeds}, {options.epochs} and {options.jobs}"
         raise UsageError(f"--seeds, --epochs and --jobs must be at least 1, got {given}")
-    start = time.perf_counter()
     folder = fresh_folder(options.out, options.force)
-    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        _demonstrate(folder, options)
+    return 0
+
+
+def _demonstrate(folder: Path, options: argparse.Namespace) -> None:
+    start = time.perf_counter()
 
     from rince.data.pairs.digit_halves import digit_pairs
     from rince.report.audit_page import audit_data
@@ -278,4 +284,3 @@ def main(arguments: list[str]) -> int:
         folder / "result.json", json.dumps({"rows": rows, "audit": audited}, indent=2, ensure_ascii=False) + "\n"
     )
     print(f"\nreport: {folder / 'report.html'} ({time.perf_counter() - start:.0f} s in all, {options.jobs} processes)")
-    return 0

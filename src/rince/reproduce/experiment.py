@@ -9,7 +9,7 @@ from typing import Any
 from rince._support.atomic_files import write_text
 from rince._support.command_options import check_counts, local_path, parsed
 from rince.errors import UsageError
-from rince.reproduce.grid import Result, Run, finished_runs, run_grid
+from rince.reproduce.grid import Result, Run, check_no_report, finished_runs, run_grid
 from rince.reproduce.tables import Cell, as_csv, pivot, seeds_note, unique_runs
 
 UNNAMED = ("epochs",)
@@ -161,3 +161,17 @@ def _flat(results: Sequence[Result]) -> tuple[list[str], list[list[Any]]]:
     )
     rows = [[r["settings"].get(key, "") for key in settings] + [r.get(key, "") for key in numbers] for r in results]
     return [*settings, *numbers], rows
+
+
+def write_report(out: Path, table: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """``table.md`` and ``results.csv`` of an experiment without runs: an earlier report of its own is replaced."""
+    first, _, _ = as_csv(header, []).partition("\n")
+    try:
+        with open(out / "results.csv", encoding="utf-8", errors="replace") as file:
+            own = file.readline(1000).rstrip("\n") == first
+    except OSError:
+        own = False
+    if not own:
+        check_no_report(out, "of this experiment")
+    write_text(out / "results.csv", as_csv(header, rows))
+    write_text(out / "table.md", table)

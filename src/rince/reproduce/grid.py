@@ -58,11 +58,15 @@ def run_grid(
 
 def _check_place(folder: Path) -> None:
     """Refuse to begin where somebody has files of the names that the report on the runs will have, beside them."""
-    there = [] if folder.exists() else [name for name in REPORTS if (folder.parent / name).exists()]
+    if not folder.exists():
+        check_no_report(folder.parent, "the report on these runs")
+
+
+def check_no_report(folder: Path, wanted: str) -> None:
+    """Refuse a folder with files of the names that a report has: they are somebody else's, not ``wanted``."""
+    there = [name for name in REPORTS if (folder / name).exists()]
     if there:
-        raise ExistingFile(
-            f"{folder.parent / there[0]} is there already, and not the report on these runs: name another --out"
-        )
+        raise ExistingFile(f"{folder / there[0]} is there already, and not {wanted}: name another --out")
 
 
 def finished_runs(runs: Sequence[Run], folder: Path, name: Callable[[Run], str]) -> list[Result]:

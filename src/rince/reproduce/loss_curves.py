@@ -4,11 +4,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from rince._support.atomic_files import write_text
 from rince._support.command_options import local_path
 from rince.errors import UsageError
-from rince.reproduce.experiment import checked
-from rince.reproduce.tables import aligned, as_csv
+from rince.reproduce.experiment import checked, write_report
+from rince.reproduce.tables import aligned
 
 POINTS = 121
 DESCRIPTION = (
@@ -70,8 +69,7 @@ def report(found: dict[float, dict[str, list[float]]], lam: float, out: Path) ->
     one = next(iter(found.values()))["score"]
     header = ["q", f"gradient at s+ = {one[0]:g}", f"at s+ = {one[-1]:g}", "largest"]
     table = aligned(header, rows) + f"\nlam {lam:g}, negatives at 0.\n"
-    write_text(out / "results.csv", as_csv(["q", *columns], flat))
-    write_text(out / "table.md", table)
+    write_report(out, table, ["q", *columns], flat)
     draw(found, lam, out / "figure.png")
     return table
 

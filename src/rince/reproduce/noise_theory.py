@@ -5,11 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rince._support.atomic_files import write_text
 from rince._support.command_options import local_path
 from rince.errors import UsageError
-from rince.reproduce.experiment import checked
-from rince.reproduce.tables import aligned, as_csv
+from rince.reproduce.experiment import checked, write_report
+from rince.reproduce.tables import aligned
 
 RATES = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 JOINT = [[0.4, 0.1], [0.1, 0.4]]  # two views that agree in 80 % of the pairs
@@ -90,8 +89,7 @@ def report(rows: list[dict[str, float]], number: int, lam: float, out: Path) -> 
         for row in rows
     ]
     table = aligned(header, cells) + f"\nq = 1, K = {number}, lam = {lam:g}; the simulation with its standard error.\n"
-    write_text(out / "results.csv", as_csv(list(COLUMNS), [[round(row[name], 6) for name in COLUMNS] for row in rows]))
-    write_text(out / "table.md", table)
+    write_report(out, table, COLUMNS, [[round(row[name], 6) for name in COLUMNS] for row in rows])
     draw(rows, number, lam, out / "figure.png")
     return table
 

@@ -92,7 +92,7 @@ def sampled_loss(
     marginal = joint.sum(-2).reshape(-1, values)
     others = torch.multinomial(marginal, samples * number, replacement=True, generator=generator)
     others = others.reshape(-1, samples, number) + (pairs // values * values)[..., None]
-    flat = scores.reshape(len(tables), -1)
+    flat = scores.reshape(tables.shape)
     positive = flat.gather(1, pairs)
     negative = flat[:, None].expand(-1, samples, -1).gather(2, others)
     losses = objective(positive, torch.logsumexp(negative, dim=-1)).reshape(*joint.shape[:-2], samples)

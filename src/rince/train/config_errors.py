@@ -112,7 +112,7 @@ def class_at(option: str, path: str) -> Any:
     if not may_import.get()(path):
         raise UsageError(f"{option}: {path} is not rince's: if you trust its code, add --trust-config")
     try:
-        found: Any = importlib.import_module(module) if module else None
+        found: Any = importlib.import_module(module) if _is_import_path(path) else None
         return getattr(found, name)
     except ModuleNotFoundError as error:
         missing = error.name or ""
@@ -125,11 +125,16 @@ def class_at(option: str, path: str) -> Any:
     raise UsageError(f"{option}: {_no_class(path, option)}")
 
 
+def _is_import_path(path: str) -> bool:
+    """Whether it reads module.name; '..x' would be relative to nothing."""
+    return "." in path and all(part.isidentifier() for part in path.split("."))
+
+
 def _no_class(path: str, option: str) -> str:
     known = classes_of(option)
     module, _, short = path.rpartition(".")
     theirs: dict[str, Any] = {}
-    if module and module != "rince" and may_import.get()(path):
+    if _is_import_path(path) and module != "rince" and may_import.get()(path):
         with contextlib.suppress(ImportError, ValueError):
             theirs = vars(importlib.import_module(module))
     public = {each: f"{module}.{each}" for each, kind in theirs.items() if inspect.isclass(kind) and each[0] != "_"}

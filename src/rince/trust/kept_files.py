@@ -17,7 +17,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
-from rince.audit.columns import release
+from rince.audit.columns import check_whole, release
 from rince.audit.input.arrays import naming
 from rince.audit.input.source import TEXT_TABLES, Source
 from rince.audit.input.text_tables import rows_of
@@ -71,6 +71,7 @@ def _write_array(file: Any, array: NDArray[Any], kept: Kept) -> None:
     header = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": (rows, *array.shape[1:])}
     npy.write_array_header_2_0(file, header)
     for part in _chunks(len(array), array.nbytes // max(1, len(array))):
+        check_whole(array)
         file.write(np.ascontiguousarray(array[part][kept[part]]).tobytes())
         release(array)
 
@@ -208,6 +209,7 @@ def _safetensors(where: Source, target: Path, kept: Kept, weights: Weights | Non
             values = source[begin + first : begin + last]
             table = values.reshape(len(kept), -1) if name in filtered else values.reshape(-1, 1)
             for part in _chunks(len(table), table.shape[1]):
+                check_whole(source)
                 file.write((table[part][kept[part]] if name in filtered else table[part]).tobytes())
         if weights is not None:
             file.write(weights[kept].astype("<f4").tobytes())

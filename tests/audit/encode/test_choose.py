@@ -24,6 +24,7 @@ def test_every_kind_has_an_encoder_that_needs_no_model():
         ("sounds", "x.onnx", "the encoder x.onnx takes pictures"),
         ("sounds", "all-MiniLM-L6-v2", "takes texts or pictures, not sounds"),
         ("texts", "no_such_module:f", "there is no module no_such_module"),
+        ("texts", "..x:f", "must read module:function"),
         ("texts", "json:nothing", "the module json has no nothing"),
         ("texts", "json:__name__", "must be a function of a list of items, got str"),
     ],

@@ -49,6 +49,8 @@ class Function(Encoder):
 def imported(spec: str) -> Callable[[Any], Any]:
     """The function (or an instance of the class) behind ``module:function``."""
     module, _, name = spec.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise UsageError(f"the encoder {spec!r} must read module:function, such as my_encoders:embed")
     here = os.getcwd()
     sys.path.insert(0, here)
     try:

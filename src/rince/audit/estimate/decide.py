@@ -42,6 +42,7 @@ class Decision(NamedTuple):
         kept: Which mismatched pairs count, in the order in which they were drawn.
         mean: The mean p-value of the pairs.
         with_rival: The share of pairs that fit another class better than their own, where that sets the upper end.
+        of_classes: Whether one side is a class.
         chance, cautious: For every cell the probability of a pair in it to be wrong, and the lower end of its 80 %
             interval; 0 where nothing was found.
     """
@@ -55,6 +56,7 @@ class Decision(NamedTuple):
     kept: NDArray[np.bool_]
     mean: float
     with_rival: float
+    of_classes: bool
     chance: NDArray[np.float64]
     cautious: NDArray[np.float64]
 
@@ -95,7 +97,10 @@ def decide(null: Null, counts: Counts, things: int, seed: int = 0) -> Decision:
     chance, cautious = (rate.chance, rate.cautious) if found else (nothing, nothing)
     words = in_words(found, interval)
     with_rival = null.with_rival if confused > rate.high else 0.0
-    return Decision(rate, interval, found, useless, collapsed, words, kept, mean, with_rival, chance, cautious)
+    of_classes = null.hit_by_accident > 0
+    return Decision(
+        rate, interval, found, useless, collapsed, words, kept, mean, with_rival, of_classes, chance, cautious
+    )
 
 
 def p_at(place: Places, null: NDArray[np.float32], kept: NDArray[np.bool_]) -> NDArray[np.float32]:
