@@ -14,7 +14,7 @@ class LabelNoiseFigure(LabelNoise):
 
     losses = ("infonce", "rince-1")
     etas = (0.2, 0.8)
-    seeds = 1
+    seeds = 3
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

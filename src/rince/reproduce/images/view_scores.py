@@ -29,7 +29,7 @@ class ViewScores(AugmentationNoise):
     corner = "scores of two views"
     losses = ("infonce", "rince-0.5")
     etas = (0.4,)
-    seeds = 1
+    seeds = 3
 
     def runs(self, options: argparse.Namespace) -> list[Run]:
         return [run for run in super().runs(options) if run["eta"] in options.etas]
