@@ -5,8 +5,8 @@ import pytest
 
 from rince import cli
 from rince.commands import compare
-from rince.compare.tasks import TwoFiles
 from rince.compare.towers import Training
+from rince.compare.two_files import TwoFiles
 
 
 @pytest.fixture
@@ -43,6 +43,46 @@ def test_finished_runs_are_not_done_again(columns, monkeypatch, capsys):
     assert "16 of 16 runs are finished already" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("so_far", [[], ["--so-far"]])
+def test_results_of_other_data_are_not_taken_for_those_of_these(columns, tmp_path, capsys, so_far):
+    arguments = ["--losses", "infonce", "--temperatures", "0.1", "--rates", "0", "--seeds", "1", "--workers", "1"]
+    assert cli.main(["compare", *columns, *arguments]) == 0
+    page = (tmp_path / "runs/compare/columns/comparison.html").read_bytes()
+    np.save("c.npy", np.random.default_rng(7).normal(size=(1200, 8)))
+    assert cli.main(["compare", "c.npy", "b.npy", *arguments, *so_far]) == 2
+    assert "from a run with another data: give another --out" in capsys.readouterr().err
+    assert cli.main(["compare", "gone.npy", "b.npy", *arguments, *so_far]) == 2
+    assert (tmp_path / "runs/compare/columns/comparison.html").read_bytes() == page
+
+
+def test_columns_of_texts_are_compared(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(TwoFiles, "training", Training(epochs=8, batch=100, lr=0.05, dim=16))
+    random = np.random.default_rng(0)
+    words = random.integers(60, size=(1200, 4))
+    (tmp_path / "en.txt").write_text("\n".join(" ".join(f"word{w}" for w in row) for row in words) + "\n")
+    rows = "\n".join(f"{k},{' '.join(f'wort{w}' for w in row)}" for k, row in enumerate(words))
+    (tmp_path / "de.csv").write_text(f"id,text\n{rows}\n")
+    arguments = ["--losses", "infonce", "--temperatures", "0.1", "--rates", "0", "--seeds", "1", "--workers", "1"]
+    assert cli.main(["compare", "en.txt", "de.csv:text", *arguments, "--out", "out"]) == 0
+    assert json.loads((tmp_path / "out/summary.json").read_text())["cells"][0]["mean"] > 20  # by chance it is 0.25
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: np.zeros((1200, 3, 2)), "must have the shape (pairs, width), got (1200, 3, 2)"),
+        (lambda: np.zeros((1200, 3), dtype=complex), "must hold real numbers, got complex128"),
+        (lambda: np.zeros((1200, 0)), "has no columns"),
+    ],
+)
+def test_arrays_that_are_no_columns_are_one_sentence(columns, made, said, capsys):
+    np.save("odd.npy", made())
+    assert cli.main(["compare", "odd.npy", "b.npy", "--workers", "1", "--out", "out"]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
 def test_other_seeds_run_at_the_temperature_that_the_first_one_chose(columns, tmp_path, capsys):
     small = ["--losses", "infonce", "--temperatures", "0.1", "0.5", "--rates", "0", "--seeds", "3", "--epochs", "1"]
     arguments = ["compare", *columns, *small, "--workers", "1", "--out", "out"]
@@ -71,6 +111,7 @@ def test_other_seeds_run_at_the_temperature_that_the_first_one_chose(columns, tm
         (["multi30k", "--source", "nowhere"], "there is no train.en.gz in nowhere"),
         (["spoken-digits", "--source", "nowhere"], "there are no spoken digits at nowhere"),
         (["a.npy", "b.npy"], "there is no file"),
+        (["a.npy", "b.npy", "--source", "x"], "a.npy and b.npy are the data: leave out --source"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, said, capsys, tmp_path, monkeypatch):

@@ -13,6 +13,8 @@ from rince.errors import UsageError
         ("rince", "RINCE q 0.5"),
         ("rince-0.1-r2.5", "RINCE q 0.1, r 2.5"),
         ("rince-r5", "RINCE q 0.5, r 5"),
+        ("rince-0.5-lam0.01", "RINCE q 0.5, lam 0.01"),
+        ("sigmoid-5", "Sigmoid bias -5"),
         ("gce-0.7+trust", "GCE q 0.7, trust"),
     ],
 )
@@ -33,6 +35,11 @@ def test_a_loss_by_name_is_the_loss():
     assert torch.equal(parse_loss("rince-0.1-r2.5").build(0.2)(z1, z2), expected)
 
 
+def test_numbers_of_a_name_reach_the_loss():
+    assert parse_loss("sigmoid-5").build(0.2).bias.item() == -5
+    assert parse_loss("rince-0.5-lam0.01").build(0.2).lam == 0.01
+
+
 def test_a_configuration_gets_the_same_loss():
     part = parse_loss("rince-0.3").part(0.5)
     assert part == {
@@ -41,7 +48,9 @@ def test_a_configuration_gets_the_same_loss():
     }
 
 
-@pytest.mark.parametrize("name", ["rinse", "rince-x", "infonce-3", "gce-1-2", "+trust", "rince-0.5-rx"])
+@pytest.mark.parametrize(
+    "name", ["rinse", "rince-x", "infonce-3", "gce-1-2", "+trust", "rince-0.5-rx", "rince-0.5-lam", "rince-0.5-r2-r3"]
+)
 def test_what_no_loss_is_called_is_refused(name):
     with pytest.raises(UsageError, match=r"loss|left over"):
         parse_loss(name)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from lightning.pytorch import Trainer
 
 from rince._support.step_seeds import generator
@@ -13,6 +14,7 @@ from rince.methods.barlow_twins import CrossCorrelation
 from rince.methods.byol import NegativeCosine
 from rince.methods.swav import SwappedPrediction
 from rince.views.image import SimCLRViews
+from support import ranks
 
 KINDS = {
     BYOL: (NegativeCosine, {"hidden": 16, "width": 8, "momentum": 0.9}),
@@ -89,6 +91,24 @@ def test_swavs_assignments_use_all_prototypes_equally_and_every_row_whole():
     torch.testing.assert_close(codes.sum(1), torch.ones(60))
     torch.testing.assert_close(codes.sum(0), torch.full((6,), 10.0), atol=1e-3, rtol=0)
     assert (codes.argmax(1) == scores.argmax(1)).float().mean() > 0.5
+
+
+def unlike_scores():
+    """Rows of which the second half has much lower scores than the first."""
+    return torch.rand(32, 6, generator=generator(5)) - torch.arange(32)[:, None].ge(16) * 1.0
+
+
+def assignments_of_two_processes(rank, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    torch.save(SwappedPrediction().assign(unlike_scores().chunk(2)[rank]), f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_swavs_assignments_on_two_processes_are_those_of_one(tmp_path):
+    ranks.start(assignments_of_two_processes, 2, tmp_path)
+    both = torch.cat([torch.load(tmp_path / f"{rank}.pt") for rank in range(2)])
+    torch.testing.assert_close(both, SwappedPrediction().assign(unlike_scores()))
 
 
 def test_swav_predicts_the_assignment_of_the_other_view():

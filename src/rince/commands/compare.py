@@ -17,10 +17,11 @@ tasks:
   spoken-digits-towers  spectrograms and images of digits, matched by two small MLPs (--source FILE.zip)
   spoken-digits         images and recordings of digits, encoders trained from scratch (--source FILE.zip)
   cifar10-label-noise   label pairs on a small CIFAR-10 (--source FOLDER)
-  A B                   two columns of yours, as rince audit takes them
+  A B                   two columns of yours, numbers or texts, as rince audit takes them
 
-losses: infonce, gce[-Q], rince[-Q][-rR], dcl, sce, debiased[-TAU], hard[-BETA]; with +trust behind a name, pairs are
-weighted by an audit of the training pairs (spoken-digits, cifar10-label-noise: as rince train --trust auto does it).
+losses: infonce, gce[-Q], rince[-Q][-rR or -lamL], dcl, sce, debiased[-TAU], hard[-BETA], sigmoid[-B] (a learned bias
+that begins at -B); with +trust behind a name, pairs are weighted by an audit of the training pairs (spoken-digits,
+cifar10-label-noise: as rince train --trust auto does it).
 
   rince compare digits
   rince compare digits --losses infonce gce-1 infonce+trust --rates 0 0.4 --seeds 5
@@ -69,27 +70,31 @@ def main(arguments: list[str]) -> int:
     check(found)
     for loss in found.losses:
         parse_loss(loss).build(found.temperatures[0])  # says now what is wrong with it
-    if not found.so_far:
-        task.check()
+    task.check()
     out = found.out or Path("runs/compare") / task.name
     tune_seeds = task.tune_seeds if found.tune_seeds is None else found.tune_seeds
     if tune_seeds is not None and tune_seeds >= found.seeds:
         tune_seeds = None  # all seeds have a say
-    results = results_of(found, tune_seeds, out)
+    same = {"epochs": found.epochs or task.usual_epochs, "data": task.fingerprint()}
+    results = results_of(found, same, tune_seeds, out)
     summary = summarise(task.name, task.metric, task.noise, results, tune_seeds)
     print(write_report(summary, results, out, shlex.join(["rince", "compare", *arguments])), end="")
     print(f"written: {out / 'comparison.html'}, table.md, results.csv, summary.json, comparison.png and .svg")
     return 0
 
 
-def results_of(found: argparse.Namespace, tune_seeds: int | None, out: Path) -> list[dict[str, Any]]:
-    """All runs, done where they are not finished: every temperature for the seeds that choose it, then the chosen."""
+def results_of(
+    found: argparse.Namespace, same: dict[str, Any], tune_seeds: int | None, out: Path
+) -> list[dict[str, Any]]:
+    """All runs, done where they are not finished: every temperature for the seeds that choose it, then the chosen.
+
+    ``same`` is what all runs share and a finished one must have shared as well, to be taken.
+    """
     from rince.compare.summary import chosen_temperatures
     from rince.reproduce.grid import finished_runs, run_grid
 
     everything = [
-        {"loss": loss, "temperature": t, "rate": rate, "seed": seed}
-        | ({"epochs": found.epochs} if found.epochs else {})
+        {"loss": loss, "temperature": t, "rate": rate, "seed": seed, **same}
         for seed in range(found.seeds)
         for rate in found.rates
         for loss in found.losses

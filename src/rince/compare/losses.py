@@ -7,14 +7,16 @@ from typing import Any
 from rince.errors import UsageError
 
 TRUST = "+trust"
-KINDS = {  # first word of a name: (class, how it is written, its number, default of that number)
-    "infonce": ("InfoNCE", "InfoNCE", None, None),
+# First word of a name: (class, how it is written, its number if it has one, default of that number)
+KINDS: dict[str, tuple[str, str, str | None, float]] = {
+    "infonce": ("InfoNCE", "InfoNCE", None, 0.0),
     "rince": ("RINCE", "RINCE", "q", 0.5),
     "gce": ("GCE", "GCE", "q", 1.0),
-    "dcl": ("DCL", "DCL", None, None),
-    "sce": ("SymmetricCrossEntropy", "Symmetric CE", None, None),
+    "dcl": ("DCL", "DCL", None, 0.0),
+    "sce": ("SymmetricCrossEntropy", "Symmetric CE", None, 0.0),
     "debiased": ("Debiased", "Debiased", "tau_plus", 0.1),
     "hard": ("HardNegatives", "Hard negatives", "beta", 1.0),
+    "sigmoid": ("Sigmoid", "Sigmoid", "bias", 10.0),  # written without its minus
 }
 
 
@@ -56,7 +58,8 @@ def parse_loss(name: str) -> LossName:
 
     Args:
         name: ``infonce``, ``dcl``, ``sce``, ``gce[-Q]``, ``rince[-Q][-rR]`` (lam = R / (R + K); a bare ``rince-Q`` has
-            R = 1, "balanced"), ``debiased[-TAU]``, ``hard[-BETA]``; with ``+trust`` behind it, pairs are weighted.
+            R = 1, "balanced"), ``rince-Q-lamL``, ``debiased[-TAU]``, ``hard[-BETA]``, ``sigmoid[-B]`` (a learned bias
+            that begins at -B); with ``+trust`` behind it, pairs are weighted.
 
     Returns:
         The loss, its arguments and its label.
@@ -75,19 +78,27 @@ def parse_loss(name: str) -> LossName:
     class_name, label, parameter, default = KINDS[kind]
     arguments: dict[str, Any] = {}
     if parameter is not None:
-        arguments[parameter] = _number(numbers.pop(0), name) if numbers and numbers[0][:1] != "r" else default
+        given = _number(numbers.pop(0), name) if numbers and numbers[0][:1] not in ("r", "l") else default
+        arguments[parameter] = -given if kind == "sigmoid" else given
         label = f"{label} {parameter} {arguments[parameter]:g}"
     if kind == "rince":
-        ratio = _number(numbers.pop(0)[1:], name) if numbers and numbers[0][:1] == "r" else 1.0
-        arguments |= {"lam": "balanced" if ratio == 1 else _ratio(ratio), "scale": "unit"}
-        label += "" if ratio == 1 else f", r {ratio:g}"
+        lam, said = _lam(numbers.pop(0), name) if numbers else ("balanced", "")
+        arguments |= {"lam": lam, "scale": "unit"}
+        label += said
     if numbers:
         raise UsageError(f"'{name}' says more than {kind} understands: '{numbers[0]}' is left over")
     return LossName(name, label + (", trust" if trust else ""), class_name, arguments, trust)
 
 
-def _ratio(r: float) -> dict[str, Any]:
-    return {"class_path": "rince.DensityRatio", "init_args": {"r": r}}
+def _lam(text: str, name: str) -> tuple[Any, str]:
+    """The value of ``r2.5`` or ``lam0.01``, and how a table writes it."""
+    if text.startswith("lam"):
+        lam = _number(text[3:], name)
+        return lam, f", lam {lam:g}"
+    if not text.startswith("r"):
+        raise UsageError(f"'{name}' says more than rince understands: '{text}' is left over")
+    r = _number(text[1:], name)
+    return ("balanced", "") if r == 1 else ({"class_path": "rince.DensityRatio", "init_args": {"r": r}}, f", r {r:g}")
 
 
 def _number(text: str, name: str) -> float:

@@ -49,7 +49,7 @@ def table(summary: Summary) -> str:
     seeds = f"{low} to {high} seeds" if low < high else "1 seed" if high == 1 else f"{high} seeds"
     return aligned(header, rows) + (
         f"\n{summary.task}: mean and standard deviation over {seeds} on a test part "
-        f"without noise; t is the temperature, {how_chosen(summary)}.\n"
+        f"without added noise; t is the temperature, {how_chosen(summary)}.\n"
     )
 
 
@@ -57,7 +57,7 @@ def how_chosen(summary: Summary) -> str:
     """How the temperatures of a comparison were chosen."""
     seeds = summary.tune_seeds
     of = "" if seeds is None else f" of {'the first seed' if seeds == 1 else f'the first {seeds} seeds'}"
-    return f"chosen for every cell on a validation part without noise{of}"
+    return f"chosen for every cell on a validation part without added noise{of}"
 
 
 def as_record(summary: Summary, command: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def comparison_page(summary: Summary, svg: str, command: str) -> str:
         f'<div class="figure">{picture}</div></section>'
         f'<section class="panel"><h2>Table</h2><div class="table"><table><thead><tr><th>loss</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
-        '<p class="hint">Mean and standard deviation over the seeds on a test part without noise; t is the '
+        '<p class="hint">Mean and standard deviation over the seeds on a test part without added noise; t is the '
         f"temperature, {how_chosen(summary)}.</p>"
         f'<p class="hint">{html.escape(command)}</p></section></main>'
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from rince._support.fingerprints import of_path
 from rince.compare.tasks import TwoTowers
 from rince.compare.towers import Training
 from rince.data.pairs.spoken_digits import SpokenDigits, log_mel
@@ -38,6 +39,9 @@ class SpokenDigitTowers(TwoTowers):
     def check(self) -> None:
         if not Path(self.source).exists():
             raise UsageError(f"there are no spoken digits at {self.source}: give --source, a folder or zip file")
+
+    def fingerprint(self) -> str:
+        return of_path(Path(self.source))
 
     def parts(self, rate: float, seed: int) -> Split:
         found = features(self.source)

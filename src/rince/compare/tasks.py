@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from rince._support.fingerprints import of_tensors
 from rince._support.optional_imports import require
 from rince.compare.losses import parse_loss
 from rince.compare.towers import Columns, Training, recall_at_1, split, train
 from rince.errors import UsageError
 from rince.small_towers import Split
 
-Run = Mapping[str, Any]  # loss, temperature, rate, seed, and epochs where they are not the task's own
+Run = Mapping[str, Any]  # loss, temperature, rate, seed, epochs, and data, the fingerprint
 
 LOSSES = ("infonce", "gce-0.5", "gce-1", "rince-0.1-r2.5", "rince-0.5")
 
@@ -51,8 +52,17 @@ class Task:
     rates: tuple[float, ...] = (0.0, 0.2, 0.4)
     tune_seeds: int | None = None
 
+    @property
+    def usual_epochs(self) -> int:
+        """Of every training, unless the user says otherwise."""
+        raise NotImplementedError
+
     def check(self) -> None:
         """Refuse, with a ``UsageError``, what would fail after the first run began."""
+
+    def fingerprint(self) -> str:
+        """A text that differs where the data do, so that results of other data are not taken for those of these."""
+        return ""
 
     def run(self, run: Run, out: Path) -> dict[str, float]:
         """Train and measure: ``validation``, by which temperatures are chosen, and ``test``."""
@@ -64,6 +74,10 @@ class TwoTowers(Task):
 
     training = Training()
     validation, test = 200, 397
+
+    @property
+    def usual_epochs(self) -> int:
+        return self.training.epochs
 
     def columns(self) -> Columns:
         """The clean pairs."""
@@ -82,7 +96,8 @@ class TwoTowers(Task):
 
         loss, seed = parse_loss(run["loss"]), run["seed"]
         pairs = self.parts(run["rate"], seed)
-        weights = trusted(pairs, out / f"trust-{run['rate']:g}-{seed}.npy", seed) if loss.trust else None
+        kept = "-".join(["trust", f"{run['rate']:g}", f"{seed}", *filter(None, [run.get("data", "")[:8]])])
+        weights = trusted(pairs, out / f"{kept}.npy", seed) if loss.trust else None
         training = self.training._replace(epochs=run.get("epochs", self.training.epochs))
         towers = train(pairs.a, pairs.b, loss.build(run["temperature"], CrossView()), seed, training, weights)
         return self.measure(*towers, pairs)
@@ -150,6 +165,9 @@ class Multi30k(TwoTowers):
             if not (self.folder / f"train.{language}.gz").is_file():
                 raise UsageError(f"there is no train.{language}.gz in {self.folder}: give its folder with --source")
 
+    def fingerprint(self) -> str:
+        return of_tensors(self.columns()[:2])
+
     def columns(self) -> Columns:
         return _sentences(self.folder, self.pairs)
 
@@ -163,47 +181,6 @@ def _sentences(folder: Path, pairs: int) -> Columns:
         with gzip.open(folder / f"train.{language}.gz", "rt", encoding="utf-8") as file:
             texts.append([line.strip() for _, line in zip(range(pairs), file, strict=False)])
     return Columns(word_numbers(texts[0]), word_numbers(texts[1]))
-
-
-class TwoFiles(TwoTowers):
-    """Two columns of the user's own."""
-
-    def __init__(self, a: str, b: str) -> None:
-        super().__init__("columns", about="two columns of yours, as rince audit takes them")
-        self.a, self.b = a, b
-
-    def check(self) -> None:
-        from rince.audit.input.arrays import check_different
-        from rince.audit.input.source import source
-
-        check_different(source(self.a), source(self.b))
-
-    def columns(self) -> Columns:
-        return _of_files(self.a, self.b)
-
-
-@functools.cache
-def _of_files(a: str, b: str) -> Columns:
-    import tempfile
-
-    from rince.audit.input.arrays import matrix
-    from rince.audit.input.source import source
-
-    with tempfile.TemporaryDirectory() as scratch, np.errstate(over="ignore"):  # what is too large is told below
-        found = [np.array(matrix(source(text), Path(scratch)), dtype=np.float32) for text in (a, b)]
-    if len(found[0]) != len(found[1]):
-        raise UsageError(f"{a} and {b} must have one row per pair, got {len(found[0])} and {len(found[1])} rows")
-    if len(found[0]) < 1000:
-        raise UsageError(f"a comparison needs 1,000 pairs or more to mean anything, got {len(found[0])}")
-    for text, x in zip((a, b), found, strict=True):
-        if not np.isfinite(x).all():
-            rows = int((~np.isfinite(x)).any(1).sum())
-            raise UsageError(f"{text} has NaN, infinite or too large values in {rows:,} rows: leave such pairs out")
-        if (x == x[0]).all():
-            raise UsageError(f"all rows of {text} are the same: there is nothing to tell pairs apart by")
-    standard = [(x - x.mean(0)) / np.maximum(x.std(0), 1e-6 * np.abs(x).max(0) + 1e-30) for x in found]
-    first, second = (torch.from_numpy(np.nan_to_num(x)) for x in standard)
-    return Columns(first, second)
 
 
 def tasks() -> dict[str, type[Task]]:
@@ -238,6 +215,10 @@ def find_task(words: list[str], source: str | None = None) -> Task:
         'digits'
     """
     if len(words) == 2:
+        from rince.compare.two_files import TwoFiles
+
+        if source is not None:
+            raise UsageError(f"{' and '.join(words)} are the data: leave out --source")
         return TwoFiles(*words)
     known = tasks()
     if len(words) > 2 or words[0] not in known:

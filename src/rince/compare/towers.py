@@ -70,7 +70,7 @@ def train(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         f, g = tower(a, training), tower(b, training)
-        optimizer = torch.optim.Adam([*f.parameters(), *g.parameters()], lr=training.lr)
+        optimizer = torch.optim.Adam([*f.parameters(), *g.parameters(), *loss.parameters()], lr=training.lr)
         plan = small_towers.batches(len(a), training.epochs, None, training.batch)
         return small_towers.fit((f, g), optimizer, a, b, loss, plan, weights)
 

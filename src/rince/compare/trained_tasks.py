@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from rince._support.fingerprints import of_path, of_tensors
 from rince.compare.losses import parse_loss
 from rince.compare.tasks import Run, Task
 from rince.errors import UsageError
@@ -17,6 +18,10 @@ class Trained(Task):
 
     config = ""
     epochs = 0
+
+    @property
+    def usual_epochs(self) -> int:
+        return self.epochs
 
     def changes(self, run: Run, out: Path) -> dict[str, Any]:
         """What differs from the configuration: data, noise and seed."""
@@ -65,6 +70,9 @@ class SpokenDigits(Trained):
         if not Path(self.source).exists():
             raise UsageError(f"there are no spoken digits at {self.source}: give --source, a folder or zip file")
 
+    def fingerprint(self) -> str:
+        return of_path(Path(self.source))
+
     def changes(self, run: Run, out: Path) -> dict[str, Any]:
         data = {"data.source": self.source, "data.wrong_pairs": run["rate"], "data.wrong_pairs_seed": run["seed"]}
         return data
@@ -108,6 +116,11 @@ class CIFAR10LabelNoise(Trained):
         from rince.data.images.cifar10 import CIFAR10
 
         CIFAR10(self.source).split("test")
+
+    def fingerprint(self) -> str:
+        from rince.data.images.cifar10 import CIFAR10
+
+        return of_tensors(CIFAR10(self.source).split("test"))
 
     def changes(self, run: Run, out: Path) -> dict[str, Any]:
         rate = {"rate": run["rate"], "seed": run["seed"]}

@@ -26,7 +26,7 @@ class SwappedPrediction(nn.Module):
     @torch.no_grad()
     def assign(self, scores: Tensor) -> Tensor:
         """Rows of probabilities, such that all prototypes have the same share of all rows."""
-        q = ((scores.double() - scores.max()) / self.epsilon).exp()
+        q = (scores.double() / self.epsilon).exp()  # cosines: at most exp(20)
         for _ in range(self.iterations):
             q = q / total(q.sum(0)).clamp_min(1e-30)
             q = q / q.sum(1, keepdim=True).clamp_min(1e-30)

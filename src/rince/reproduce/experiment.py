@@ -13,7 +13,8 @@ from rince.reproduce.grid import Result, Run, check_no_report, finished_runs, ru
 from rince.reproduce.tables import Cell, as_csv, pivot, seeds_note, unique_runs
 
 UNNAMED = ("epochs",)
-"""Settings that are not part of a run's name: a run with another value is refused, not mixed in."""
+"""Settings that are not part of a run's name, as those that an experiment calls ``shared``: a run with another value is
+refused, not mixed in."""
 
 
 class Experiment:
@@ -28,6 +29,8 @@ class Experiment:
         summary: What its ``--help`` says.
         seeds: How many seeds it has by default.
         epochs: How many epochs of training it has by default; ``None`` where it has no such option.
+        shared: Options that all runs share and that results depend on. They are kept with every result, and results of
+            other values are refused.
         note: A sentence below the table.
 
     Example:
@@ -48,6 +51,7 @@ class Experiment:
     summary = ""
     seeds = 3
     epochs: int | None = None
+    shared: tuple[str, ...] = ()
     corner = ""
     note = ""
 
@@ -79,8 +83,8 @@ class Experiment:
 
     def run_name(self, run: Run) -> str:
         """A name for the files of a run: words as they are, numbers with what they are of."""
-        words = [value if isinstance(value, str) else f"{key} {value:g}" for key, value in run.items() if _named(key)]
-        return " ".join(words)
+        named = {key: value for key, value in run.items() if key not in (*UNNAMED, *self.shared)}
+        return " ".join(value if isinstance(value, str) else f"{key} {value:g}" for key, value in named.items())
 
     def folder_of(self, run: Run, options: argparse.Namespace) -> Path:
         """Where a training run within the experiment lives."""
@@ -104,7 +108,9 @@ class Experiment:
         """Do the experiment, or go on with it, and print its table."""
         options = checked(self.parser(), arguments)
         self.check(options)
-        runs, folder = unique_runs(self.runs(options)), Path(options.out) / "results"
+        shared = {name: getattr(options, name) for name in self.shared}
+        runs = unique_runs([{**run, **shared} for run in self.runs(options)])
+        folder = Path(options.out) / "results"
         if options.so_far:
             results = finished_runs(runs, folder, self.run_name)
         else:
@@ -147,10 +153,6 @@ def several(parser: argparse.ArgumentParser, option: str, default: Sequence[Any]
         option, nargs="+", type=type(default[0]), default=list(default), metavar=option[2].upper(),
         help=f"{what} ({shown})", **more,
     )  # fmt: skip
-
-
-def _named(key: str) -> bool:
-    return key not in UNNAMED
 
 
 def _flat(results: Sequence[Result]) -> tuple[list[str], list[list[Any]]]:

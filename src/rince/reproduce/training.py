@@ -85,15 +85,23 @@ def loss_changes(config: str, name: str) -> dict[str, Any]:
 
 
 def trained(settings: dict[str, Any], folder: Path) -> tuple[Any, Any]:
-    """Method and data of the run in ``folder``, which is done, or gone on with, if it is not finished."""
+    """Method and data of the run in ``folder``, which is done, or gone on with, if it is not finished.
+
+    Raises:
+        UsageError: if it was done with other settings.
+    """
+    from rince.train.folder import RunFolder
     from rince.train.load import load_run
     from rince.train.parser import parse_settings, train_parser
-    from rince.train.run import run
+    from rince.train.run import run, values_of
 
-    if not (folder / "result.json").exists():
-        quiet = {"enable_progress_bar": False, "enable_model_summary": False}
-        settings = {**settings, "trainer": settings["trainer"] | quiet, "out": str(folder.parent), "name": folder.name}
-        parser = train_parser()
-        run(parser, parse_settings(parser, settings))
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False}
+    settings = {**settings, "trainer": settings["trainer"] | quiet, "out": str(folder.parent), "name": folder.name}
+    parser = train_parser()
+    config = parse_settings(parser, settings)
+    if (folder / "result.json").exists():
+        RunFolder(folder).check_same(values_of(parser.dump(config)))
+    else:
+        run(parser, config)
     method, data, _ = load_run(folder)
     return method, data

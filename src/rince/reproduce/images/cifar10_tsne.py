@@ -23,6 +23,7 @@ class TSNE(LabelNoiseFigure):
     )
     corner = "same class among the ten nearest in the map, %"
     etas = (0.4, 0.8)
+    shared = ("images", "space")
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -64,7 +64,8 @@ class GeneratedVideoExperiment(Experiment):
         from rince.train.finetune import Source, fine_tune, finetune_parser
         from rince.train.parser import parse_settings
 
-        folder, name = self.folder_of(run, options), "-".join([*(k for k, on in kind.items() if on), f"tuned-{lr:g}"])
+        how = f"tuned-{lr:g}-{options.per_class}x{options.tuning_epochs}"
+        folder, name = self.folder_of(run, options), "-".join([*(k for k, on in kind.items() if on), how])
         result = folder / name / "result.json"
         if not result.exists():
             parts = {"encoder": settings_of(CONFIG, {})["encoder"]}

@@ -22,6 +22,7 @@ class GeneratedVideoTable(GeneratedVideoExperiment):
     )
     corner = "first, without labels"
     note = "Accuracy on test videos in %."
+    shared = ("lrs", "per_class", "tuning_epochs", "videos", "test_videos", "videos_seed")
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -37,7 +38,7 @@ class GeneratedVideoTable(GeneratedVideoExperiment):
                 for rate in options.rates
                 for loss in options.losses
             ]
-        return [{**run, "per_class": options.per_class, "tuning_epochs": options.tuning_epochs} for run in runs]
+        return runs
 
     def work(self, run: Run, options: argparse.Namespace) -> Result:
         """Accuracies in percent after fine-tuning and of frozen features; from scratch there is only the former."""

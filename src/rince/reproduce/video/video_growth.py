@@ -21,6 +21,7 @@ class VideoGrowth(GeneratedVideoExperiment):
     )
     corner = "accuracy, % after epochs"
     epochs = None
+    shared = ("lr", "per_class", "tuning_epochs", "test_videos", "videos_seed")
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
