@@ -8,10 +8,11 @@ what else the machine does hits them alike. Memory is the peak of a process of i
 """
 
 import argparse
+import functools
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import process_status
 import torch
@@ -36,16 +37,16 @@ def published(z1: Tensor, z2: Tensor, temperature: float = 0.5, q: float = 0.5, 
     return (-(pos**q) / q + (lam * (pos + neg)) ** q / q).mean()
 
 
-def lightly() -> Loss:
+def lightly(temperature: float) -> Loss:
     from lightly.loss import NTXentLoss
 
-    return NTXentLoss(temperature=0.5)
+    return NTXentLoss(temperature=temperature)
 
 
-def metric_learning() -> Loss:
+def metric_learning(temperature: float) -> Loss:
     from pytorch_metric_learning.losses import NTXentLoss, SelfSupervisedLoss
 
-    return SelfSupervisedLoss(NTXentLoss(temperature=0.5))
+    return SelfSupervisedLoss(NTXentLoss(temperature=temperature))
 
 
 def with_bags(loss: rince.MILNCE) -> Loss:
@@ -53,17 +54,26 @@ def with_bags(loss: rince.MILNCE) -> Loss:
     return lambda z1, z2: loss(z1, z2, ids=torch.arange(len(z1)) // 2)
 
 
-LOSSES: dict[str, Callable[[], Loss]] = {
-    "published": lambda: published,
-    "RINCE": rince.RINCE,
-    "InfoNCE": rince.InfoNCE,
-    "HardNegatives": lambda: rince.HardNegatives(beta=0.5),
-    "Sigmoid": lambda: rince.Sigmoid(temperature=0.5),
-    "MILNCE": lambda: with_bags(rince.MILNCE(temperature=0.5)),
+LOSSES: dict[str, Callable[[float], Loss]] = {  # by temperature
+    "published": lambda t: functools.partial(published, temperature=t),
+    "RINCE": lambda t: rince.RINCE(temperature=t),
+    "InfoNCE": lambda t: rince.InfoNCE(temperature=t),
+    "HardNegatives": lambda t: rince.HardNegatives(temperature=t),
+    "HardNegatives beta 0.5": lambda t: rince.HardNegatives(beta=0.5, temperature=t),
+    "HardNegatives beta 2": lambda t: rince.HardNegatives(beta=2, temperature=t),
+    "Sigmoid": lambda t: rince.Sigmoid(temperature=t),
+    "MILNCE": lambda t: with_bags(rince.MILNCE(temperature=t)),
     "lightly": lightly,
     "metric-learning": metric_learning,
 }
-SECOND = ("HardNegatives", "Sigmoid", "MILNCE")  # with a second reduction over the negatives
+USUAL = 0.5
+SECOND = (
+    "HardNegatives",
+    "HardNegatives beta 0.5",
+    "HardNegatives beta 2",
+    "Sigmoid",
+    "MILNCE",
+)  # with a second reduction over the negatives
 LARGEST = {"metric-learning": 256}  # it lists all pairs of negatives: at N = 4096 that would be 550 GB
 
 
@@ -94,10 +104,10 @@ def seconds(losses: dict[str, Loss], n: int, rounds: int) -> dict[str, float]:
     return {name: statistics.median(values[1:]) for name, values in times.items()}
 
 
-def paired_ratio(first: str, second: str, n: int, budget: float = 20.0) -> float:
+def paired_ratio(first: str, second: str, n: int, temperature: float = USUAL, budget: float = 20.0) -> float:
     """A loss's CPU time over another's: the median over pairs of steps right after each other, in turning order."""
     z1, z2 = embeddings(n)
-    pair, ratios, spent = (LOSSES[first](), LOSSES[second]()), [], 0.0
+    pair, ratios, spent = [LOSSES[name](temperature) for name in (first, second)], [], 0.0
     while len(ratios) < 5 or (spent < budget and len(ratios) < 400):
         taken = [0.0, 0.0]
         for i in (0, 1) if len(ratios) % 2 else (1, 0):
@@ -114,7 +124,7 @@ def peak_megabytes(name: str, n: int) -> float:
     receive, send = multiprocessing.Pipe(duplex=False)
 
     def child() -> None:
-        loss, (z1, z2) = LOSSES[name](), embeddings(n)
+        loss, (z1, z2) = LOSSES[name](USUAL), embeddings(n)
         step(loss, *embeddings(64))  # thread pools and the like are not the loss's
         process_status.reset_peak()
         before = process_status.peak_megabytes()
@@ -134,17 +144,19 @@ def peak_megabytes(name: str, n: int) -> float:
 
 def importable(name: str) -> bool:
     try:
-        LOSSES[name]()
+        LOSSES[name](USUAL)
     except Exception as error:  # whatever a peer's import trips over
         print(f"{name}: left out, it does not import here ({type(error).__name__}: {str(error).splitlines()[0][:80]})")
         return False
     return True
 
 
-def print_ratios(n: int) -> None:
+def print_ratios(n: int, temperatures: Sequence[float] = (USUAL,)) -> None:
     print(f"{n:>6}  RINCE takes {paired_ratio('RINCE', 'InfoNCE', n):.3f} of InfoNCE's time")
     for name in SECOND:
-        print(f"{n:>6}  {name} takes {paired_ratio(name, 'RINCE', n, budget=10):.3f} of RINCE's time", flush=True)
+        for t in temperatures:
+            ratio = paired_ratio(name, "RINCE", n, t, budget=10)
+            print(f"{n:>6}  {name} at t {t:g} takes {ratio:.3f} of RINCE's time", flush=True)
 
 
 def main() -> None:
@@ -154,12 +166,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, help="as many as torch takes by default")
     parser.add_argument("--ratios", action="store_true", help="only what a loss costs beside another, in CPU seconds")
+    parser.add_argument(
+        "--temperatures",
+        type=float,
+        nargs="+",
+        default=[0.5, 0.05, 0.01],
+        metavar="T",
+        help="of --ratios (0.5 0.05 0.01)",
+    )
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
     if options.ratios:
         for n in options.sizes:
-            print_ratios(n)
+            print_ratios(n, options.temperatures)
         return
 
     names = [name for name in LOSSES if importable(name)]
@@ -169,17 +189,17 @@ def main() -> None:
     memory |= {(name, n): peak_megabytes(name, n) for n in options.memory_only for name in ("RINCE", *SECOND)}
 
     print(f"\nforward + backward, D = {WIDTH}, {torch.get_num_threads()} threads, torch {torch.__version__}")
-    print(f"{'N':>6}  {'loss':<16}{'ms':>10}{'speed':>9}{'extra MB':>11}{'memory':>9}")
+    print(f"{'N':>6}  {'loss':<24}{'ms':>10}{'speed':>9}{'extra MB':>11}{'memory':>9}")
     for n in options.sizes:
-        losses = {name: LOSSES[name]() for name in fits[n]}
+        losses = {name: LOSSES[name](USUAL) for name in fits[n]}
         times = seconds(losses, n, options.rounds if n <= 4096 else 3)
         for name in fits[n]:
             speed, share = times["published"] / times[name], memory[name, n] / memory["published", n]
-            print(f"{n:>6}  {name:<16}{1e3 * times[name]:>10.2f}{speed:>8.2f}x{memory[name, n]:>11.1f}{share:>9.3f}")
+            print(f"{n:>6}  {name:<24}{1e3 * times[name]:>10.2f}{speed:>8.2f}x{memory[name, n]:>11.1f}{share:>9.3f}")
         print_ratios(n)
     for n in options.memory_only:
         for name in ("RINCE", *SECOND):
-            print(f"{n:>6}  {name:<16}{'':>10}{'':>9}{memory[name, n]:>11.1f}")
+            print(f"{n:>6}  {name:<24}{'':>10}{'':>9}{memory[name, n]:>11.1f}")
     print("\nspeed: times faster than the published formula; memory: share of what the published formula takes")
 
 

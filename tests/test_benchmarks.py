@@ -202,9 +202,13 @@ def test_long_run(script, tmp_path):
 
 def test_loss(script, run):
     ratio = script("loss").paired_ratio
-    quick = {"peak_megabytes": lambda name, n: 1.0, "paired_ratio": lambda a, b, n, budget=0: ratio(a, b, n, 0)}
+    quick = {
+        "peak_megabytes": lambda name, n: 1.0,
+        "paired_ratio": lambda a, b, n, t=0.5, budget=0: ratio(a, b, n, t, 0),
+    }
     out = run("loss", "--sizes", 256, "--memory-only", "--rounds", 1, **quick)
     assert "RINCE takes" in out and "published" in out
+    assert "at t 0.05 takes" in run("loss", "--sizes", 64, "--ratios", **quick)
 
 
 def test_loss_before_after(script, monkeypatch, capsys):

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rince.losses.contrast import tilted
 from rince.losses.contrast.dense import dense_reductions
 from rince.losses.contrast.tiles import DENSE, Tiles, powers
 
@@ -41,13 +42,17 @@ def _forward_over_tiles(
     column_totals = row_totals if columns is None else _start(tiles, columns.shape[0] if both else 0)
     for r, c, tile, off_diagonal in tiles:
         sides = [(row_totals, r, 1), (column_totals, c, 0)] if both and off_diagonal else [(row_totals, r, 1)]
+        if tiles.tilted_apart:
+            for totals, where, dim in sides:
+                tilted.add_tile(tiles, tile, totals, where, dim)
+            continue
         for k, matrix in tiles.terms(tile, r, c):
             power = tiles.powers[k]
             for totals, where, dim in sides:
                 if tiles.shared or power is None:
                     totals[k, where] += matrix.sum(dim)
                 else:
-                    totals[k, where] = torch.logaddexp(totals[k, where], _log_sum_exp(matrix, power, dim, totals.dtype))
+                    totals[k, where] = torch.logaddexp(totals[k, where], matrix.logsumexp(dim))
     if tiles.shared:
         for totals in (row_totals,) if columns is None else (row_totals, column_totals):
             for total, power in zip(totals, tiles.powers, strict=True):
@@ -68,15 +73,6 @@ def _start(tiles: Tiles, number: int) -> Tensor:
 def _totals_dtype(rows: Tensor, kind: str) -> torch.dtype:
     """Of ``"tilted"``, the difference of two large totals is wanted: in float32 it would lose what debiasing needs."""
     return torch.float64 if kind == "tilted" and rows.device.type != "mps" else rows.dtype  # mps has no float64
-
-
-def _log_sum_exp(scores: Tensor, power: float, dim: int, dtype: torch.dtype) -> Tensor:
-    """Of power * score. The power is applied to distances from the highest score, which are small where they count."""
-    if power == 1 and scores.dtype == dtype:
-        return scores.logsumexp(dim)
-    top = scores.amax(dim, keepdim=True).clamp_min_(torch.finfo(scores.dtype).min)  # -inf where nothing is left
-    total = (scores - top).mul_(power).exp_().sum(dim)
-    return total.to(dtype).log().add_(top.squeeze(dim), alpha=power)
 
 
 @torch.library.register_fake("rince::tiled", lib=_LIBRARY)
@@ -117,28 +113,14 @@ def _backward_over_tiles(
         d_columns, column_grad, of_columns = d_rows, row_grad, of_rows
     else:
         d_columns = torch.zeros_like(columns) if need_columns else rows.new_empty(0)
-    row_pull, column_pull = _pulls(tiles, row_grad, of_rows), _pulls(tiles, column_grad, of_columns)
+    kind_of_pulls = tilted.Pulls if tiles.tilted_apart else _Pulls
+    pulls = kind_of_pulls(tiles, (row_grad, of_rows), (column_grad, of_columns) if both else None)
     largest = kept.numel() if tiles.kept is not None else tiles.buffer.numel()
     scratch = [rows.new_empty(largest) for _ in tiles.powers[:2]]  # weights, and the part of one more term
     for r, c, tile, off_diagonal in tiles:
-        weights, *more = (part[: tile.numel()].view(tile.shape) for part in scratch)
-        for k, matrix in tiles.terms(tile, r, c, slopes=True):
-            term = more[0] if k else weights
-            if tiles.shared or tiles.powers[k] is None:
-                if both:
-                    torch.add(row_pull[k][0][r, None], column_pull[k][0][c], out=term).mul_(matrix)
-                else:
-                    torch.mul(matrix, row_pull[k][0][r, None], out=term)
-            else:
-                power = tiles.powers[k] or 1.0
-                torch.add(row_pull[k][1][r, None], matrix, alpha=power, out=term).exp_().mul_(row_pull[k][0][r, None])
-                if both:
-                    of_column = torch.add(column_pull[k][1][c], matrix, alpha=power).exp_()
-                    term += of_column.mul_(column_pull[k][0][c])
-            if k > 0:
-                weights += term
-                if tiles.powers[k] is None:  # both sides of a symmetric tile on the diagonal are the same pairs
-                    d_shift += term.sum(dtype=torch.float64) * (1.0 if off_diagonal else 0.5)
+        weights, slopes = pulls.weights(tile, r, c, [part[: tile.numel()].view(tile.shape) for part in scratch])
+        if slopes is not None:  # both sides of a symmetric tile on the diagonal are the same pairs
+            d_shift += slopes * (1.0 if off_diagonal else 0.5)
         if need_rows:
             d_rows[r].addmm_(weights, tiles.columns[c])
         if need_columns and off_diagonal:  # on the diagonal rows and columns are the same, and both have had their part
@@ -146,17 +128,49 @@ def _backward_over_tiles(
     return d_rows, rows.new_empty(0) if columns is None else d_columns, d_shift.to(rows.dtype)
 
 
-def _pulls(tiles: Tiles, gradients: Tensor, values: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """What the terms of a tile are multiplied by, and the negative of their log-sum-exp, to add to them first."""
-    found = []
-    for gradient, value, power in zip(gradients, values, tiles.powers, strict=True):
-        if power is None:
-            found.append((gradient, value))
-            continue
-        value = value.masked_fill(torch.isneginf(value), torch.inf)  # an anchor without negatives pulls on nothing
-        pull = gradient * (power * tiles.bound - value).exp() if tiles.shared else gradient
-        found.append(((pull if power == 1 else pull * power).to(tiles.rows.dtype), -value.to(tiles.rows.dtype)))
-    return found
+Side = tuple[Tensor, Tensor]
+"""Gradients of the reductions of one side, and their values."""
+
+
+class _Pulls:
+    """What the gradients of all reductions do to the scores of a tile."""
+
+    def __init__(self, tiles: Tiles, of_rows: Side, of_columns: Side | None):
+        self.tiles = tiles
+        self.rows = self._factors(*of_rows)
+        self.columns = None if of_columns is None else self._factors(*of_columns)
+
+    def _factors(self, gradients: Tensor, values: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """What the terms of a tile are multiplied by, and the negative of their log-sum-exp, to add to them first."""
+        found, tiles = [], self.tiles
+        for gradient, value, power in zip(gradients, values, tiles.powers, strict=True):
+            if power is None:
+                found.append((gradient, value))
+                continue
+            value = value.masked_fill(torch.isneginf(value), torch.inf)  # an anchor without negatives pulls on nothing
+            pull = gradient * (power * tiles.bound - value).exp() if tiles.shared else gradient
+            found.append(((pull if power == 1 else pull * power).to(tiles.rows.dtype), -value.to(tiles.rows.dtype)))
+        return found
+
+    def weights(self, tile: Tensor, r: slice, c: slice, places: list[Tensor]) -> tuple[Tensor, Tensor | None]:
+        """The gradient of every score, in the first of the places, and the sum of a plain sum's where there is one."""
+        tiles, slopes = self.tiles, None
+        for k, matrix in tiles.terms(tile, r, c, slopes=True):
+            term, (pull, log) = places[1 if k else 0], self.rows[k]
+            if tiles.shared or tiles.powers[k] is None:
+                if self.columns is not None:
+                    torch.add(pull[r, None], self.columns[k][0][c], out=term).mul_(matrix)
+                else:
+                    torch.mul(matrix, pull[r, None], out=term)
+            else:
+                torch.add(log[r, None], matrix, out=term).exp_().mul_(pull[r, None])
+                if self.columns is not None:
+                    term += torch.add(self.columns[k][1][c], matrix).exp_().mul_(self.columns[k][0][c])
+            if k > 0:
+                places[0] += term
+                if tiles.powers[k] is None:
+                    slopes = term.sum(dtype=torch.float64)
+        return places[0], slopes
 
 
 @torch.library.register_fake("rince::tiled_backward", lib=_LIBRARY)

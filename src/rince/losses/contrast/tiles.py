@@ -62,6 +62,7 @@ class Tiles:
             bound = float(_longest(rows) * _longest(self.columns)) if rows.device.type == "cpu" else torch.inf
         self.shared = 2 * bound * max(power or 1 for power in self.powers) <= SAFE
         self.bound = bound if self.shared else 0.0
+        self.tilted_apart = kind == "tilted" and not self.shared  # see ``tilted``
 
     def _meets(self) -> list[list[bool]]:
         """Which tiles can hold equal keys at all; the others need no mask."""
@@ -104,8 +105,7 @@ class Tiles:
     def terms(self, tile: Tensor, r: slice, c: slice, slopes: bool = False) -> Iterator[tuple[int, Tensor]]:
         """The matrices whose rows (and columns) are reduced, one after the other, each in a place the next may reuse.
 
-        They are summed where exponentials are shared (and always for ``softplus``), else the log-sum-exp of the power
-        times them is taken.
+        They are summed where exponentials are shared (and always for ``softplus``), else their log-sum-exp is taken.
         ``slopes`` gives the derivative instead where it is not the matrix itself.
         """
         if self.kind == "":
@@ -120,13 +120,10 @@ class Tiles:
             assert self.shift is not None
             score = torch.add(tile, self.shift + self.bound, out=first)
             yield 1, score.sigmoid_() if slopes else softplus(score, threshold=40)
-        elif self.shared:
+        else:
             (weight,) = others
             yield 1, first if self.beta == 1 else torch.mul(tile, self.beta, out=weight).exp_()
             yield 2, first.mul_(first if self.beta == 1 else weight)
-        else:
-            yield 1, tile
-            yield 2, tile
 
     def _bag(self, tile: Tensor, first: Tensor, r: slice, c: slice) -> Iterator[tuple[int, Tensor]]:
         value, nothing = (torch.exp(tile, out=first), 0.0) if self.shared else (tile, -torch.inf)
