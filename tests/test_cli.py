@@ -253,3 +253,23 @@ def named(told, extra):
     lines = told.splitlines()
     assert all("this needs " in line and f"pip install 'rince[{extra}]'" in line for line in lines), told
     return len(lines)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_whose_exception_gets_lost_is_told_all_the_same(number, code, word, monkeypatch, capsys):
+    """As packages of C code lose it while they are imported."""
+
+    def lose_it(arguments):
+        try:
+            signal.raise_signal(number)
+        except BaseException:
+            raise RecursionError("while importing") from None
+
+    monkeypatch.setattr("rince.commands.audit.main", lose_it)
+    assert cli.main(["audit"]) == code
+    assert (
+        capsys.readouterr().err
+        == f"rince audit: {word}: the same command again starts over, and finds nothing half-written\n"
+    )

@@ -9,6 +9,7 @@ import difflib
 import importlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -49,20 +50,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know fewer letters than a result has
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"
+    received: list[int] = []
     try:
-        with termination_as_exception():
+        with termination_as_exception(received):
             code = _command(name, arguments[1:])
         if sys.stdout is not None:  # it is None where the caller closed it
             sys.stdout.flush()  # here, where somebody listens if it fails
         return code
     except KeyboardInterrupt:
-        return _stopped(name, "interrupted", 130)
+        return _stopped(name, signal.SIGINT)
     except Terminated:
-        return _stopped(name, "terminated", 143)
+        return _stopped(name, signal.SIGTERM)
     except BrokenPipeError:  # whoever read the output has seen enough
         _drop_output()
         return 141
     except Exception as error:
+        if received:  # its exception was lost on the way
+            return _stopped(name, received[0])
         if os.environ.get("RINCE_TRACEBACK", "0").lower() not in ("", "0", "false", "no", "off"):
             raise
         if (sentence := sentence_of(error)) is not None:
@@ -93,11 +97,12 @@ def _command(name: str, rest: list[str]) -> int:
     return importlib.import_module(COMMANDS[name][0]).main(rest)
 
 
-def _stopped(name: str, how: str, code: int) -> int:
+def _stopped(name: str, number: int) -> int:
+    how = "interrupted" if number == signal.SIGINT else "terminated"
     again = "resumes it" if name in RESUMABLE else "starts over, and finds nothing half-written"
     if speaks():
         _tell(f"rince {name}: {how}{f': the same command again {again}' if name in COMMANDS else ''}")
-    return code
+    return 128 + number
 
 
 def _tell(sentence: str) -> None:

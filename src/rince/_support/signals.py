@@ -23,8 +23,13 @@ class Terminated(SystemExit):
 
 
 @contextlib.contextmanager
-def termination_as_exception() -> Iterator[None]:
-    """Raise ``Terminated`` in the main thread of this process on SIGTERM; its children end as they would have."""
+def termination_as_exception(received: list[int] | None = None) -> Iterator[None]:
+    """Raise ``Terminated`` in the main thread of this process on SIGTERM; its children end as they would have.
+
+    ``received`` gets the numbers of SIGTERM and of SIGINT as well. While a package of C code is imported, their
+    exceptions may get lost, and come out as another one.
+    """
+    received = [] if received is None else received
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return
@@ -34,13 +39,21 @@ def termination_as_exception() -> Iterator[None]:
         if os.getpid() != own:  # a loader's worker, forked with this handler
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
+        received.append(number)
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, stop)
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        signal.default_int_handler(number, frame)
+
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a job in the background ignores it
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -104,17 +104,18 @@ class RINCE(ContrastiveLoss):
         self._warn_if_large()
 
     def check_embeddings(self, a: Tensor) -> None:
-        """Gradients of the size exp(q / temperature) have to fit into the type of the embeddings."""
+        """Gradients of the size exp(q / temperature) / temperature have to fit into the type of the embeddings."""
         if self.scale == "unit" or not a.is_floating_point() or not can_look(self._q):
             return
         if isinstance(self.temperature, Tensor) and not can_look(self.temperature):
             return
-        exponent, largest = self.q / number_of(in_use(self.temperature)), torch.finfo(a.dtype).max
+        temperature, largest = number_of(in_use(self.temperature)), torch.finfo(a.dtype).max
+        exponent = self.q / temperature - math.log(temperature)
         if exponent > math.log(largest):
             raise UsageError(
                 f"RINCE with q={self.q:g} and temperature={number_of(self.temperature):g} has gradients of the size "
-                f"exp(q/temperature) = {_power_of_ten(exponent)}, above the {largest:.0e} that {a.dtype} holds: "
-                "use scale='unit', a smaller q or a higher temperature"
+                f"exp(q/temperature)/temperature = {_power_of_ten(exponent)}, above the {largest:.0e} that {a.dtype} "
+                "holds: use scale='unit', a smaller q or a higher temperature"
             )
 
     def objective(self, temperature: float | Tensor) -> Objective:
