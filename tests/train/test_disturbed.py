@@ -206,6 +206,12 @@ def test_a_name_that_looks_like_a_chain_of_places_is_a_folder(train, tmp_path):
         ("--trainer.limit_train_batches 0.001", "trainer: You requested to check 0.001 of the `train_dataloader`"),
         ("--optimiser torch.optim.SparseAdam", "the optimizer refuses to take a step: SparseAdam does not support"),
         ("--encoder.depth 100000", "depth of a ConvNet must lie between 1 and 1000, got 100000"),
+        ("--trainer.val_check_interval 1000", "trainer: `val_check_interval` (1000) must be less than or equal to the"),
+        (
+            "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor no",
+            "trainer.callbacks (EarlyStopping): Early",
+        ),
+        ("--trainer.callbacks+=LearningRateFinder", "trainer.callbacks (LearningRateFinder): When using the learning"),
         ("--trainer.precision 16-true", ""),
     ],
 )

@@ -1,5 +1,6 @@
 """Which exceptions are a sentence for the user, and which are a bug that needs its traceback."""
 
+import os
 import re
 import sys
 from types import TracebackType
@@ -21,6 +22,13 @@ def sentence_of(error: BaseException) -> str | None:
         return hint
     if isinstance(error, ValueError) and str(error).startswith("embedded null "):
         return "the name of a file or folder holds a null byte, which no system takes"
+    if isinstance(error, ValueError) and innermost_module(error) == "lightning.fabric.utilities.rank_zero":
+        names = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
+        given = next(name for name in names if name in os.environ)  # the first one there is
+        return _visible(
+            f"the variable {given} must be a whole number, as torchrun or SLURM sets it, got "
+            f"{os.environ[given][:40]!r}: unset it, or start the run with one of these"
+        )
     if (asked := _more_than_torch_gets(error)) is not None:
         return f"there is not enough memory ({asked})"
     system = isinstance(error, OSError) and error.errno is not None

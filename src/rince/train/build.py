@@ -5,6 +5,7 @@ import contextvars
 import functools
 import logging
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from rince._support.command_errors import innermost_module
 from rince.data.module import DataModule
 from rince.errors import UsageError
 from rince.methods.method import Method
+from rince.train.processes import check_processes
 
 # Lightning's notes on what is meant to be so.
 NOTES = (
@@ -40,6 +42,9 @@ LAUNCHERS: tuple[str, ...] = (
     "PMI_RANK",
 )
 LAUNCHERS += ("OMPI_COMM_WORLD_RANK", "KUBERNETES_PORT", "XRT_TPU_CONFIG")
+
+# Strategies of notebooks: their processes end with the training, and take what is needed after it with them.
+PASSING = r"ddp_(fork|notebook|spawn).*|.*start_method='(fork|forkserver|spawn)'.*"
 
 _failures: contextvars.ContextVar[list[Exception] | None] = contextvars.ContextVar("failures", default=None)
 
@@ -143,8 +148,15 @@ def check_trainer(options: dict[str, Any]) -> None:
             f"trainer.num_nodes is {options['num_nodes']}, but nothing says which node this is and where the others "
             "are, so it would wait for them for ever: start it with torchrun or SLURM, or set MASTER_ADDR and NODE_RANK"
         )
+    if re.fullmatch(PASSING, str(options.get("strategy")), re.DOTALL):
+        raise UsageError(
+            "trainer.strategy must not fork or spawn its processes, which end before the run is evaluated and saved, "
+            f"got {str(options['strategy'])[:200]}: take ddp, or leave it out"
+        )
     devices = options.get("devices")
-    if isinstance(devices, str) and devices.lstrip("-").isdigit():
+    if isinstance(devices, str) and re.fullmatch(r"-?[0-9]+", devices):
+        if len(devices) > 9:
+            raise UsageError(f"trainer.devices must be a number of devices, got one of {len(devices)} digits")
         devices = int(devices)
     if isinstance(devices, int) and devices != -1 and devices < 1:
         raise UsageError(f"trainer.devices must be at least 1, got {devices}")
@@ -157,6 +169,7 @@ def check_trainer(options: dict[str, Any]) -> None:
                 f"trainer.devices asks for {devices} processes on the CPU, and this machine has {os.cpu_count()} "
                 f"cores: ask for at most {most}"
             )
+    check_processes(options)
 
 
 def as_list(value: Any) -> list[Any]:

@@ -3,11 +3,12 @@
 import contextlib
 import re
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
@@ -25,6 +26,7 @@ from rince.train.callbacks.shape_check import FirstBatch
 from rince.train.checkpoints import SaveCheckpoints, WholeFiles, latest, while_restoring
 from rince.train.folder import RunFolder
 from rince.train.metrics import MetricsTable
+from rince.train.processes import settle_rank
 from rince.train.shipped import short_name
 from rince.train.trust.phase import Phase, trust_phase
 from rince.views.views import Views
@@ -56,6 +58,7 @@ def run(
         UsageError: For a finished run, a run of other settings or data, and whatever else the user got wrong.
     """
     check_trainer(dict(config.trainer))
+    settle_rank(dict(config.trainer))
     folder = RunFolder(path or check_local(config.out) / checked_name(config.name or run_name(config)))
     try:
         text = parser.dump(config)
@@ -112,9 +115,9 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
         raise
     except (UsageError, OSError):  # sentences already
         raise
-    except MisconfigurationException as error:
-        raise UsageError(f"trainer: {' '.join(str(error).split())}") from error
     except Exception as error:
+        if isinstance(error, MisconfigurationException):
+            raise UsageError(_of_trainer(error)) from error
         if resume is not None and while_restoring(error):
             raise UsageError(
                 f"{resume} cannot be gone on from ({type(error).__name__}): it is damaged, or of another version of "
@@ -122,10 +125,22 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
             ) from error
         if innermost_module(error).startswith("torch.optim."):
             raise UsageError(f"the optimizer refuses to take a step: {' '.join(str(error).split())}") from error
-        if (sentence := first_batch.problem(trainer, method, data)) is None:
+        sentence = first_batch.problem(trainer, method, data)
+        if sentence is None and innermost_module(error).startswith("lightning."):
+            sentence = _of_trainer(error)
+        if sentence is None:
             raise
         raise UsageError(sentence) from error
     return trainer
+
+
+def _of_trainer(error: Exception) -> str:
+    """What Lightning refuses, with the callback of its own that it is about, if it is about one."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    owners = [frame.f_locals.get("self") for frame in frames]
+    names = [type(one).__name__ for one in owners if isinstance(one, Callback) and "lightning." in type(one).__module__]
+    where = f"trainer.callbacks ({names[0]})" if names else "trainer"
+    return f"{where}: {' '.join(str(error).split()) or type(error).__name__}"
 
 
 def _finish(
