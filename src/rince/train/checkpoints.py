@@ -98,7 +98,7 @@ def _plausible(state: dict[str, Any]) -> bool:
         all(type(step) is int and 0 <= step < 1 << 62 for step in steps)
         and isinstance(weights, dict)
         and all(isinstance(name, str) for name in weights)
-        and isinstance(state.get("data_fingerprint", ""), str)
+        and all(isinstance(state.get(name, ""), str) for name in ("data_fingerprint", "settings_fingerprint"))
     )
 
 
@@ -107,7 +107,11 @@ def _whole(state: dict[str, Any]) -> bool:
     loops = state.get("loops")
     place = loops.get("fit_loop") if isinstance(loops, dict) else None
     optimizers = state.get("optimizer_states")
-    return isinstance(place, dict) and "epoch_progress" in place and isinstance(optimizers, list) and bool(optimizers)
+    if not isinstance(place, dict) or not isinstance(optimizers, list) or not optimizers:
+        return False
+    counted = place.get("epoch_progress")
+    counts = [each for each in counted.values() if isinstance(each, dict)] if isinstance(counted, dict) else []
+    return bool(counts) and all(type(n) is int and n >= 0 for each in counts for n in each.values())
 
 
 def count_epoch(state: dict[str, Any]) -> None:
@@ -135,8 +139,11 @@ def while_restoring(error: BaseException) -> bool:
     return False
 
 
-def latest(folder: RunFolder) -> tuple[Path, dict[str, Any]] | None:
-    """The checkpoint to go on from: the last one or, with a warning, the one before it; None where there is none."""
+def latest(folder: RunFolder, settings: str = "") -> tuple[Path, dict[str, Any]] | None:
+    """The checkpoint to go on from: the last one or, with a warning, the one before it; None where there is none.
+
+    ``settings`` are those of the run, by their ``settings_code``; a checkpoint of others is of another run.
+    """
     known = [path for path in (folder.checkpoint, folder.previous) if os.path.lexists(path)]
     problems: list[str] = []
     for path in known:
@@ -146,6 +153,8 @@ def latest(folder: RunFolder) -> tuple[Path, dict[str, Any]] | None:
                 raise UsageError(
                     f"{path} lacks the state of the optimizer or of the loop, so it cannot be gone on from"
                 )
+            if settings and state.get("settings_fingerprint", settings) != settings:
+                raise UsageError(f"{path} is of a run with other settings")
         except UsageError as error:
             problems.append(str(error))
             continue
@@ -160,14 +169,15 @@ def latest(folder: RunFolder) -> tuple[Path, dict[str, Any]] | None:
 class SaveCheckpoints(Callback):
     """Writes ``folder.checkpoint`` every so many steps and at the end. Killed at any moment, the last one stays."""
 
-    def __init__(self, folder: RunFolder, every: int, fingerprint: str):
+    def __init__(self, folder: RunFolder, every: int, fingerprint: str, settings: str = ""):
         if every < 1:
             raise UsageError(f"checkpoint_every must be at least 1 step, got {every}")
-        self.folder, self.every, self.fingerprint = folder, every, fingerprint
+        self.folder, self.every, self.fingerprint, self.settings = folder, every, fingerprint, settings
         self.saved = -1
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         checkpoint["data_fingerprint"] = self.fingerprint
+        checkpoint["settings_fingerprint"] = self.settings
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int

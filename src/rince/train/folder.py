@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rince._support.atomic_files import write_text, written_whole
+from rince._support.fingerprints import of_lines
 from rince._support.yaml_files import read_yaml
 from rince.errors import ExistingFile, MissingFile, NotAFolder, UsageError
 
@@ -120,6 +121,16 @@ class RunFolder:
         self.check_still_there()
         write_text(self.result, json.dumps(result, indent=2) + "\n")
         self.previous.unlink(missing_ok=True)  # it has served its purpose
+
+
+def settings_code(config: dict[str, Any]) -> str:
+    """A text that differs where settings compute something else."""
+    lines = []
+    for key, value in sorted(flat(config).items()):
+        if not key.startswith(FREE):
+            short = key.endswith("class_path") and str(value).startswith("rince.")
+            lines.append(f"{key} = {str(value).rpartition('.')[2] if short else value}")
+    return of_lines(lines)
 
 
 def same(key: str, old: Any, new: Any) -> bool:
