@@ -1,7 +1,10 @@
+import zipfile
+
 import numpy as np
 import pytest
 
 from rince.data.images.arrays import Arrays
+from rince.errors import UsageError
 
 
 def write(path, **arrays):
@@ -32,6 +35,15 @@ def test_every_tenth_image_is_for_tests_unless_there_is_a_test_part(tmp_path):
             "got 18446744073709551615",
         ),
         ({"images": np.array([{"code": 1}], dtype=object)}, "no whole .npz file of plain arrays"),
+        ({"images": np.zeros((0, 4, 4), np.uint8)}, "images in .* must hold at least 2 items, got 0"),
+        ({"images": np.zeros((1, 4, 4), np.uint8)}, "images in .* must hold at least 2 items, got 1"),
+        ({"images": np.zeros((64, 0, 8, 1), np.uint8)}, r"items without any values, of shape \(0, 8, 1\)"),
+        (
+            {"images": np.zeros((2, 4, 4), np.uint8), "test_images": np.zeros((0, 4, 4), np.uint8)},
+            "test_images in .* must hold at least 1 items, got 0",
+        ),
+        ({f"a{i}": np.zeros(1) for i in range(30)}, "only a0, .*, a19, ...$"),
+        ({f"a{i}": np.zeros(1) for i in range(1001)}, "must hold at most 1000 arrays, got 1,001: save those"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(tmp_path, arrays, message):
@@ -47,3 +59,15 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path):
         Arrays(str(path)).setup()
     with pytest.raises(FileNotFoundError, match=r"give the \.npz file as path"):
         Arrays(str(tmp_path / "b.npz")).setup()
+
+
+def test_a_member_that_is_no_array_is_one_sentence(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("images.npy", b"plain bytes")
+    with pytest.raises(UsageError, match=r"'images' in .*a\.npz is no array: write the file with numpy\.savez"):
+        Arrays(str(tmp_path / "a.npz")).setup()
+
+
+def test_a_few_images_have_no_test_part_but_classes(tmp_path):
+    path = write(tmp_path / "a.npz", images=np.zeros((5, 4, 4), np.uint8), labels=np.array([0, 1, 2, 1, 0]))
+    assert Arrays(path).classes == 3

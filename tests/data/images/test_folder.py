@@ -11,6 +11,7 @@ from rince import RINCE
 from rince.data.images.crops import crop_box
 from rince.data.images.folder import ImageFolder
 from rince.encoders.convnet import ConvNet
+from rince.errors import UsageError
 from rince.methods.simclr import SimCLR
 from rince.methods.supcon import SupCon
 from rince.views.image import SimCLRViews
@@ -135,3 +136,27 @@ def test_pipes_and_devices_among_the_images_are_left_out(folder):
     module = data(folder)
     module.setup()
     assert not any(path.name in ("pipe.png", "zero.png") for path in module._lists["train"][0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": -1}, "workers must be from 0 to [0-9]+, got -1"),
+        ({"workers": 10**6}, "workers must be from 0 to [0-9]+, got 1000000"),
+        ({"size": 0}, "size must be from 1 to 16384 pixels, got 0"),
+        ({"size": 10**6}, "size must be from 1 to 16384 pixels, got 1000000"),
+        ({"crop": (2, 1)}, r"crop must be two areas above 0 and up to 1, the smaller first, got \(2, 1\)"),
+        ({"crop": (0.5, math.nan)}, "crop must be two areas"),
+        ({"ratio": (0, 1)}, r"ratio must be two ratios from 0.001 to 1000, the smaller first, got \(0, 1\)"),
+        ({"ratio": (1, math.inf)}, "ratio must be two ratios"),
+    ],
+)
+def test_values_that_make_no_sense_are_one_sentence(folder, options, message):
+    with pytest.raises(UsageError, match=message):
+        ImageFolder(str(folder), **options)
+
+
+@pytest.mark.parametrize("ratio", ((0.001, 0.001), (1000, 1000)))
+def test_a_crop_of_an_extreme_ratio_is_a_pixel_wide(ratio):
+    left, top, right, bottom = crop_box(np.random.default_rng(0), 40, 30, (0.5, 1), ratio)
+    assert right > left and bottom > top

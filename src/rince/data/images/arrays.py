@@ -60,13 +60,12 @@ class Arrays(Images):
 
     def _part(self, arrays: dict[str, np.ndarray], prefix: str) -> tuple[Tensor, Tensor]:
         name = f"{prefix}images"
-        if name not in arrays:
-            raise UsageError(f"{self.path} has no array '{name}', only {', '.join(arrays) or 'nothing'}")
-        images = arrays[name]
+        images = array_of(arrays, name, self.path)
         if images.dtype != np.uint8 or images.ndim not in (3, 4):
             raise UsageError(
                 f"{name} in {self.path} must be bytes (n, height, width[, channels]), got {images.dtype} {images.shape}"
             )
+        check_rows(images, name, self.path)
         images = images[..., None] if images.ndim == 3 else images
         given = arrays.get(f"{prefix}labels", np.full(len(images), -1))
         labels = class_numbers(given, len(images), f"{prefix}labels in {self.path}")
@@ -75,6 +74,7 @@ class Arrays(Images):
 
 
 READERS = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError)
+MOST_ARRAYS = 1000  # of which at most seven are looked for
 BROKEN = (*READERS, SyntaxError, tokenize.TokenError)  # the last two are numpy's for a header
 
 
@@ -85,6 +85,32 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     check_zip(path)
     try:
         with np.load(path, allow_pickle=False) as file:
+            if len(file.files) > MOST_ARRAYS:
+                raise UsageError(
+                    f"{path} must hold at most {MOST_ARRAYS} arrays, got {len(file.files):,}: save those of the data "
+                    "in a file of their own"
+                )
             return {name: file[name] for name in file.files}
+    except UsageError:
+        raise
     except BROKEN as error:
         raise UsageError(f"{path} is no whole .npz file of plain arrays ({type(error).__name__})") from error
+
+
+def array_of(arrays: dict[str, np.ndarray], name: str, path: Path) -> np.ndarray:
+    """The array of this name; where there is none, the sentence lists a few of those there are."""
+    if name not in arrays:
+        there = ", ".join([*arrays][:20]) + (", ..." if len(arrays) > 20 else "")
+        raise UsageError(f"{path} has no array '{name}', only {there or 'nothing'}")
+    if not isinstance(arrays[name], np.ndarray):  # numpy hands out the bytes of what is none
+        raise UsageError(f"'{name}' in {path} is no array: write the file with numpy.savez")
+    return arrays[name]
+
+
+def check_rows(array: np.ndarray, name: str, path: Path) -> None:
+    """Refuse too few items, a single one having no other to be told from, and items that hold nothing."""
+    least = 1 if name.startswith("test_") else 2
+    if len(array) < least:
+        raise UsageError(f"{name} in {path} must hold at least {least} items, got {len(array)}")
+    if not array[0].size:
+        raise UsageError(f"{name} in {path} holds items without any values, of shape {array.shape[1:]}")

@@ -100,7 +100,7 @@ def crop_box(
             left, top = int(random.integers(width - w + 1)), int(random.integers(height - h + 1))
             return left, top, left + w, top + h
     aspect = min(max(width / height, ratio[0]), ratio[1])
-    w, h = min(width, round(height * aspect)), min(height, round(width / aspect))
+    w, h = max(1, min(width, round(height * aspect))), max(1, min(height, round(width / aspect)))
     left, top = (width - w) // 2, (height - h) // 2
     return left, top, left + w, top + h
 

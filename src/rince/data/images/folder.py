@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Subset
 
+from rince._support.command_options import MOST
 from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince.data.batches import SeededBatches
@@ -19,6 +20,7 @@ from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips, NoisyLabels
 from rince.views.batch import ImageBatch
 
+LARGEST = 16_384  # pixels of a side; a slip of the finger would fill the memory
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
@@ -63,8 +65,19 @@ class ImageFolder(DataModule):
             noise: Wrong labels for training; evaluation always uses the right labels.
             workers: Processes that decode, for each training process.
             strict: Stop at an image that does not decode instead of replacing it.
+
+        Raises:
+            UsageError: If the size is below 1, workers below 0, or crop or ratio no range of areas or ratios.
         """
         super().__init__()
+        if not 1 <= size <= LARGEST:
+            raise UsageError(f"size must be from 1 to {LARGEST} pixels, got {size}")
+        if not 0 <= workers <= MOST["workers"]:
+            raise UsageError(f"workers must be from 0 to {MOST['workers']}, got {workers}")
+        if not 0 < crop[0] <= crop[1] <= 1:
+            raise UsageError(f"crop must be two areas above 0 and up to 1, the smaller first, got {tuple(crop)}")
+        if not 0.001 <= ratio[0] <= ratio[1] <= 1000:
+            raise UsageError(f"ratio must be two ratios from 0.001 to 1000, the smaller first, got {tuple(ratio)}")
         self.root, self.size, self.batch_size, self.crop, self.ratio = Path(root), size, batch_size, crop, ratio
         self.noise, self.workers, self.strict = noise, workers, strict
         self.noisy: NoisyLabels | None = None

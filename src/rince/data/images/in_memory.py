@@ -85,7 +85,7 @@ class Images(DataModule):
     @property
     def classes(self) -> int:
         self.setup()
-        return int(max(labels.max() for _, labels in self._splits.values())) + 1
+        return max((int(labels.max()) for _, labels in self._splits.values() if len(labels)), default=-1) + 1
 
     def split(self, split: Split) -> tuple[Tensor, Tensor]:
         """All images of a part and their right labels."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rince.data.images.arrays import read_npz
+from rince.data.images.arrays import array_of, check_rows, read_npz
 from rince.data.module import class_numbers
 from rince.data.pairs.in_memory import Pairs, Part
 from rince.errors import UsageError
@@ -68,15 +68,15 @@ class PairedArrays(Pairs):
         return Part(a, b, class_numbers(labels, len(a), f"{prefix}labels in {self.path}"))
 
     def _side(self, arrays: dict[str, np.ndarray], name: str) -> Tensor:
-        if name not in arrays:
-            raise UsageError(f"{self.path} has no array '{name}', only {', '.join(arrays) or 'nothing'}")
-        values = arrays[name]
+        values = array_of(arrays, name, self.path)
         if values.dtype.kind not in "fiub" or values.ndim < 2:
             raise UsageError(
                 f"{name} in {self.path} must hold numbers, one row per pair, got {values.dtype} {values.shape}"
             )
+        check_rows(values, name, self.path)
         if values.dtype != np.uint8:
-            values = values.astype(np.float32)
+            with np.errstate(over="ignore"):  # what is too large is infinite, and told of
+                values = values.astype(np.float32)
             if not np.isfinite(values).all():
                 raise UsageError(f"{name} in {self.path} holds values that are not finite: drop or mend those pairs")
         return torch.from_numpy(np.ascontiguousarray(values))

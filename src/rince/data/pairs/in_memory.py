@@ -88,7 +88,7 @@ class Pairs(DataModule):
     @property
     def classes(self) -> int:
         self.setup()
-        return int(max(part.labels.max() for part in self._parts.values())) + 1
+        return max((int(part.labels.max()) for part in self._parts.values() if len(part.labels)), default=-1) + 1
 
     def split(self, split: Split) -> Part:
         """The right pairs of a part."""
