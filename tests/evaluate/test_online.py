@@ -1,7 +1,9 @@
 from types import SimpleNamespace
 
+import pytest
 import torch
 
+from rince.errors import UsageError
 from rince.evaluate.online import OnlineProbe
 
 
@@ -30,3 +32,11 @@ def test_a_step_without_any_label_teaches_nothing():
     probe = OnlineProbe(3)
     assert step(probe, torch.randn(4, 2), torch.full((4,), -1)) == 0
     assert not probe.layer.weight.any() and probe.layer.weight.isfinite().all()
+
+
+@pytest.mark.parametrize("state", ("x", ["layer"], {"layer": "x"}, {"layer": {}, "optimiser": 3}, {"layer": None}))
+def test_a_checkpoint_with_another_state_is_one_sentence(state):
+    probe = OnlineProbe(3)
+    with pytest.raises(UsageError, match="holds something else than the state of the online probe"):
+        probe.load_state_dict(state)
+        step(probe, torch.randn(4, 2), torch.zeros(4, dtype=torch.long))

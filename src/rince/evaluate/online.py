@@ -7,6 +7,13 @@ import torch.distributed as dist
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import nn
 
+from rince.errors import UsageError
+
+DAMAGED = (
+    "the checkpoint holds something else than the state of the online probe, so it is damaged: put a whole copy in its "
+    "place, or start anew with another --name"
+)
+
 
 class OnlineProbe(Callback):
     """Logs ``probe``, the accuracy of a linear classifier on the features of each step, before it learns from them.
@@ -33,8 +40,11 @@ class OnlineProbe(Callback):
         nn.init.zeros_(layer.bias)
         self.layer, self.optimiser = layer, torch.optim.Adam(layer.parameters(), lr=self.lr)
         if self._state is not None:
-            layer.load_state_dict(self._state["layer"])
-            self.optimiser.load_state_dict(self._state["optimiser"])
+            try:
+                layer.load_state_dict(self._state["layer"])
+                self.optimiser.load_state_dict(self._state["optimiser"])
+            except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+                raise UsageError(DAMAGED) from error
             self._state = None
         return layer
 
@@ -69,4 +79,6 @@ class OnlineProbe(Callback):
         return {"layer": self.layer.state_dict(), "optimiser": self.optimiser.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        if not isinstance(state_dict, dict):
+            raise UsageError(DAMAGED)
         self.layer, self._state = None, state_dict or None

@@ -161,6 +161,7 @@ def test_other_settings_do_not_go_on_with_the_folds_of_a_run(train, tmp_path, ca
         (["--trust", "auto", "--trust.folds", "1"], "trust.folds must be at least 2"),
         (["--trust", "auto", "--trust.epochs", "0"], "trust.epochs must be at least 1"),
         (["--trust", "auto", "--trust.folds", "9"], "at least 50 pairs in each of its 9 folds, got 40"),
+        (["--trust", "auto", "--trust.folds", "99999999999"], "each of its 99999999999 folds, got 0: give it fewer"),
         (["--trust.epochs", "3"], "are for --trust auto"),
         (["--trust", "nowhere.csv"], "there is no file nowhere.csv"),
     ],

@@ -40,7 +40,10 @@ class FoundTrust(Trusted):
             )
         if config.trust.epochs is not None and config.trust.epochs < 1:
             raise UsageError(f"trust.epochs must be at least 1, got {config.trust.epochs}")
-        self.folds = config.trust.folds or usual_folds(config.trainer.max_epochs, pairs_of(data, folder))
+        pairs = pairs_of(data, folder)
+        self.folds = config.trust.folds or usual_folds(config.trainer.max_epochs, pairs)
+        if self.folds * FEWEST > pairs:
+            raise too_few(self.folds, pairs // self.folds)
         self.record_file = self.place / "trust.json"
         if not self.record_file.exists():
             self._find(parser, config, text)
@@ -141,10 +144,7 @@ class HoldOut(Phase):
         fold = fold_of(data.training_pairs, self.folds, self.seed, data.equal_pairs())
         self.held = (fold == self.number).nonzero()[:, 0]
         if len(self.held) < FEWEST:
-            raise UsageError(
-                f"--trust auto needs at least {FEWEST} pairs in each of its {self.folds} folds, got {len(self.held)}: "
-                "give it fewer folds or more pairs"
-            )
+            raise too_few(self.folds, len(self.held))
         check_pairs(data, method, self.held[:1])
         data.among = (fold != self.number).nonzero()[:, 0]
         say(f"trust: fold {self.number + 1} of {self.folds}, learning from {len(data.among):,} of {len(fold):,} pairs")
@@ -209,6 +209,13 @@ def embeddings(trainer: Any, method: Any, data: Any, ids: Tensor) -> dict[str, T
     found = {name: torch.cat([row[name] for row in own]) for name in ("ids", "a", "b", "labels")}
     order = found["ids"].argsort()
     return {name: values[order] for name, values in found.items()}
+
+
+def too_few(folds: int, got: int) -> UsageError:
+    return UsageError(
+        f"--trust auto needs at least {FEWEST} pairs in each of its {folds} folds, got {got}: give it fewer folds or "
+        "more pairs"
+    )
 
 
 def pairs_of(data: Any, folder: RunFolder) -> int:
