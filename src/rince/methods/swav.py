@@ -20,8 +20,8 @@ class SwappedPrediction(nn.Module):
 
     def forward(self, scores1: Tensor, scores2: Tensor) -> Tensor:
         logs = [(scores / self.temperature).log_softmax(1) for scores in (scores1, scores2)]
-        codes = [self.assign(scores) for scores in (scores2, scores1)]
-        return -sum((code * log).sum(1).mean() for code, log in zip(codes, logs, strict=True)) / 2  # type: ignore[return-value]
+        both = zip((scores2, scores1), logs, strict=True)
+        return -sum((self.assign(other) * log).sum(1).mean() for other, log in both) / 2  # type: ignore[return-value]
 
     @torch.no_grad()
     def assign(self, scores: Tensor) -> Tensor:
@@ -37,9 +37,8 @@ class SwAV(Method):
     """Two views, without multi-crop. Meant for the loss ``rince.methods.swav.SwappedPrediction``.
 
     Example:
-        >>> from rince.methods.swav import SwappedPrediction
-        >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
-        >>> method = rince.methods.SwAV(encoder, SwappedPrediction(), views, torch.optim.Adam, prototypes=100)
+        >>> loss, views = rince.methods.swav.SwappedPrediction(), rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.SwAV(rince.encoders.ConvNet(width=8), loss, views, torch.optim.Adam, prototypes=100)
     """
 
     def __init__(self, encoder: nn.Module, loss: nn.Module, views: nn.Module, optimiser: OptimiserFactory,
@@ -57,7 +56,7 @@ class SwAV(Method):
     def batch_loss(self, batch: ImageBatch) -> Tensor:
         views = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
         features = self.encoder(torch.cat(views))
-        z = nn.functional.normalize(self.head(features), dim=1)
         self.note(features, batch.labels)
+        z, prototypes = (nn.functional.normalize(x, dim=1) for x in (self.head(features), self.prototypes))
         self.note_similarity(*z.chunk(2))
-        return self.loss(*(z @ nn.functional.normalize(self.prototypes, dim=1).T).chunk(2))
+        return self.loss(*(z @ prototypes.T).chunk(2))

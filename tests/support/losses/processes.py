@@ -20,6 +20,7 @@ LOSSES = {
     "RINCE": lambda **options: rince.RINCE(q=0.5, lam="balanced", temperature=0.2, **options),
     "GCE": lambda **options: rince.GCE(q=0.7, temperature=0.2, **options),
     "SCE": lambda **options: rince.SymmetricCrossEntropy(temperature=0.2, **options),
+    "DCL": lambda **options: rince.DCL(temperature=0.2, **options),
     "Debiased": lambda **options: rince.Debiased(temperature=0.2, **options),
     "HardNegatives": lambda **options: rince.HardNegatives(temperature=0.2, **options),
     "MILNCE": lambda **options: rince.MILNCE(temperature=0.2, **options),
@@ -35,7 +36,7 @@ def cases(world):
             yield kind, [5, 2], False, "RINCE"
         yield kind, [4, 7, 3][:world], True, "RINCE"
         yield kind, [0, 5, 3][:world], kind == "Supervised", "RINCE"  # a process may have run out of data
-        for name in list(LOSSES)[1:] if kind != "Supervised" else ("GCE", "SCE"):
+        for name in list(LOSSES)[1:] if kind != "Supervised" else ("GCE", "SCE", "DCL"):
             if world == 2 or (kind, name) == ("TwoView", "MILNCE"):
                 yield kind, [5, 2, 9][:world], True, name
     if world == 2:  # large enough for tiles
