@@ -21,6 +21,9 @@ for _ in range(30):
     DEEP = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": DEEP, "b": CONVNET}}
 
 
+MLP = {"class_path": "rince.encoders.patch_stem.MLP"}
+
+
 def pooled(network):
     return {"class_path": "rince.encoders.gin.Pooled", "init_args": {"network": network, "features": 64}}
 
@@ -44,11 +47,15 @@ HOSTILE = {
     "a size that fills the memory": {**CONVNET, "init_args": {"channels": 1, "width": 10**9}},
     "a depth without end": {**CONVNET, "init_args": {"channels": 1, "width": 4, "depth": 10**9}},
     "recipes within recipes within recipes": DEEP,
+    "a negative number": {"class_path": "rince.encoders.ConvNet", "init_args": {"channels": -1}},
+    "a value that torch refuses": {**MLP, "init_args": {"widths": [1, 2, 3], "dropout": 7}},
+    "a path without end": {"class_path": "rince.encoders." + "a." * 50_000 + "X"},
+    "an argument without end": {**CONVNET, "init_args": {"a" * 10**6: 1}},
 }
 
 
-def written(path, recipe):
-    weights = ConvNet(1, 4).state_dict()
+def written(path, recipe, weights=None):
+    weights = ConvNet(1, 4).state_dict() if weights is None else weights
     save_file(weights, path, metadata={"rince_encoder": json.dumps({"encoder": recipe, "about": {}})})
     return path
 
@@ -75,6 +82,37 @@ def test_a_hostile_recipe_is_one_sentence_and_builds_nothing(tmp_path, capsys, w
     arguments = ["--data", "DigitImages", "--views", "Recipe", "--out", str(tmp_path)]
     assert cli.main(["finetune", str(path), *arguments]) == 2
     assert capsys.readouterr().err.count("\n") == 1 and time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("recipe", "shape"),
+    [
+        ({**MLP, "init_args": {"widths": [20_000, 20_000]}}, (20_000, 0)),
+        ({**MLP, "init_args": {"widths": [20_000, 20_000]}}, (20_000,)),
+        ({**MLP, "init_args": {"widths": [1] * 200_000}}, (10**8, 0)),
+        ({**MLP, "init_args": {"widths": [1] * 200_000}}, (200_000,)),
+        ({**CONVNET, "init_args": {"width": 1, "depth": 500_000}}, (500_000,)),
+        ({"class_path": "rince.encoders.R2Plus1D", "init_args": {"width": 1, "blocks": [500_000] * 4}}, (500_000,)),
+    ],
+)
+def test_a_small_file_takes_neither_memory_nor_time(tmp_path, capsys, recipe, shape):
+    resource = pytest.importorskip("resource")
+    path = written(tmp_path / "e.safetensors", recipe, {"x": torch.zeros(shape)})
+    start = time.process_time()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UsageError):
+        rince.load_encoder(path)
+    arguments = ["--data", "DigitImages", "--views", "Recipe", "--out", str(tmp_path)]
+    assert cli.main(["finetune", str(path), *arguments]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and time.process_time() - start < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
+
+
+def test_other_networks_may_be_built_afterwards(tmp_path):
+    """However many parameters they have."""
+    with pytest.raises(UsageError, match="more parameters than there are weights"):
+        rince.load_encoder(written(tmp_path / "e.safetensors", {**MLP, "init_args": {"widths": [1] * 64}}, {}))
+    assert len(list(rince.encoders.MLP([1] * 200).parameters())) > 300
 
 
 @pytest.mark.parametrize("text", ["", "[", "[" * 100_000, "3", "{}", '{"encoder": {}}', '{"encoder": 3, "about": 4}'])

@@ -5,30 +5,69 @@ encoders only, and give their arguments only values of the kinds that they decla
 text that could become one reaches a constructor.
 """
 
+import contextlib
 import importlib
 import inspect
+import threading
 import types
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from rince.errors import UsageError
 
 ROOM = "rince.encoders."
 DEEPEST = 8  # recipes within recipes
+LONGEST = 200  # characters of an import path
+LEAST = 64  # what numbers and lists may be, however small the weights are
 
 
 def build(path: Path, recipe: dict[str, Any], weights: dict[str, Tensor]) -> nn.Module:
     """The network that a recipe from ``path`` describes, once it is known to be as large as its weights."""
+    check_network(path, recipe, weights)
+    return _built(recipe)
+
+
+def check_network(path: Path, recipe: Any, weights: dict[str, Tensor]) -> None:
+    """Refuse a recipe that is none of rince's, or describes another network than the weights are of.
+
+    The network is built without memory for its weights, and no further than there are weights.
+
+    Raises:
+        UsageError: With the file, what is wrong with it, and the way out.
+    """
     check_recipe(path, recipe, weights)
-    with torch.device("meta"):
-        shapes = {name: tuple(value.shape) for name, value in _built(recipe).state_dict().items() if _is_tensor(value)}
+    try:
+        with torch.device("meta"), _at_most(2 * len(weights) + LEAST):
+            shapes = {name: tuple(each.shape) for name, each in _built(recipe).state_dict().items() if _is_tensor(each)}
+    except Exception as error:
+        why = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise UsageError(f"{path} holds a {recipe['class_path']} that cannot be built: {why}") from error
     if shapes != {name: tuple(value.shape) for name, value in weights.items()}:
         raise UsageError(f"{path} says that it holds {recipe['class_path']}, but its weights are of another network")
-    return _built(recipe)
+
+
+@contextlib.contextmanager
+def _at_most(most: int) -> Iterator[None]:
+    """Stop building a network that gets more parameters than there are weights for."""
+    count, here = 0, threading.get_ident()
+
+    def see(module: nn.Module, name: str, parameter: Any) -> None:
+        nonlocal count
+        count += threading.get_ident() == here
+        if count > most:
+            raise UsageError("it has more parameters than there are weights")
+
+    handle = register_module_parameter_registration_hook(see)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def check_recipe(path: Path, recipe: Any, weights: dict[str, Tensor], depth: int = 0) -> None:
@@ -37,7 +76,8 @@ def check_recipe(path: Path, recipe: Any, weights: dict[str, Tensor], depth: int
     Raises:
         UsageError: With the file, the class or argument, and the way out.
     """
-    if not isinstance(recipe, dict) or not isinstance(recipe.get("class_path"), str) or depth > DEEPEST:
+    named = isinstance(recipe, dict) and isinstance(recipe.get("class_path"), str)
+    if not named or len(recipe["class_path"]) > LONGEST or depth > DEEPEST:
         raise UsageError(f"{path} does not say how its encoder is built: it names no class")
     name, arguments = recipe["class_path"], recipe.get("init_args") or {}
     kind = _encoder(path, name)
@@ -45,13 +85,14 @@ def check_recipe(path: Path, recipe: Any, weights: dict[str, Tensor], depth: int
         raise UsageError(f"{path} gives {name} something else than arguments, and was not written by rince")
     hints = typing.get_type_hints(kind.__init__)
     known = inspect.signature(kind).parameters
-    largest = max([64, len(weights), *(size for weight in weights.values() for size in weight.shape)])
+    longest = max(LEAST, len(weights))
+    largest = max([longest, *(weight.numel() for weight in weights.values())])
     for argument, value in arguments.items():
         if argument not in known:
-            raise UsageError(f"{path} gives {name} an argument '{argument}', which it does not have")
+            raise UsageError(f"{path} gives {name} an argument '{argument[:80]}', which it does not have")
         if isinstance(value, dict) and isinstance(hints.get(argument), type) and issubclass(hints[argument], nn.Module):
             check_recipe(path, value, weights, depth + 1)
-        elif not _fits(value, hints.get(argument, Any), largest):
+        elif not _fits(value, hints.get(argument, Any), largest, longest):
             raise UsageError(f"{path} gives {name} {str(value)[:80]!r} for {argument}, which it does not take")
     for argument, parameter in known.items():
         if parameter.default is parameter.empty and argument not in arguments:
@@ -74,23 +115,23 @@ def _encoder(path: Path, name: str) -> type[nn.Module]:
     )
 
 
-def _fits(value: Any, hint: Any, largest: int) -> bool:
-    """Whether a plain value is of the kind that an argument declares; numbers no larger than the weights allow."""
+def _fits(value: Any, hint: Any, largest: int, longest: int) -> bool:
+    """Whether a plain value is of the kind that an argument declares; sizes as the weights allow."""
     origin, arms = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return value in arms
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, arm, largest) for arm in arms)
+        return any(_fits(value, arm, largest, longest) for arm in arms)
     if hint is None or hint is type(None):
         return value is None
     if hint is bool:
         return isinstance(value, bool)
     if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= largest
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= largest
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
-    if isinstance(origin, type) and isinstance(value, list) and len(value) <= largest:
-        return all(_fits(each, arms[0] if arms else Any, largest) for each in value)
+    if isinstance(origin, type) and isinstance(value, list) and len(value) <= longest:
+        return all(_fits(each, arms[0] if arms else Any, largest, longest) for each in value)
     return False
 
 

@@ -12,7 +12,7 @@ from rince._support.atomic_files import write_text
 from rince._support.command_errors import innermost_module
 from rince._support.command_options import check_local
 from rince.encoders.files import fill, read_encoder
-from rince.encoders.recipes import check_recipe
+from rince.encoders.recipes import check_network
 from rince.errors import ExistingFile, MissingFile, UsageError
 from rince.train.build import build
 from rince.train.folder import RunFolder
@@ -87,7 +87,7 @@ def check_file(source: Source, named: set[str]) -> None:
         )
     if "encoder" not in named:
         recipe, _, weights = read_encoder(source.path)
-        check_recipe(source.path, recipe, weights)
+        check_network(source.path, recipe, weights)
 
 
 def fine_tune(parser: Any, config: Any, source: Source) -> Iterator[dict[str, Any]]:
