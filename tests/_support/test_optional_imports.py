@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from rince._support.optional_imports import peer
-from rince.errors import UsageError
+from rince.errors import MissingExtra, UsageError
 from rince.integrations.timm import TimmEncoder
 from rince.integrations.torchvision import TorchvisionEncoder
 from rince.methods.method import width_of
@@ -44,7 +44,7 @@ def test_a_missing_peer_is_named_with_the_command_that_brings_it(module, names, 
 
 
 def test_a_peer_that_does_not_import_says_why():
-    with pytest.raises(ImportError, match="this needs no-such: run pip install no-such"):
+    with pytest.raises(MissingExtra, match="this needs no-such: run pip install no-such"):
         peer("no_such_module_of_ours", "no-such")
     broken = types.ModuleType("broken")
     broken.__getattr__ = None

@@ -52,15 +52,15 @@ def peer(module: str, package: str) -> ModuleType:
         package: What pip installs it by.
 
     Raises:
-        ImportError: Where it is missing, or cannot be imported itself.
+        MissingExtra: Where it is missing, or cannot be imported itself.
     """
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = (error.name or "").split(".")[0]
         if missing == module.split(".")[0]:
-            raise ImportError(f"this needs {package}: run pip install {package}") from error
-        raise ImportError(f"{module} needs {missing}, which is missing: run pip install {missing}") from error
+            raise MissingExtra(f"this needs {package}: run pip install {package}") from error
+        raise MissingExtra(f"{module} needs {missing}, which is missing: run pip install {missing}") from error
     except (ImportError, OSError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ImportError(f"{module} is installed but cannot be imported: {reason}") from error
+        raise MissingExtra(f"{module} is installed but cannot be imported: {reason}") from error
