@@ -1,5 +1,6 @@
 """`rince evaluate`, `export` and `finetune` run nothing that a run folder names unless it is rince's, or trusted."""
 
+import json
 import sys
 
 import pytest
@@ -7,8 +8,10 @@ import yaml
 
 from rince import cli
 from rince.errors import UsageError
-from rince.train.foreign_code import allowed, foreign_classes, without_fetching
+from rince.train.finetune import finetune_parser, read_source
+from rince.train.foreign_code import allowed, dotted_names, foreign_classes, trusting
 from rince.train.load import load_run
+from rince.train.parser import parse, spelled_out
 
 TINY = [
     "digits/simclr", "--encoder.width", "2", "--probe", "false", "--data.limit", "128", "--data.batch_size", "64",
@@ -16,6 +19,30 @@ TINY = [
     "--trainer.enable_model_summary", "false",
 ]  # fmt: skip
 EVIL = "untrusted_module.Evil"
+
+
+def part(path, **arguments):
+    return {"class_path": path, "init_args": arguments}
+
+
+def own_views(transform):
+    return {"views": part("rince.views.image.OwnViews", transform=transform)}
+
+
+def of_torch(name, **arguments):
+    return part(f"torch.nn.{name}", **arguments)
+
+
+# Functions of torch that import what they are told to.
+IMPORTERS = [
+    part("torch.nn.attention._fa3.register_flash_attention_fa3", module_path="untrusted_module"),
+    part("torch.nn.attention._fa4._fa4_import_module", module_path="untrusted_module"),
+    part(
+        "torch.nn.utils._deprecation_utils.lazy_deprecated_import",
+        all=["Evil"], old_module="x", new_module="untrusted_module",
+    ),
+    json.dumps(part("torch.nn.attention._fa4._fa4_import_module", module_path="untrusted_module")),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +89,11 @@ def commands(folder):
         {"encoder": {"class_path": "rince.encoders.gin.Pooled", "init_args": {"network": EVIL, "features": 64}}},
         {"encoder": '{"class_path": "untrusted_module.Evil"}'},
         {"data": {"class_path": "rince.data.images.digit_images.DigitImages", "dict_kwargs": {"noise": EVIL}}},
+        *(own_views(importer) for importer in IMPORTERS),
+        {"encoder": of_torch("TransformerEncoderLayer", d_model=2, nhead=1, activation=IMPORTERS[0])},
+        {"encoder": of_torch("TripletMarginWithDistanceLoss", distance_function=IMPORTERS[1])},
+        {"encoder": IMPORTERS[2]},
+        {"encoder": "torch.nn.attention._fa3.register_flash_attention_fa3"},
     ],
 )
 def test_what_is_not_rinces_is_not_imported(folder, tmp_path, capsys, parts):
@@ -103,19 +135,74 @@ def test_the_settings_of_jsonargparse_are_left_as_they_were(folder):
     assert before == _common.parsing_settings
 
 
-def test_a_folder_of_others_fetches_nothing(folder, monkeypatch):
-    """Though it says so: data that are not there are missing."""
-    monkeypatch.setattr("rince.data.images.cifar10.fetch", lambda *args: pytest.fail("it was fetched"))
-    monkeypatch.chdir(folder)
-    change(folder, data={"class_path": "rince.data.CIFAR10", "init_args": {"root": "dl", "download": True}})
+@pytest.mark.parametrize("name", ["method", "optimiser", "loss"])
+def test_no_function_makes_a_part(folder, tmp_path, capsys, name):
+    loss = part("rince.losses.loss.ContrastiveLoss", objective=IMPORTERS[0])
+    change(folder, **{name: loss if name == "loss" else IMPORTERS[0]})
+    for command in list(commands(folder))[:2]:  # a fine-tuning has these from the user
+        assert cli.main(command) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "owned").exists()
+
+
+def test_functions_of_rince_are_not_called(folder, tmp_path, capsys):
+    path = "rince.data.synthetic.generated_files.write_videos"
+    change(folder, **own_views(part(path, root=str(tmp_path / "owned"), train=8, test=8)))
     for command in commands(folder):
-        assert cli.main(command) == 0 if command[0] == "export" else cli.main(command) == 2
-    parts = {"class_path": "x.TorchvisionEncoder", "init_args": {"weights": "DEFAULT", "inner": [{"init_args": {}}]}}
-    assert without_fetching({"a": parts})["a"]["init_args"] == {"weights": None, "inner": [{"init_args": {}}]}
-    assert without_fetching({"init_args": {"pretrained": True, "download": "abc"}})["init_args"] == {
-        "pretrained": False,
-        "download": "abc",
-    }
+        assert cli.main(command) == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1 and path in told and "--trust-config" in told
+    assert not (tmp_path / "owned").exists()
+
+
+def test_words_of_the_command_line_are_no_import_paths(folder, tmp_path, monkeypatch, capsys):
+    """A module in the run's own folder, whose path is among the words: python -m rince searches the current folder."""
+    (tmp_path / "a" / "payload.py").write_text((tmp_path / "untrusted_module.py").read_text())
+    change(folder, **own_views("a.payload.evil"))
+    monkeypatch.chdir(tmp_path)
+    for words in (["--out", "a"], ["--out=a.payload"], ["--name", "a.payload.evil"], ["--data.limit", "a"]):
+        assert cli.main(["finetune", "a", *words, "--trainer.max_epochs", "1"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "owned").exists()
+
+
+def test_which_words_of_a_user_are_import_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.parquet").touch()
+    words = ["--name", "os.path", "--out=x.y", "--encoder", "mine.Encoder", "--encoder.width", "3", "--data.root", "os"]
+    words += ["--data.path", "pairs.parquet", "--views.transform=mine.crop", "--data.download", "true"]
+    assert dotted_names(words) == ("--download", "mine.Encoder", "mine.crop")
+    own = {"name": "a.b", "data": {"class_path": "CIFAR10"}, "views": {"init_args": {"transform": "mine.crop"}}}
+    own["trainer"] = {"callbacks": [{"class_path": "mine.Callback"}]}
+    assert dotted_names([], [own]) == ("mine.Callback", "mine.crop", "rince.data.images.cifar10.CIFAR10")
+
+
+def test_a_class_may_be_named_where_it_is_not_defined(folder, tmp_path, monkeypatch):
+    """jsonargparse asks for the place where a class was made, too."""
+    (tmp_path / "elsewhere.py").write_text("from untrusted_module import Evil\n")
+    words = ["--encoder", "elsewhere.Evil", "--encoder.channels", "1", "--encoder.width", "2"]
+    config = parsed_finetuning(folder, words)
+    assert config.encoder.class_path == "elsewhere.Evil"
+    with pytest.raises(UsageError, match="--trust-config"):
+        parsed_finetuning(folder, [*words, "--views", "OwnViews", "--views.transform", "untrusted_module.evil"], words)
+
+
+def parsed_finetuning(folder, words, said=None):
+    source = read_source(str(folder))
+    with trusting({}, folder, False, dotted_names(spelled_out(words if said is None else said))):
+        return parse(finetune_parser(source), words)
+
+
+def test_a_missing_peer_is_one_sentence(folder, capsys, monkeypatch):
+    """The errors of a missing package refer to each other in a circle."""
+    monkeypatch.setitem(sys.modules, "timm", None)
+    change(folder, encoder=part("rince.integrations.timm.TimmEncoder", model_name="resnet18"))
+    for command in commands(folder):
+        assert cli.main(command) == 2
+        assert capsys.readouterr().err.endswith(": this needs timm: run pip install timm\n")
+    words = ["--encoder", "rince.integrations.timm.TimmEncoder", "--encoder.model_name", "resnet18"]
+    assert cli.main(["train", "digits/simclr", *words, "--out", str(folder)]) == 2
+    assert capsys.readouterr().err == "rince train: this needs timm: run pip install timm\n"
 
 
 @pytest.mark.parametrize("data", [None, {}])
@@ -143,3 +230,7 @@ def test_which_names_are_foreign():
     assert foreign_classes(nested) == ["x.Y", "z"]
     assert not any(map(allowed, ("rince.audit.encode.function.Function", "rince.trust.clean", "rincex.y", "torch")))
     assert allowed("torch.optim.Adam") and not allowed("torch.load") and not allowed("rince.cli.main")
+    assert allowed("torch.nn.Linear") and allowed("torch.nn.modules.linear.Linear") and allowed("rince.RINCE")
+    assert not any(map(allowed, ("torch.nn.Linear.forward", "torch.nn.DataParallel", "torch.nn.utils.prune.Identity")))
+    assert not any(map(allowed, ("torch.nn.functional.relu", "rince.data.images.cifar10.Path", "rince.views._x.Y")))
+    assert not any(map(allowed, ("rince.data.graphs.tudataset.tudataset", "rince.data.video.decode.VideoFile")))

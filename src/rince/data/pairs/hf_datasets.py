@@ -8,9 +8,13 @@ import torch
 from torch import Tensor
 
 from rince._support.optional_imports import peer
+from rince.data.fetching import may_fetch
 from rince.data.module import class_numbers
 from rince.data.pairs.in_memory import Pairs, Part
 from rince.errors import UsageError
+
+# Kinds of files; datasets knows others that are unpickled.
+KINDS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".arrow": "arrow"}
 
 
 class HuggingFacePairs(Pairs):
@@ -51,6 +55,7 @@ class HuggingFacePairs(Pairs):
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
         self.path, self.a, self.b, self.label = path, a, b, label
         self.train_part, self.test_part = train, test
+        self._may_fetch = may_fetch.get()
 
     def read(self) -> dict[str, Part]:
         parts = self._load()
@@ -63,14 +68,18 @@ class HuggingFacePairs(Pairs):
         return {"train": Part(*(x[~is_test] for x in train)), "test": Part(*(x[is_test] for x in train))}
 
     def _load(self) -> dict[str, Any]:
-        library: Any = peer("datasets", "datasets")
         place = Path(self.path)
+        if place.is_file() and place.suffix not in KINDS:
+            raise UsageError(f"{self.path} must be a file of one of the kinds {', '.join(KINDS)}, or a folder")
+        is_saved = place.is_dir() and any((place / name).exists() for name in ("dataset_dict.json", "state.json"))
+        if not (is_saved or place.is_file() or self._may_fetch):
+            raise UsageError(f"{self.path} is no data set here, and is fetched only if you add --trust-config")
+        library: Any = peer("datasets", "datasets")
         try:
-            if place.is_dir() and any((place / name).exists() for name in ("dataset_dict.json", "state.json")):
+            if is_saved:
                 found = library.load_from_disk(str(place))
             elif place.is_file():
-                kind = {"jsonl": "json"}.get(place.suffix[1:], place.suffix[1:])
-                found = library.load_dataset(kind, data_files=str(place))
+                found = library.load_dataset(KINDS[place.suffix], data_files=str(place))
             else:
                 found = library.load_dataset(self.path)
         except (OSError, ValueError) as error:
