@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rince._support.atomic_files import check_writable, write_text
-from rince._support.command_options import check_local, parsed
+from rince._support.command_options import check_counts, check_local, parsed
 from rince._support.regular_files import check_regular
 from rince.commands.audit_options import parser
 from rince.errors import UsageError
@@ -50,6 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
+    check_counts(options, "workers")
     if not 0 < options.fdr < 1:
         raise UsageError(f"--fdr must lie between 0 and 1, got {options.fdr}")
     if not 0 <= options.seed < 2**32:
@@ -200,7 +201,7 @@ def _texts(what: str, header: bool) -> Any:
 
 
 def _media(what: str, ids: Any, header: bool, root: Path | None) -> Any:
-    from rince.audit.input.arrays import values
+    from rince.audit.input.arrays import mapped_npy, naming, values
     from rince.audit.input.source import source
     from rince.report.folder import from_folder
     from rince.report.gallery import Arrays, Files
@@ -209,7 +210,8 @@ def _media(what: str, ids: Any, header: bool, root: Path | None) -> Any:
         return from_folder(Path(what), ids)
     where = source(what, header)
     if where.kind == ".npy":
-        array = np.load(where.path, mmap_mode="r", allow_pickle=False)
+        with naming(where.path):
+            array = mapped_npy(where.path)
         if array.ndim > 1:
             return Arrays(array)
     names = values(where)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
 from rince.audit.columns import check_whole, release
-from rince.audit.input.arrays import naming
+from rince.audit.input.arrays import mapped_npy, naming
 from rince.audit.input.source import TEXT_TABLES, Source
 from rince.audit.input.text_tables import rows_of
 from rince.errors import UsageError
@@ -59,7 +59,7 @@ def _chunks(rows: int, row_bytes: int) -> Iterator[slice]:
 
 
 def _npy(where: Source, target: Path, kept: Kept, weights: Weights | None) -> None:
-    array = np.load(where.path, mmap_mode="r", allow_pickle=False)
+    array = mapped_npy(where.path)
     _check_rows(where.path, len(array) if array.ndim else 0, kept)
     with open(target, "wb") as file:
         _write_array(file, array, kept)

@@ -1,4 +1,7 @@
 import csv
+import struct
+import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -259,3 +262,29 @@ def test_a_column_of_few_texts_are_labels_and_one_value_per_pair_is_a_column(tmp
         matrix(source(f"{tmp_path}/t.csv"), tmp_path)
     np.save(tmp_path / "y.npy", np.arange(60))
     assert matrix(source(f"{tmp_path}/y.npy"), tmp_path).shape == (60, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ("(400, True)", "its head names an impossible shape"),
+        ("(True,)", "impossible shape"),
+        (f"({2**63 - 1},) * 2", ""),
+    ],
+)
+@pytest.mark.parametrize("packed", (False, True))
+def test_impossible_shapes_are_one_sentence_without_warnings(tmp_path, shape, message, packed):
+    path, head = tmp_path / "x.npy", f"{{'descr': '<f8', 'fortran_order': False, 'shape': {eval(shape)}, }}"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + bytes(3200))
+    if packed:
+        with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+            archive.write(path, "x.npy")
+    with warnings.catch_warnings(), pytest.raises(UsageError, match=rf"x\.np[yz] cannot be read: .*{message}"):
+        warnings.simplefilter("error", RuntimeWarning)
+        matrix(source(str(path.with_suffix(".npz" if packed else ".npy"))), tmp_path)
+
+
+def test_records_are_no_ids(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros(9, dtype=[("a", "f8")]))
+    with pytest.raises(UsageError, match=r"must hold one value per pair, got \[\('a', '<f8'\)\] of shape"):
+        values(source(str(tmp_path / "x.npy")))

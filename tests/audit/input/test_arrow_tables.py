@@ -63,3 +63,29 @@ def test_whole_numbers_of_parquet_stay_whole_beside_missing_ones(tmp_path):
     parquet.write_table(arrow.table({"id": [0, None, large], "s": ["a", None, "b"]}), tmp_path / "t.parquet")
     assert list(values(source(f"{tmp_path}/t.parquet:id"))) == [0, None, large]
     assert list(values(source(f"{tmp_path}/t.parquet:s"))) == ["a", None, "b"]
+
+
+@pytest.mark.parametrize("kind", ("dictionary", "string", "large_string", "binary"))
+def test_a_text_that_is_repeated_for_ever_is_held_once(tmp_path, kind):
+    """A file of 300 kB may say 3 GB."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    long = b"x" * 1000 if kind == "binary" else "x" * 1000
+    column = arrow.array([long, "a", None, long, long] if kind != "binary" else [long, b"a", None, long, long])
+    column = column.dictionary_encode() if kind == "dictionary" else column.cast(getattr(arrow, kind)())
+    parquet.write_table(arrow.table({"x": column}), tmp_path / "t.parquet")
+    found = values(source(f"{tmp_path}/t.parquet:x"))
+    assert found.tolist() == column.to_pylist() and found.dtype == object
+    assert found[0] is found[3] is found[4]
+
+
+def test_an_error_of_arrow_names_the_file_and_is_short(tmp_path, monkeypatch):
+    """Also one that is no ValueError, for a column of more than two billion letters."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"x": ["a"]}), tmp_path / "t.parquet")
+
+    def fail(column):
+        raise arrow.lib.ArrowCapacityError("too many letters " + "x" * 10_000)
+
+    monkeypatch.setattr("rince.audit.input.arrow_tables._values", fail)
+    with pytest.raises(UsageError, match=r"t\.parquet cannot be read: too many letters x{283}$"):
+        values(source(f"{tmp_path}/t.parquet:x"))

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from rince.audit.columns import Matrix, as_matrix, chunks, release
+from rince.audit.input.arrays import BROKEN, mapped_npy
 from rince.audit.partitions.partition import Blocks, Partition
 from rince.errors import MissingFile, UsageError, WrongType
 
@@ -33,7 +32,7 @@ class ArrayPartition(Partition):
 
 def _numbers(path: Path) -> Matrix:
     """The numbers of a file, mapped; one per pair is a column. Texts would have other numbers in every partition."""
-    found = np.load(path, mmap_mode="r", allow_pickle=False)
+    found = mapped_npy(path)
     if found.dtype.kind not in "fiub":
         raise WrongType(f"it must hold real numbers, got {found.dtype}")
     return found[:, None] if found.ndim == 1 else found
@@ -64,7 +63,7 @@ def array_partitions(a: str | Path, b: str | Path, rows: int | None = None) -> l
             raise MissingFile(f"there is no file {path}")
         try:
             shapes.append(as_matrix(_numbers(path), name).shape)
-        except (ValueError, WrongType) as error:
+        except BROKEN as error:  # WrongType is one of them
             raise UsageError(f"{path} cannot be read: {error}") from error
     (count, width), (other, other_width) = shapes
     if count != other:

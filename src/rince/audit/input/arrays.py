@@ -63,10 +63,26 @@ def matrix(where: Source, scratch: Path) -> NDArray[Any]:
 def _read(where: Source, scratch: Path) -> NDArray[Any]:
     with naming(where.path):
         if where.kind == ".npy":
-            return np.load(where.path, mmap_mode="r", allow_pickle=False)
+            return mapped_npy(where.path)
         if where.kind == ".npz":
             return _unpacked(where, scratch)
         return _tensor(where) if where.kind in TENSORS else _collected(where, scratch)
+
+
+def mapped_npy(path: Path) -> NDArray[Any]:
+    """The array of an .npy file, mapped; whatever its head says, reading it raises one of ``BROKEN``."""
+    with _any_shape():
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+@contextmanager
+def _any_shape() -> Iterator[None]:
+    """Shapes of heads that numpy lets pass: True is a whole number for it, and too large ones are a warning."""
+    try:
+        with np.errstate(over="ignore"):
+            yield
+    except TypeError as error:
+        raise ValueError("its head names an impossible shape") from error
 
 
 def values(where: Source) -> NDArray[Any]:
@@ -75,8 +91,8 @@ def values(where: Source) -> NDArray[Any]:
         if where.kind in TABLES:
             return np.concatenate([*value_batches(where)] or [np.empty(0, dtype=object)])
         array = _array(where) if where.kind == ".npz" else _read(where, where.path.parent)
-    if array.ndim != 1:
-        raise UsageError(f"{where} must hold one value per pair, got an array of shape {array.shape}")
+    if array.ndim != 1 or array.dtype.kind == "V":
+        raise UsageError(f"{where} must hold one value per pair, got {array.dtype} of shape {array.shape}")
     return array
 
 
@@ -155,7 +171,8 @@ def _mapped(file: IO[bytes]) -> NDArray[Any]:
     # Typed loosely: numpy takes an open file here, whatever else it is.
     place: Any = file
     order: Any = "F" if fortran else "C"
-    return np.memmap(place, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+    with _any_shape():
+        return np.memmap(place, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
 
 
 def _tensor(where: Source) -> NDArray[Any]:

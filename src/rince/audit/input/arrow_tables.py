@@ -4,6 +4,7 @@ All of them are a schema and batches of rows; nothing here holds more than a bat
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,11 +65,8 @@ def _in_memory(table: Any, names: list[str]) -> list[Any]:
 
 
 def _open_file(file: Path, kind: str) -> ArrowTable:
-    arrow = require("pyarrow", "audit")
-    try:
+    with _telling(file):
         return _parquet(file) if kind == ".parquet" else _ipc(file)
-    except (arrow.ArrowException, OSError) as error:
-        raise UsageError(f"{file} cannot be read: {error}") from error
 
 
 def _parquet(path: Path) -> ArrowTable:
@@ -103,11 +101,20 @@ def _ipc(path: Path) -> ArrowTable:
 
 def _told(path: Path, batches: Any) -> Iterator[Any]:
     """The batches; what is damaged in the middle of a file names the file, too."""
+    with _telling(path):
+        yield from batches
+
+
+@contextmanager
+def _telling(name: Path | str) -> Iterator[None]:
+    """Errors of Arrow name the file, and are no longer than a reader's patience."""
     arrow = require("pyarrow", "audit")
     try:
-        yield from batches
+        yield
     except (arrow.ArrowException, OSError) as error:  # a file that ends too soon is the latter
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{name} cannot be read: {' '.join(str(error).split())[:300]}") from error
 
 
 def is_list(kind: Any) -> bool:
@@ -137,12 +144,14 @@ def number_columns(table: ArrowTable, names: list[str]) -> Iterator[list[NDArray
     def batches() -> Iterator[list[NDArray[Any]]]:
         start = 0
         for batch in table.batches(names):
-            yield [
-                _flat(batch.column(k), widths[name], name, table, start)
-                if name in lists
-                else batch.column(k).to_numpy(zero_copy_only=False)
-                for k, name in enumerate(names)
-            ]
+            with _telling(table.name):
+                columns = [
+                    _flat(batch.column(k), widths[name], name, table, start)
+                    if name in lists
+                    else batch.column(k).to_numpy(zero_copy_only=False)
+                    for k, name in enumerate(names)
+                ]
+            yield columns
             start += len(batch)
 
     return batches()
@@ -154,10 +163,24 @@ def value_column(table: ArrowTable, name: str) -> Iterator[NDArray[Any]]:
     if require("pyarrow", "audit").types.is_nested(kind):
         raise UsageError(f"{table.name} has {kind} in column {name}, where one value per pair should be")
     for batch in table.batches([name]):
-        column = batch.column(0)
-        # With gaps numpy would make floats of whole numbers: 7 stays 7, and large ids stay exact.
-        plain = column.to_pylist() if column.null_count else column.to_numpy(zero_copy_only=False)
-        yield np.array(plain, dtype=object) if column.null_count else plain
+        with _telling(table.name):
+            found = _values(batch.column(0))
+        yield found
+
+
+def _values(column: Any) -> NDArray[Any]:
+    arrow = require("pyarrow", "audit")
+    texts = (arrow.string(), arrow.large_string(), arrow.binary(), arrow.large_binary())
+    column = column.dictionary_encode() if column.type in texts else column
+    if arrow.types.is_dictionary(column.type) and column.type.value_type in texts:
+        # Equal texts become one object: a small file may repeat a long one millions of times.
+        used, place = np.unique(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), return_inverse=True)
+        found = column.dictionary.take(arrow.array(used[used >= 0])).to_pylist()
+        return np.array([*([None] if used[:1] < 0 else []), *found], dtype=object)[place]
+    # With gaps numpy would make floats of whole numbers: 7 stays 7, and large ids stay exact.
+    if column.null_count:
+        return np.array(column.to_pylist(), dtype=object)
+    return column.to_numpy(zero_copy_only=False)
 
 
 def _lengths(column: Any) -> NDArray[np.float64]:
