@@ -193,8 +193,10 @@ def test_output_that_cannot_be_written_is_one_line_and_one_exit_code():
         assert done.returncode == 2 and not done.stderr and not done.stdout
 
 
-def test_a_terminal_that_knows_few_letters_shows_the_others_by_number():
-    code = "import sys; from rince import cli; cli.usage = lambda: '1 \u00b1 2'; sys.argv[1:] = ['--help']; cli.main()"
+@pytest.mark.parametrize("arguments", ("", "['--help']"))
+def test_a_terminal_that_knows_few_letters_shows_the_others_by_number(arguments):
+    code = "import sys; from rince import cli; cli.usage = lambda: '1 \u00b1 2'; sys.argv[1:] = ['--help'];"
+    code += f"cli.main({arguments})"
     few = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", code], env=few, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout == "1 \\xb1 2\n"

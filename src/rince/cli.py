@@ -46,7 +46,7 @@ def usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    if arguments is None and isinstance(sys.stdout, io.TextIOWrapper):
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know fewer letters than a result has
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"

@@ -249,6 +249,12 @@ def test_a_constructor_of_the_users_keeps_its_own_error(parser):
         instantiate(parser, config)
 
 
+@pytest.mark.parametrize("words", (["--name", "~"], ["--name=null"], ["--out", "~"]))
+def test_a_name_that_yaml_takes_for_nothing_is_one_sentence(parser, words):
+    with pytest.raises(UsageError, match=r"--(name|out) must be a name, got (~|null), which means nothing"):
+        parse(parser, words)
+
+
 def test_a_name_that_is_a_number_is_one_sentence():
     """As YAML reads it."""
     with pytest.raises(UsageError, match=r"no option '3'"):

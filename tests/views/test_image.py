@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from rince._support.step_seeds import Draws, generator
+from rince.errors import UsageError
 from rince.noise.crops import ExtraCrop
 from rince.views.image import MoCoV3Views, OwnViews, Recipe, SimCLRViews
 
@@ -108,3 +109,8 @@ def test_bad_options_are_refused_at_the_door(options, message):
 def test_images_of_other_channels_are_refused():
     with pytest.raises(ValueError, match="3 channels, the images have 1"):
         Recipe()(some_images(2, 32, 1), draws(2))
+
+
+def test_a_transform_that_cannot_be_called_is_one_sentence():
+    with pytest.raises(UsageError, match="transform must be something to call with images, got int"):
+        OwnViews(5)

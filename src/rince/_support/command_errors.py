@@ -1,5 +1,6 @@
 """Which exceptions are a sentence for the user, and which are a bug that needs its traceback."""
 
+import errno
 import os
 import re
 import sys
@@ -34,13 +35,25 @@ def sentence_of(error: BaseException) -> str | None:
     system = isinstance(error, OSError) and error.errno is not None
     if not (isinstance(error, UsageError | MemoryError) or system or _raised_by_a_room(error)):
         return None
-    text = str(error) or type(error).__name__
+    text = _of_system(error) or str(error) or type(error).__name__
     # A loader's worker sends its traceback along, the error itself being the last paragraph.
     if "Original Traceback" in text:
         text = re.split(r"\n[\w.]*(?:Error|MissingFile|ExistingFile|NotAFolder|MissingExtra): ", text)[-1]
     if isinstance(error, MemoryError):
         text = f"there is not enough memory ({text})"
     return _visible(" ".join(text.split()))
+
+
+def _of_system(error: BaseException) -> str | None:
+    """In words what the system says by a number of places that cannot be."""
+    if not isinstance(error, OSError) or error.filename is None or isinstance(error, UsageError):
+        return None
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+    if error.errno == errno.ENAMETOOLONG:
+        return f"the name {name[:80]}... is longer than the system allows ({len(name)} letters): give a shorter one"
+    if error.errno == errno.ENOTDIR:
+        return f"{name} cannot be: a part of it is a file, not a folder; name another place"
+    return None
 
 
 def _visible(text: str) -> str:

@@ -103,3 +103,9 @@ def count_values(root: Any) -> int:
             under_way.add(id(node))
             stack += new
     return sizes[id(root)] if root is not None else 0
+
+
+def check_text(option: str, value: str | None) -> None:
+    """Refuse a name that YAML takes for nothing, so that it would be another one."""
+    if option in ("name", "out") and value is not None and value.strip() in ("~", "null", "Null", "NULL"):
+        raise UsageError(f"--{option} must be a name, got {value}, which means nothing at all: spell out another one")

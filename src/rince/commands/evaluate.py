@@ -79,9 +79,18 @@ def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
 def _labelled_accuracies(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:
     """Images, videos, or one side of pairs: read batch by batch, since they need not fit into memory."""
     from rince.data.images.in_memory import Images
+    from rince.data.pairs.in_memory import Pairs
+    from rince.data.video.videos import Videos
     from rince.evaluate.features import inputs_of, labelled_features
     from rince.methods.finetune import FineTune
     from rince.train.load import load_run
+
+    if isinstance(data, Videos | Pairs) and not isinstance(method, FineTune):
+        gives = "clips" if isinstance(data, Videos) else "pairs"
+        raise UsageError(
+            f"{type(method).__name__} learns from images, but {type(data).__name__} gives {gives}: the configuration "
+            f"of {found.run} is none that could be trained"
+        )
 
     def batches(part: Any) -> Any:
         sounds = isinstance(method, FineTune) and method.tower == "b"

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from rince._support.optional_imports import require
-from rince._support.yaml_files import read_yaml, read_yaml_text
+from rince._support.yaml_files import check_text, read_yaml, read_yaml_text
 from rince.errors import UsageError
 from rince.train.catalogue import PARTS, in_full, whole_path, with_whole_paths
 from rince.train.config_errors import arguments_of, check_kind, check_part, no_option, wrong_kind, wrong_value
@@ -235,7 +235,8 @@ def known_options(parser: Any) -> set[str]:
 def check_options(parser: Any, arguments: list[str]) -> None:
     """Refuse options of the command line that there are not."""
     known = known_options(parser)
-    for name, _ in options_in(arguments):
+    for name, value in options_in(arguments):
+        check_text(name, value)
         group, *inner = name.removesuffix("+").split(".")
         if group not in known or (group == "trainer" and inner and f"trainer.{inner[0]}" not in known):
             raise UsageError(no_option(f"--{name}", known))
@@ -243,8 +244,7 @@ def check_options(parser: Any, arguments: list[str]) -> None:
 
 def check_settings(parser: Any, settings: dict[str, Any]) -> None:
     """Refuse options that there are not, and classes and arguments that there are not."""
-    known = known_options(parser)
-    kinds = kinds_of_parts()
+    known, kinds = known_options(parser), kinds_of_parts()
     for name, value in settings.items():
         if name not in known:
             raise UsageError(no_option(str(name), known))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rince._support.step_seeds import Draws
+from rince.errors import UsageError
 from rince.noise.crops import ExtraCrop
 from rince.views.recipe import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Recipe
 from rince.views.views import Views
@@ -154,6 +155,9 @@ class OwnViews(Views):
         each: Whether the transform takes one image (bytes, height x width x channels, as an array) or a whole batch of
             floats in [0, 1] (n, channels, height, width).
 
+    Raises:
+        UsageError: If the transform cannot be called.
+
     Example:
         >>> views = rince.views.OwnViews(lambda images: images + 0.1 * torch.randn_like(images))
         >>> first, second = views(torch.rand(4, 3, 8, 8), draw=None)
@@ -163,6 +167,8 @@ class OwnViews(Views):
 
     def __init__(self, transform: Callable[[Any], Any], each: bool = False):
         super().__init__()
+        if not callable(transform):
+            raise UsageError(f"transform must be something to call with images, got {type(transform).__name__}")
         self.transform, self.each = transform, each
 
     @torch.no_grad()

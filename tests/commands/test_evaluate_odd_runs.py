@@ -1,0 +1,19 @@
+"""Run folders whose configuration nobody could have trained."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rince.commands.evaluate import _labelled_accuracies
+from rince.data import GeneratedVideo, PairedArrays
+from rince.errors import UsageError
+
+
+@pytest.mark.parametrize("kind", ("clips", "pairs"))
+def test_data_that_the_method_cannot_take_are_one_sentence_before_they_are_read(tmp_path, kind):
+    np.savez(tmp_path / "p.npz", a=np.zeros((9, 2)), b=np.zeros((9, 2)))
+    data = GeneratedVideo(str(tmp_path / "v")) if kind == "clips" else PairedArrays(str(tmp_path / "p.npz"))
+    with pytest.raises(UsageError, match=f"learns from images, but .* gives {kind}: the configuration of odd is none"):
+        _labelled_accuracies(SimpleNamespace(), data, SimpleNamespace(run="odd"))
+    assert not (tmp_path / "v").exists()
