@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 
 import numpy as np
@@ -160,6 +161,14 @@ def test_other_data_do_not_resume_a_run(train, tmp_path):
         assert code == 2 and "was started with other data" in told and told.count("\n") == 1
     images(150)
     assert train(data=data)[0] == 0
+
+
+def test_a_checkpoint_of_another_run_is_not_gone_on_from(train, tmp_path):
+    assert train("--optimiser.lr", "0.5", name="other", crash=6)[0] is None
+    assert train(crash=6)[0] is None
+    shutil.copy(tmp_path / "other" / "last.ckpt", tmp_path / "a" / "last.ckpt")
+    with pytest.warns(UserWarning, match=r"is of a run with other settings; going on from previous\.ckpt"):
+        assert train()[0] == 0
 
 
 def test_a_folder_that_is_deleted_midway_is_not_a_finished_run(train, tmp_path):

@@ -24,7 +24,7 @@ from rince.train.build import Parts, build, check_trainer, make_trainer, quiet
 from rince.train.callbacks.end_together import EndTogether
 from rince.train.callbacks.shape_check import FirstBatch
 from rince.train.checkpoints import SaveCheckpoints, WholeFiles, latest, while_restoring
-from rince.train.folder import RunFolder
+from rince.train.folder import RunFolder, settings_code
 from rince.train.metrics import MetricsTable
 from rince.train.processes import settle_rank
 from rince.train.shipped import short_name
@@ -86,14 +86,15 @@ def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin |
     data.setup("fit")
     resume: Path | None = None
     state: dict[str, Any] = {"global_step": 0}
-    if (found := latest(folder)) is not None:
+    settings = settings_code(values_of(text))
+    if (found := latest(folder, settings)) is not None:
         resume, state = found
     fingerprint = data.fingerprint()
     _check_same_data(folder, fingerprint, state.get("data_fingerprint", ""))
     phase.prepare(data, method)
     table, first_batch = MetricsTable(folder.metrics), FirstBatch()
     probe = [OnlineProbe(data.classes)] if config.probe and data.classes else []
-    callbacks = [*probe, SaveCheckpoints(folder, config.checkpoint_every, fingerprint), first_batch]
+    callbacks = [*probe, SaveCheckpoints(folder, config.checkpoint_every, fingerprint, settings), first_batch]
     together = EndTogether()
     callbacks += [*phase.callbacks(resume is None), together]
     trainer = make_trainer(options | {"default_root_dir": folder.path}, callbacks, [table], [WholeFiles()])
