@@ -69,6 +69,15 @@ def test_trust_is_recommended_only_where_it_is_clearly_ahead(three_rates, score,
     assert advice.label == label and advice.trust == ("trust" in label) == ("weighted by their trust" in advice.reason)
 
 
+@pytest.mark.parametrize(("score", "label"), [(1.005, "infonce"), (1.02, "gce-1")])
+def test_infonce_stays_where_no_other_loss_is_clearly_ahead(three_rates, score, label):
+    next(row for row in module.tables()["pairs"]["rows"] if row["loss"] == "gce-1" and row["rate"] == 0)["score"] = (
+        score
+    )
+    advice = recommend(0.0)
+    assert advice.label == label and ("no other is clearly ahead" in advice.reason) == (label == "infonce")
+
+
 def test_where_the_rate_is_unknown_the_loss_that_falls_least_behind_is_recommended(three_rates):
     advice = recommend(0.0, unknown=True)
     assert advice.label == "gce-1" and "unknown" in advice.reason and "at least 90%" in advice.reason

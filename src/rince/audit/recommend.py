@@ -12,6 +12,9 @@ from rince.losses import Contrast, ContrastiveLoss
 TRUST_MARGIN = 0.02
 """Weights are more trouble than a loss alone: with them a loss has to be ahead by more than this share."""
 
+PLAIN_MARGIN = 0.01
+"""InfoNCE needs no explanation: another loss has to be ahead of it by more than this share."""
+
 
 class Recommendation(NamedTuple):
     """A loss, with the temperature it was measured at, and why it is recommended.
@@ -84,9 +87,11 @@ def recommend(rate: float, unknown: bool = False, labels: bool = False) -> Recom
     here = [row for row in rows if row["rate"] == nearest]
     best = max(here, key=lambda row: row["score"] - (TRUST_MARGIN if row["trust"] else 0))
     plain = next(row for row in here if row["loss"] == "infonce")
+    best = plain if best["score"] - plain["score"] <= PLAIN_MARGIN else best
     beside = {task: "" if best is plain else f", InfoNCE {plain['means'][task]:.0f}" for task in best["means"]}
+    ahead = "no other is clearly ahead" if best is plain else "the best on average"
     where = " and ".join(f"{task} ({mean:.0f}{beside[task]})" for task, mean in best["means"].items())
-    return _as_recommendation(best, f"the best on average at {nearest:.0%} {table['noise']}: {where}")
+    return _as_recommendation(best, f"{ahead} at {nearest:.0%} {table['noise']}: {where}")
 
 
 def _whatever_the_rate(rows: list[dict[str, Any]]) -> Recommendation:
@@ -95,6 +100,7 @@ def _whatever_the_rate(rows: list[dict[str, Any]]) -> Recommendation:
         scores.setdefault(row["loss"], []).append(row["score"])
     complete = max(map(len, scores.values()))
     safest = max((loss for loss in scores if len(scores[loss]) == complete), key=lambda loss: min(scores[loss]))
+    safest = "infonce" if min(scores[safest]) - min(scores["infonce"]) <= PLAIN_MARGIN else safest
     row = next(row for row in rows if row["loss"] == safest)
     least = int(100 * min(scores[safest]))  # rounded down: "at least"
     why = f"the noise rate is unknown, and it kept at least {least}% of the best at every rate measured"
