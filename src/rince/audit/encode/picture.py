@@ -14,6 +14,7 @@ from rince.errors import UsageError
 
 SIDE = 32
 WIDTH = 256
+LARGEST = 4096  # pixels of a side, whatever a file says
 
 
 class Patches(Encoder):
@@ -57,24 +58,36 @@ class Exported(Encoder):
         self._network = load_encoder(path)
         facts: Any = getattr(self._network, "about", {}) or {}
         self._facts: dict[str, Any] = facts.get("normalise") or {}
+        if not isinstance(self._facts, dict):
+            raise UsageError(f"{path} does not say how its pictures were normalised: export it again")
         if "a" in self._facts or "sample_rate" in self._facts:
             raise UsageError(f"{path} is no encoder of single pictures: wrap it in a function and give module:function")
+        self._side = self._checked_side()
+        self._mean, self._std = (self._numbers(name, plain) for name, plain in (("mean", 0.0), ("std", 1.0)))
 
     def identity(self) -> str:
         return f"exported {file_stamp(self.path)}"
 
     @torch.no_grad()
     def encode(self, items: Sequence[Any]) -> NDArray[np.float32]:
-        size = self._facts.get("size") or SIDE
-        side = int(size if isinstance(size, (int, float)) else size[-1])
-        x = pixels(items, side).float() / 255
-        mean, std = (self._numbers(name, plain) for name, plain in (("mean", 0.0), ("std", 1.0)))
-        if mean.numel() == 1:
+        x = pixels(items, self._side).float() / 255
+        if self._mean.numel() == 1:
             x = x.mean(1, keepdim=True) if self._grey() else x
-        return self._network((x - mean) / std).flatten(1).float().numpy()
+        return self._network((x - self._mean) / self._std).flatten(1).float().numpy()
+
+    def _checked_side(self) -> int:
+        size = self._facts.get("size") or SIDE
+        side = size[-1] if isinstance(size, list) else size
+        if not isinstance(side, (int, float)) or not 1 <= side <= LARGEST:
+            raise UsageError(f"{self.path} was trained on pictures of {str(size)[:80]}, not of 1 to {LARGEST} pixels")
+        return int(side)
 
     def _numbers(self, name: str, plain: float) -> Tensor:
-        return torch.tensor(self._facts.get(name, plain), dtype=torch.float32).reshape(-1, 1, 1)
+        value = self._facts.get(name, plain)
+        numbers = value if isinstance(value, list) else [value]
+        if len(numbers) not in (1, 3) or not all(isinstance(each, (int, float)) for each in numbers):
+            raise UsageError(f"{self.path} says that its {name} is {str(value)[:80]}, not one number or three")
+        return torch.tensor(numbers, dtype=torch.float32).reshape(-1, 1, 1)
 
     def _grey(self) -> bool:
         first = next((weight for weight in self._network.parameters() if weight.ndim == 4), None)
