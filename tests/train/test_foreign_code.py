@@ -155,6 +155,12 @@ def test_functions_of_rince_are_not_called(folder, tmp_path, capsys):
     assert not (tmp_path / "owned").exists()
 
 
+def test_objectives_of_rince_are_taken(folder):
+    change(folder, loss=part("rince.ContrastiveLoss", objective="rince.objectives.info_nce"))
+    assert load_run(folder)[0].loss is not None
+    assert not allowed("rince.losses.objectives._positive") and not allowed("rince.losses.cached.cached")
+
+
 def test_words_of_the_command_line_are_no_import_paths(folder, tmp_path, monkeypatch, capsys):
     """A module in the run's own folder, whose path is among the words: python -m rince searches the current folder."""
     (tmp_path / "a" / "payload.py").write_text((tmp_path / "untrusted_module.py").read_text())

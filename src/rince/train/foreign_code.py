@@ -2,8 +2,8 @@
 
 A configuration names classes, and naming a class runs its code. `rince train` takes the user's own configuration, so it
 imports what it names. `rince evaluate`, `export` and `finetune` also take run folders of others: there only rince's own
-classes and torch's networks, losses and optimizers are built, unless the user says otherwise. Functions are never
-called: they may do anything, while a class that makes a part of a run only makes it.
+classes and torch's networks, losses and optimizers are built, unless the user says otherwise. Functions other than
+rince's objectives are never called: they may do anything, while a class that makes a part of a run only makes it.
 """
 
 import contextlib
@@ -134,11 +134,11 @@ def known_place(path: str) -> bool:
 
 @functools.cache
 def allowed(path: str) -> bool:
-    """Whether an import path leads to a public class, of rince or torch, that makes a part of a run."""
+    """Whether an import path leads to a public class that makes a part of a run, of rince or torch, or an objective."""
     kind = _at(path) if known_place(path) else None
-    if not inspect.isclass(kind):
-        return False
     home = _home(kind)
+    if not inspect.isclass(kind):
+        return home.startswith("rince.losses.objectives.") and known_place(home)
     return known_place(home) and (home.split(".")[:2] in [["rince", room] for room in ROOMS] or issubclass(kind, KINDS))
 
 
