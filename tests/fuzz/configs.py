@@ -38,6 +38,8 @@ def changed(settings: dict[str, Any], chance: random.Random) -> dict[str, Any]:
             inside[word[:place] + chance.choice("abcx._") + word[place + 1 :]] = inside.pop(key)
         else:
             inside[key] = copy.deepcopy(chance.choice(ODD))
+    if isinstance(settings.setdefault("trainer", {}), dict):  # by default it would train for very long
+        settings["trainer"].setdefault("max_epochs", 1)
     return settings
 
 

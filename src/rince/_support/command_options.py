@@ -82,3 +82,9 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise UsageError(f"there is no option '{unknown[0]}'{hint} ({parser.prog} --help lists them)")
     return found
+
+
+def check_workers(workers: int) -> None:
+    """Refuse fewer processes than none, and more than any machine would like."""
+    if not 0 <= workers <= MOST["workers"]:
+        raise UsageError(f"workers must be from 0 to {MOST['workers']}, got {workers}")

@@ -189,6 +189,9 @@ def test_a_partner_without_sound_is_replaced_too(root, tmp_path):
     [
         ({"size": 0}, "size must be at least 1"),
         ({"fps": 0}, "fps must be above 0"),
+        ({"workers": -1}, "workers must be from 0 to"),
+        ({"workers": 10**6}, "workers must be from 0 to"),
+        ({"ratio": (0, 1)}, "ratio must be two ratios"),
         ({"clips": 3}, "multiple of clips, 3, and hold two videos or more, got 4"),
         ({"clips": 4}, "multiple of clips, 4, and hold two videos or more, got 4"),
         ({"crop": (0.5, 0.2)}, "0 < least <= largest <= 1"),

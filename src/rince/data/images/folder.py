@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Subset
 
-from rince._support.command_options import MOST
+from rince._support.command_options import check_workers
 from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince.data.batches import SeededBatches
@@ -72,8 +72,7 @@ class ImageFolder(DataModule):
         super().__init__()
         if not 1 <= size <= LARGEST:
             raise UsageError(f"size must be from 1 to {LARGEST} pixels, got {size}")
-        if not 0 <= workers <= MOST["workers"]:
-            raise UsageError(f"workers must be from 0 to {MOST['workers']}, got {workers}")
+        check_workers(workers)
         if not 0 < crop[0] <= crop[1] <= 1:
             raise UsageError(f"crop must be two areas above 0 and up to 1, the smaller first, got {tuple(crop)}")
         if not 0.001 <= ratio[0] <= ratio[1] <= 1000:
