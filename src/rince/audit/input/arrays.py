@@ -6,7 +6,6 @@ takes it back.
 """
 
 import csv
-import pickle
 import shutil
 import tempfile
 import tokenize
@@ -203,7 +202,9 @@ def _torch_tensor(where: Source) -> Any:
 
     try:
         found = torch.load(where.path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(where.path))
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # there is no end to what a damaged file provokes
         raise UsageError(
             f"{where.path} is not opened, since it holds more than tensors or is no file of torch.save: save one "
             "tensor, or use .npy or .safetensors"
