@@ -72,3 +72,10 @@ def test_statistics_hear_the_pitch_and_when_it_sounds_but_not_how_loud():
 def test_a_very_short_sound_and_silence_have_rows():
     rows = Spectrogram().encode([np.ones(3, np.float32), np.zeros(16_000, np.float32)])
     assert np.isfinite(rows).all()
+
+
+def test_chunks_that_end_beyond_the_file_are_told_of_that_sound():
+    """For which the reader of Python has an error without a word."""
+    content = b"RIFF\xff\x00\x00\x00WAVE" + b"junk\xf0\xff\xff\x7f" + bytes(40)
+    with pytest.raises(Unreadable, match="s cannot be read as a sound"):
+        sound(content, "s")

@@ -2,7 +2,6 @@
 
 import io
 import re
-import struct
 import wave
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,7 +69,9 @@ def _samples(content: bytes, name: str, length: int) -> NDArray[np.float32]:
             if (file.getnchannels(), file.getsampwidth(), file.getframerate()) != (1, 2, RATE):
                 raise UsageError(f"{name} must be 16-bit mono at {RATE} Hz")
             raw = file.readframes(length)
-    except (wave.Error, EOFError, struct.error) as error:
-        raise UsageError(f"{name} is not a readable wav file: {error}") from error
+    except UsageError:
+        raise
+    except Exception as error:  # there is no end to what a damaged file provokes
+        raise UsageError(f"{name} is not a readable wav file: {str(error) or type(error).__name__}") from error
     samples = np.frombuffer(raw, dtype="<i2").astype(np.float32) / 32768
     return np.pad(samples, (0, length - len(samples)))
