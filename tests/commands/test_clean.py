@@ -151,3 +151,10 @@ def test_an_audit_with_impossible_chances_is_refused(audited, capsys, tmp_path):
         (tmp_path / "audit.csv").write_text(f"id,score,p_wrong,flagged\n{lines}")
         assert clean(audited[0], "--audit", str(tmp_path), out="impossible") == 2
         assert f"has {chance} as p_wrong in row 3: it must lie in [0, 1]" in capsys.readouterr().err
+
+
+def test_an_array_is_no_audit(tmp_path, capsys):
+    array = str(tmp_path / "a.npy")
+    np.save(array, np.ones((60, 3)))
+    assert cli.main(["clean", array, array, "--audit", array]) == 2
+    assert "a.npy is no table of rince audit: give the audit.csv" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rince._support.atomic_files import check_out_folder, written_whole
 from rince.audit.estimate.probability import suspects
 from rince.audit.input.arrays import naming
-from rince.audit.input.source import Source, source
+from rince.audit.input.source import TABLES, Source, source
 from rince.audit.input.tables import number_batches, value_batches
 from rince.errors import ExistingFile, UsageError
 from rince.trust.kept_files import Kept, Weights, write_kept
@@ -49,6 +49,10 @@ def read_audit(folder: Path) -> Audited:
     if not tables:
         raise UsageError(f"{folder} holds no {' or '.join(AUDITS)}: give the folder that rince audit wrote (--audit)")
     table = source(str(tables[0]))
+    if table.kind not in TABLES:
+        raise UsageError(
+            f"{table.path} is no table of rince audit: give the audit.csv or audit.parquet, or their folder"
+        )
     with naming(table.path):
         columns = list(number_batches(table._replace(column="score,p_wrong,flagged")))
     if not columns or columns[0].shape[1] != 3:

@@ -79,3 +79,9 @@ def test_chunks_that_end_beyond_the_file_are_told_of_that_sound():
     content = b"RIFF\xff\x00\x00\x00WAVE" + b"junk\xf0\xff\xff\x7f" + bytes(40)
     with pytest.raises(Unreadable, match="s cannot be read as a sound"):
         sound(content, "s")
+
+
+@pytest.mark.parametrize("rate", (200_001, 2**31 - 1))
+def test_rates_that_no_sound_has_are_told(rate):
+    with pytest.raises(Unreadable, match=f"s has {rate} samples a second"):
+        sound(wav([0.1, 0.2], rate), "s")

@@ -13,6 +13,7 @@ from rince._support.regular_files import Unreadable, read_regular
 from rince.audit.input.raw import Raw
 
 RATE = 16_000
+HIGHEST_RATE = 200_000  # samples a second that a sound may have
 SECONDS = 30  # of a sound that are heard
 LARGEST = 200_000_000  # bytes of a media file
 LARGEST_SIDE = 512  # of a decoded picture, which encoders make smaller still
@@ -51,6 +52,8 @@ def sound(content: bytes, name: str) -> NDArray[np.float32]:
     """Mono samples in [-1, 1] at 16 kHz, at most 30 seconds."""
     try:
         samples = _wav(content) if content[:4] == b"RIFF" else None
+    except Unreadable as error:
+        raise Unreadable(f"{name} {error}") from error
     except Exception:  # not of whole numbers, or damaged: FFmpeg may know it
         samples = None
     samples = _decoded(content, name) if samples is None else samples
@@ -63,6 +66,8 @@ def _wav(content: bytes) -> NDArray[np.float32]:
     """A file of whole numbers (8, 16, 24 or 32 bits), read without further packages."""
     with wave.open(io.BytesIO(content)) as file:
         rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
+        if rate > HIGHEST_RATE:  # the filter of a change of rate is as long as the rate
+            raise Unreadable(f"has {rate} samples a second, and may have {HIGHEST_RATE} at most")
         data = file.readframes(SECONDS * rate)
     data = data[: len(data) // (width * channels) * width * channels]
     if width == 1:
