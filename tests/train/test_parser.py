@@ -259,3 +259,9 @@ def test_a_name_that_is_a_number_is_one_sentence():
     """As YAML reads it."""
     with pytest.raises(UsageError, match=r"no option '3'"):
         parse_settings(train_parser(), {"data": {"class_path": "rince.data.DigitImages", "init_args": {3: 1}}})
+
+
+def test_a_seed_of_null_in_a_file_is_one_line(parser, tmp_path):
+    (tmp_path / "x.yaml").write_text((CONFIGS / "digits/simclr.yaml").read_text() + "\nseed: null\n")
+    with pytest.raises(ValueError, match="seed must"):
+        instantiate(parser, parse(parser, [str(tmp_path / "x.yaml")]))
