@@ -1,7 +1,7 @@
 import pytest
 
 from rince.errors import UsageError
-from rince.train.build import LAUNCHERS, check_trainer, instantiate
+from rince.train.build import LAUNCHERS, build, check_trainer, instantiate
 from rince.train.parser import named_classes, parse, parse_settings, train_parser
 from rince.train.run import run_name
 from rince.train.shipped import SHIPPED
@@ -264,4 +264,4 @@ def test_a_name_that_is_a_number_is_one_sentence():
 def test_a_seed_of_null_in_a_file_is_one_line(parser, tmp_path):
     (tmp_path / "x.yaml").write_text((CONFIGS / "digits/simclr.yaml").read_text() + "\nseed: null\n")
     with pytest.raises(ValueError, match="seed must"):
-        instantiate(parser, parse(parser, [str(tmp_path / "x.yaml")]))
+        build(parser, parse(parser, [str(tmp_path / "x.yaml")]))
