@@ -79,8 +79,11 @@ class Browser:
         )
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send("Emulation.setEmulatedMedia", features=scheme)
+        self.evaluate("window.left = true")
         self.send("Page.navigate", url=page.resolve().as_uri())
-        self.wait(f"document.readyState === 'complete' && ({ready})")
+        self.wait(f"!window.left && document.readyState === 'complete' && ({ready})")
+        # Before the first frame is drawn, Chromium drops keys.
+        self.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
     def wait(self, condition: str, seconds: float = 20) -> None:
         end = time.monotonic() + seconds
