@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rince.errors import UsageError, WrongType
 from rince.losses.contrast import Contrast, Objective, Scores, Supervised, TwoView
-from rince.losses.contrast.agreement import REDUCTIONS, one_call, processes
+from rince.losses.contrast.agreement import REDUCTIONS, as_fact, one_call, processes
 from rince.losses.contrast.gather import total
 from rince.losses.contrast.kernel import can_look
 from rince.losses.contrast.scores import as_objective
@@ -111,8 +111,9 @@ class ContrastiveLoss(nn.Module):
     def _agreed(self, a: Tensor, weights: Tensor | None) -> AbstractContextManager[None]:
         if processes() == 1:
             return nullcontext()
-        reduction, device = REDUCTIONS.index(self.reduction), a.device if isinstance(a, Tensor) else None
-        return one_call(device, weights=int(weights is not None), reduction=reduction)
+        settings = {name: as_fact(getattr(self, name, None)) for name in ("temperature", "q")}
+        settings["reduction"] = REDUCTIONS.index(self.reduction)
+        return one_call(a.device if isinstance(a, Tensor) else None, weights=int(weights is not None), **settings)
 
     def _note_labels(self, contrast: Contrast) -> None:
         if not self._noted:

@@ -1,6 +1,7 @@
 """The same training step on one process and on several, for tests/losses/contrast/test_gather.py."""
 
 from datetime import timedelta
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -107,6 +108,12 @@ def differences(rank):
     yield call(*precise), told("precision of the scores", "torch.float32", "torch.float64")
     yield call(z1, z2, weights=None if odd else torch.ones(4)), told("weights", "one per pair", "none")
     yield call(z1, z2, reduction="sum" if odd else "mean"), told("reduction", "mean", "sum")
+    settings = {"q": 0.5 + 0.25 * odd, "temperature": 0.5}
+    yield call(z1, z2, loss=partial(rince.RINCE, **settings)), told("q", 0.5, 0.75)
+    settings = {"temperature": torch.nn.Parameter(torch.tensor(0.05)) if odd else 0.05}
+    yield call(z1, z2, loss=partial(rince.InfoNCE, **settings)), told("temperature", 0.05, "a learned one")
+    loss = rince.InfoNCE if odd else rince.GCE
+    yield call(z1, z2, loss=partial(loss, temperature=0.2)), told("q", 0.7, "none")
     yield call(z1, None if odd else z2, **several), told("number of views", 2, 1)
     yield queue(WIDTH, training=not odd), told("mode", "train", "eval")
     yield queue(wide), f"width {WIDTH}, got embeddings of width {WIDTH - 1}" if odd else refused

@@ -4,7 +4,7 @@ A collective in which processes differ hangs or aborts without a word. Each call
 integers from every process: the sizes of the batches, which are needed anyway, and what must be the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -18,17 +18,30 @@ from rince.losses.contrast.contrast import precision
 DTYPES = (torch.float32, torch.float64)
 REDUCTIONS = ("mean", "sum", "none")
 GIVEN = ("none", "one per pair")
+UNITS = 10**9  # settings travel as integers, in thousand millionths; -1 stands for one that is no number
 
-# In the order in which they travel: what a fact is called, and what its numbers stand for (None: for themselves).
-FACTS: dict[str, tuple[str, tuple[object, ...] | None]] = {
-    "width": ("width of the embeddings", None),
-    "views": ("number of views", None),
-    "dtype": ("precision of the scores", DTYPES),
-    "ids": ("ids", GIVEN),
-    "labels": ("labels", GIVEN),
-    "weights": ("weights", GIVEN),
-    "reduction": ("reduction", REDUCTIONS),
-    "training": ("mode", ("eval", "train")),
+
+def as_fact(setting: object) -> int:
+    """A setting of a loss as it travels. One that is learned is kept the same by what keeps the models the same."""
+    return min(round(setting * UNITS), 2**62) if isinstance(setting, (int, float)) else -1
+
+
+def _setting(otherwise: str) -> Callable[[int], str]:
+    return lambda fact: otherwise if fact < 0 else f"{fact / UNITS:g}"
+
+
+# In the order in which they travel: what a fact is called, and what its numbers stand for.
+FACTS: dict[str, tuple[str, Callable[[int], object]]] = {
+    "width": ("width of the embeddings", int),
+    "views": ("number of views", int),
+    "dtype": ("precision of the scores", DTYPES.__getitem__),
+    "ids": ("ids", GIVEN.__getitem__),
+    "labels": ("labels", GIVEN.__getitem__),
+    "weights": ("weights", GIVEN.__getitem__),
+    "reduction": ("reduction", REDUCTIONS.__getitem__),
+    "training": ("mode", ("eval", "train").__getitem__),
+    "temperature": ("temperature", _setting("a learned one")),
+    "q": ("q", _setting("none")),
 }
 
 
@@ -83,10 +96,10 @@ def agree(embeddings: list[Tensor], ids: Tensor | None, labels: Tensor | None = 
     for rank, (accepted, *_) in enumerate(rows):
         if not accepted:
             raise Disagreement(f"process {rank} refused what it was given, see its own error: no process goes on")
-    for i, (name, meanings) in enumerate(FACTS.values(), start=2):
+    for i, (name, meaning) in enumerate(FACTS.values(), start=2):
         for rank, row in enumerate(rows):
             if row[i] != rows[0][i]:
-                here, there = (value if meanings is None else meanings[value] for value in (rows[0][i], row[i]))
+                here, there = meaning(rows[0][i]), meaning(row[i])
                 raise Disagreement(
                     f"all processes must give the same {name}, got {here} on process 0 and {there} on process {rank}"
                 )
