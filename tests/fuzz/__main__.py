@@ -91,24 +91,27 @@ def prepared(kinds: list[str], place: Path) -> Iterator[dict[str, Case]]:
             import rince.commands.clean
 
             cases["tables"] = lambda chance: _tried(*tables.one(chance), place)
+        if "configs" in kinds or "commands" in kinds:
+            import configs
+
+            with contextlib.redirect_stdout(None):
+                run = configs.prepared(place / "prepared")
         if "configs" in kinds:
-            cases["configs"] = _configs(place)
+            cases["configs"] = _configs(run, place)
         if "commands" in kinds:
             import commands
             import rince.train.run  # noqa: F401 (for its children)
 
             (place / "made").mkdir()
-            commands.files(place / "made")
+            commands.files(place / "made", run)
             cases["commands"] = partial(one_command, known=commands.options(), place=place)
         yield cases
 
 
-def _configs(place: Path) -> Case:
+def _configs(run: Path, place: Path) -> Case:
     import configs
     import yaml
 
-    with contextlib.redirect_stdout(None):
-        run = configs.prepared(place / "prepared")
     settings = yaml.safe_load((run / "config.yaml").read_text())
     for name in ("config", "out", "name"):
         settings.pop(name, None)

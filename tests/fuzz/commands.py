@@ -7,6 +7,7 @@ from pathlib import Path
 
 import columns
 import numpy as np
+import on_runs
 
 VALUES = (
     "0", "1", "2", "-1", "0.5", "-3.5", "1e38", "nan", "inf", "true", "null", "abc", "", "[1, 2]", "[]", "{}", "a.b.C",
@@ -84,9 +85,11 @@ def line(chance: random.Random, known: list[str]) -> list[str]:
         command = chance.choice(("evaluate", "export", "finetune", "reproduce", "train", "compare", "clean", "audit"))
         odd = (*VALUES, "--k", "--draws", "--force", "--xyz", "--out", "--seed")
         return [command, *(chance.choice(odd) for _ in range(chance.randrange(4)))]
-    if kind < 0.5:
+    if kind < 0.35:
         return _of_parser(chance)
-    if kind < 0.75:
+    if kind < 0.6:
+        return on_runs.line(chance, known, VALUES)
+    if kind < 0.8:
         path = chance.choice(list(OTHERS))
         words, known = ["train", "--data", path, *OTHERS[path], *SHORT], options_of(path)
     else:
@@ -112,11 +115,14 @@ def _of_parser(chance: random.Random) -> list[str]:
     return [command, *words]
 
 
-def files(folder: Path) -> None:
-    """What the command lines name."""
+def files(folder: Path, run: Path) -> None:
+    """What the command lines name; ``run`` is a finished one."""
+    import shutil
+
     import files as formats
     from PIL import Image
 
+    shutil.copytree(run, folder / "run")
     numbers = np.random.default_rng(0)
     a = numbers.normal(size=(columns.ROWS, 3)).astype(np.float32)
     np.save(folder / "a.npy", a)

@@ -1,7 +1,7 @@
 import pytest
 
 from rince.errors import UsageError
-from rince.train.build import LAUNCHERS, build, check_trainer, instantiate
+from rince.train.build import LAUNCHERS, check_trainer, instantiate
 from rince.train.parser import named_classes, parse, parse_settings, train_parser
 from rince.train.run import run_name
 from rince.train.shipped import SHIPPED
@@ -72,6 +72,7 @@ def test_options_on_the_command_line_win_over_the_file(parser):
         ("--views.std null", "views.std must be Sequence[float], got null"),
         ("--data.batch_size null", "data.batch_size must be int, got null"),
         ("--data.batch_size ~", "data.batch_size must be int, got null"),
+        ("--data TUGraphs --data.dataset X --data.root ~", "data.root must be str, got null"),
         ("--trainer.devics 3", "there is no option '--trainer.devics'; did you mean '--trainer.devices'?"),
         ("--method.hiden 4", "method: there is no option 'hiden'; did you mean 'hidden'?"),
         ("--optimiser.lrr 3", "optimiser: there is no option 'lrr'; did you mean 'lr'?"),
@@ -208,7 +209,7 @@ def test_a_configuration_is_checked_without_touching_the_defaults(parser):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        *(({part: None}, f"{part} must be a class, got null") for part in ("method", "encoder", "loss", "optimiser")),
+        *(({part: None}, f"{part} must not be null") for part in ("method", "encoder", "loss", "optimiser")),
         ({"trainer": 5}, "trainer must have options below it, such as max_epochs: 10, got 5"),
         ({"trainer": None}, "trainer must have options"),
         ({"trust": ["auto"]}, "trust must have options below it"),
@@ -261,7 +262,8 @@ def test_a_name_that_is_a_number_is_one_sentence():
         parse_settings(train_parser(), {"data": {"class_path": "rince.data.DigitImages", "init_args": {3: 1}}})
 
 
-def test_a_seed_of_null_in_a_file_is_one_line(parser, tmp_path):
-    (tmp_path / "x.yaml").write_text((CONFIGS / "digits/simclr.yaml").read_text() + "\nseed: null\n")
-    with pytest.raises(ValueError, match="seed must"):
-        build(parser, parse(parser, [str(tmp_path / "x.yaml")]))
+@pytest.mark.parametrize("name", ("seed", "checkpoint_every", "out", "probe"))
+def test_null_in_a_file_for_what_is_needed_is_one_sentence(parser, tmp_path, name):
+    (tmp_path / "x.yaml").write_text((CONFIGS / "digits/simclr.yaml").read_text() + f"\n{name}: null\n")
+    with pytest.raises(UsageError, match=f"{name} must not be null"):
+        parse(parser, [str(tmp_path / "x.yaml")])

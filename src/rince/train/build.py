@@ -59,7 +59,7 @@ class Parts(NamedTuple):
 
 def build(parser: Any, config: Any) -> Parts:
     """The objects of a run, with weights as the seed draws them. Nothing is read and nothing written."""
-    if config.seed is None or not 0 <= config.seed < 2**32:
+    if not 0 <= config.seed < 2**32:
         raise UsageError(f"seed must lie between 0 and {2**32 - 1}, got {config.seed}")
     seed_everything(config.seed, verbose=False)
     if config.get("data") is None:

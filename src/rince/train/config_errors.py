@@ -45,16 +45,18 @@ class Argument(NamedTuple):
         arms = typing.get_args(self.kind) if _is_union(self.kind) else (self.kind,)
         if self.nothing or any(arm in (type(None), Any, object) or isinstance(arm, typing.TypeVar) for arm in arms):
             return False
-        said = isinstance(value, str) and value.lower() in ("null", "none", "~")  # as YAML writes it
-        return value is None or (said and str not in arms and not any(_is_literal(arm) for arm in arms))
+        if value is None or value in ("null", "Null", "NULL", "~"):  # as YAML writes it
+            return True
+        said = isinstance(value, str) and value.lower() == "none"
+        return said and str not in arms and not any(_is_literal(arm) for arm in arms)
 
 
-def check_kind(option: str, value: Any, needed: bool) -> None:
-    """Refuse a number where options belong, and nothing where a class is needed."""
+def check_kind(option: str, value: Any, default: Any) -> None:
+    """Refuse a number where options belong, and nothing where something is needed."""
     if option in WITHIN and not isinstance(value, dict) and not (option == "trust" and value is None):
         raise UsageError(f"{option} must have options below it, such as {WITHIN[option]}, got {value!r}")
-    if needed and value is None:
-        raise UsageError(f"{option} must be a class, got null: leave it out to get the default")
+    if value is None and default is not None and option not in WITHIN:
+        raise UsageError(f"{option} must not be null: leave it out to get the default")
 
 
 def check_part(option: str, part: Any, wanted: type | None = None) -> None:

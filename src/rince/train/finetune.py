@@ -15,6 +15,7 @@ from rince.encoders.files import fill, read_encoder
 from rince.encoders.recipes import check_network
 from rince.errors import ExistingFile, MissingFile, UsageError
 from rince.train.build import build
+from rince.train.config_errors import arguments_of, class_at
 from rince.train.folder import RunFolder
 from rince.train.help import FINETUNE_OPTIONS
 from rince.train.parser import train_parser
@@ -114,6 +115,11 @@ def fine_tune(parser: Any, config: Any, source: Source) -> Iterator[dict[str, An
 
 def settle(config: Any, source: Source) -> None:
     """Short options move to where they belong, the encoder becomes the one of the tower, and the folder gets a name."""
+    kind = class_at("method", config.method.class_path)
+    if "classes" not in arguments_of(kind)[0]:
+        raise UsageError(
+            f"--method {kind.__name__} does not fine-tune: leave it out, or take FineTune or LinearEvaluation"
+        )
     method = config.method.init_args
     if config.tower:
         method.tower = config.tower

@@ -244,7 +244,7 @@ def check_options(parser: Any, arguments: list[str]) -> None:
 
 def check_settings(parser: Any, settings: dict[str, Any]) -> None:
     """Refuse options that there are not, and classes and arguments that there are not."""
-    known, kinds = known_options(parser), kinds_of_parts()
+    known, kinds, defaults = known_options(parser), kinds_of_parts(), parser.get_defaults(skip_validation=True)
     for name, value in settings.items():
         if name not in known:
             raise UsageError(no_option(str(name), known))
@@ -252,7 +252,7 @@ def check_settings(parser: Any, settings: dict[str, Any]) -> None:
             for inner in value:
                 if f"trainer.{inner}" not in known:
                     raise UsageError(no_option(f"trainer.{inner}", known))
-        check_kind(name, value, name in DEFAULTS)
+        check_kind(name, value, DEFAULTS.get(name, defaults.get(name)))
         if name in kinds:
             check_part(name, value, kinds[name])
 

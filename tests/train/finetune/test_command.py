@@ -114,6 +114,12 @@ def test_data_that_are_given_take_nothing_from_the_data_of_the_run(finetune, tmp
     assert data["init_args"] == {"split": 1, "batch_size": 64, "limit": 256}
 
 
+def test_methods_that_learn_no_labels_do_not_fine_tune(pretrained, tmp_path, capsys):
+    assert cli.main(["finetune", str(pretrained), "--method", "SimCLR", "--out", str(tmp_path / "x")]) == 2
+    assert "--method SimCLR does not fine-tune: leave it out" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
 def test_bad_input_is_one_line(finetune, pretrained, tmp_path, capsys):
     unfinished = tmp_path / "unfinished"
     unfinished.mkdir()
