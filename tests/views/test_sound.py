@@ -24,7 +24,7 @@ def power_by_scipy(sound, rate=24000, window=512, hop=240):
 
 
 def by_scipy(sound, rate=24000, window=512, hop=240, floor=80.0):
-    decibels = 10 * np.log10(np.maximum(power_by_scipy(sound, rate, window, hop), 1e-10))
+    decibels = 10 * np.log10(np.maximum(power_by_scipy(sound, rate, window, hop), 1e-16))
     return np.maximum(decibels, decibels.max() - floor)
 
 
@@ -69,6 +69,17 @@ def test_a_sine_of_amplitude_one_has_minus_six_decibels_and_the_floor_is_below_t
     assert abs(float(found[0, 100, 64]) + 6.02) < 0.01 and int(found[0, 100].argmax()) == 64
     assert float(found.max() - found.min()) == pytest.approx(80, abs=1e-4)
     assert float(SoundRecipe(floor=30).decibels(sine).min()) == pytest.approx(-36.02, abs=0.01)
+
+
+@pytest.mark.parametrize("gain", (1, 0.01, 1e-4))
+def test_as_much_of_a_quiet_sound_is_kept_as_of_a_loud_one(gain):
+    sound = torch.sin(torch.arange(48000) / 3)[None]
+    sound[:, 30000:] = 0
+    found = SoundRecipe(window=1024, pair_bins=True, floor=100.0, quietest=-190).decibels(gain * sound)
+    assert float(found.max() - found.min()) == pytest.approx(100, abs=1e-4)
+    assert float(SoundRecipe(quietest=-100).decibels(gain * sound).min()) == pytest.approx(
+        max(-100, float(SoundRecipe().decibels(gain * sound).max()) - 80), abs=1e-4
+    )
 
 
 def test_volume_shifts_decibels_by_at_most_a_tenth_and_by_the_seed():
@@ -118,6 +129,7 @@ def test_what_cannot_be_is_named():
         ({"mean": [1.0, 2.0], "std": [1.0, 2.0]}, "one per bin, 257, got 2"),
         ({"mean": 0.0, "std": 0.0}, "std must be positive"),
         ({"floor": 0.0}, "floor positive"),
+        ({"quietest": 3.0}, "quietest must lie in"),
     ):
         with pytest.raises(ValueError, match=message):
             SoundRecipe(**options)
@@ -132,7 +144,7 @@ def test_bins_are_averaged_in_pairs_as_power_and_the_first_stays():
     for sound in sounds()[:3]:
         plain = power_by_scipy(sound, window=1024)
         paired = np.concatenate([plain[:, :1], (plain[:, 1::2] + plain[:, 2::2]) / 2], 1)
-        expected = 10 * np.log10(np.maximum(paired, 1e-10))
+        expected = 10 * np.log10(np.maximum(paired, 1e-16))
         found = recipe.decibels(sound[None])[0]
         assert found.shape == (200, 257)
         np.testing.assert_allclose(found, np.maximum(expected, expected.max() - 100), atol=1e-4, rtol=0)

@@ -11,8 +11,6 @@ from rince._support.step_seeds import Draws
 from rince.errors import UsageError
 from rince.views.views import Views
 
-QUIETEST = 1e-10  # in power, -100 dB: below it there is nothing to hear, and the logarithm of zero to avoid
-
 
 class SoundRecipe(Views):
     """Sounds (n, samples) to normalised log power spectrograms (n, 1, frames, bins).
@@ -22,7 +20,7 @@ class SoundRecipe(Views):
     ``pair_bins`` all but the first are averaged in pairs, so that a window of 1024 gives 257 of them too.
 
     The power is in decibels; a sine of amplitude 1 has -6 dB. What is more than ``floor`` below the loudest point of a
-    sound is raised to that. Then every bin is normalised by ``mean`` and ``std`` (a number for all bins or one for
+    sound is raised to that, and what is below ``quietest`` to ``quietest``. Then every bin is normalised by ``mean`` and ``std`` (a number for all bins or one for
     each; see :func:`bin_statistics`), or by what the first batch of training measures of them (``normalise="data"``).
     Otherwise a sound is normalised by itself, bin by bin over its own time or as a whole, and then the volume no longer
     matters.
@@ -50,6 +48,7 @@ class SoundRecipe(Views):
         normalise: Literal["bin", "sound", "data"] = "bin",
         shift: float = 0.0,
         pair_bins: bool = False,
+        quietest: float = -160.0,
     ):
         """
         Args:
@@ -65,6 +64,7 @@ class SoundRecipe(Views):
                 keep.
             shift: Largest shift in time in seconds, either way; silence fills the gap.
             pair_bins: Average the power of neighbouring bins, as AVID does with a window of 1024.
+            quietest: Decibels at which silence lies, however loud the sound is; AVID's is -154.2.
 
         Raises:
             UsageError: If a number is out of range, a hop is longer than the window, or mean and std do not go
@@ -75,6 +75,8 @@ class SoundRecipe(Views):
             raise UsageError(f"volume must be a share in [0, 1), got {volume}")
         if shift < 0:
             raise UsageError(f"shift must not be negative, got {shift}")
+        if not -300 <= quietest < 0:
+            raise UsageError(f"quietest must lie in [-300, 0) decibels, got {quietest}")
         if sample_rate < 1 or window < 2 or floor <= 0:
             raise UsageError(
                 f"sample_rate must be at least 1, window at least 2 and floor positive, "
@@ -91,7 +93,8 @@ class SoundRecipe(Views):
             raise UsageError(f"pairs of bins need a window that is a multiple of 4 samples, got {window}")
         if mean is not None and normalise == "data":
             raise UsageError("normalise: data measures mean and std of the bins: leave these out")
-        self.volume, self.sample_rate, self.window, self.floor = volume, sample_rate, window, floor
+        self.volume, self.sample_rate, self.window = volume, sample_rate, window
+        self.floor, self.quietest = floor, quietest
         self.normalise, self.shift, self.pair_bins = normalise, shift, pair_bins
         self.bins = window // (4 if pair_bins else 2) + 1
         from_data = normalise == "data"  # then they are learnt, in a way, and belong to a checkpoint
@@ -103,7 +106,7 @@ class SoundRecipe(Views):
 
     def about(self) -> dict[str, Any]:
         bins = {} if self.mean is None or self.std is None else {"mean": self.mean.tolist(), "std": self.std.tolist()}
-        names = ("sample_rate", "window", "hop", "floor", "normalise", "pair_bins")
+        names = ("sample_rate", "window", "hop", "floor", "normalise", "pair_bins", "quietest")
         return {**bins, **{name: getattr(self, name) for name in names}}
 
     @torch.no_grad()
@@ -154,7 +157,7 @@ class SoundRecipe(Views):
         power = (spectrum.real.square() + spectrum.imag.square()) / taper.sum().square()
         if self.pair_bins:
             power = torch.cat([power[:, :1], power[:, 1:].unflatten(1, (-1, 2)).mean(2)], 1)
-        x = power.clamp_min_(QUIETEST).log10_().mul_(10).transpose(1, 2).to(sounds.dtype).contiguous()
+        x = power.clamp_min_(10 ** (self.quietest / 10)).log10_().mul_(10).transpose(1, 2).to(sounds.dtype).contiguous()
         return torch.maximum(x, x.amax((1, 2), keepdim=True) - self.floor)
 
 
