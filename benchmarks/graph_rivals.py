@@ -51,8 +51,9 @@ def graph2vec(graphs: Graphs, seed: int) -> float:
     from karateclub import Graph2Vec
 
     model = Graph2Vec(attributed=True, epochs=100, workers=1, seed=seed)
-    model.fit([networkx_graph(edges, labels) for edges, labels in as_lists(graphs)])
-    return svm_accuracy(model.get_embedding(), graphs.y, seed=seed).accuracy
+    order, given = shuffled(len(graphs), seed), [networkx_graph(edges, labels) for edges, labels in as_lists(graphs)]
+    model.fit([given[i] for i in order])
+    return svm_accuracy(model.get_embedding(), graphs.y[order], seed=seed).accuracy
 
 
 def node2vec(graphs: Graphs, seed: int) -> float:
@@ -62,13 +63,18 @@ def node2vec(graphs: Graphs, seed: int) -> float:
 
     start = graphs.node_ptr[:-1].repeat_interleave(graphs.edge_ptr.diff())
     whole = networkx.Graph()
-    whole.add_nodes_from(range(len(graphs.x)))
+    whole.add_nodes_from(shuffled(len(graphs.x), seed))
     whole.add_edges_from((graphs.edge_index + start).T.tolist())
     model = Node2Vec(walk_number=3, walk_length=20, workers=1, seed=seed)
     model.fit(whole)
     nodes = np.asarray(model.get_embedding())
     means = [nodes[a:b].mean(0) for a, b in zip(graphs.node_ptr[:-1], graphs.node_ptr[1:], strict=True)]
     return svm_accuracy(np.stack(means), graphs.y, seed=seed).accuracy
+
+
+def shuffled(number: int, seed: int) -> list[int]:
+    """An order that tells nothing: a vector depends on when it is learnt, and PROTEINS has class after class."""
+    return torch.randperm(number, generator=torch.Generator().manual_seed(seed)).tolist()
 
 
 def infograph(graphs: Graphs, seed: int, epochs: int = 20) -> float:

@@ -103,6 +103,7 @@ def test_other_seeds_run_at_the_temperature_that_the_first_one_chose(columns, tm
         (["digits", "--tune-seeds", "0"], "--tune-seeds must be at least 1, got 0"),
         (["digit"], "there is no task 'digit'"),
         (["digits", "--losses", "infonce", "infonce"], "--losses names one twice"),
+        (["digits", "--losses", "gce", "gce-1"], "--losses names one twice"),
         (["digits", "--losses", "nonsense"], "there is no loss 'nonsense'"),
         (["digits", "--rates", "1.5"], "--rates must lie in [0, 1), got 1.5"),
         (["digits", "--temperatures", "0"], "--temperatures must be positive, got 0"),

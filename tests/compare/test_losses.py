@@ -15,6 +15,8 @@ from rince.errors import UsageError
         ("rince-r5", "RINCE q 0.5, r 5"),
         ("rince-0.5-lam0.01", "RINCE q 0.5, lam 0.01"),
         ("sigmoid-5", "Sigmoid bias -5"),
+        ("hard", "Hard negatives beta 1, tau_plus 0.1"),
+        ("hard-0.5-tau0", "Hard negatives beta 0.5, tau_plus 0"),
         ("gce-0.7+trust", "GCE q 0.7, trust"),
     ],
 )
@@ -38,6 +40,7 @@ def test_a_loss_by_name_is_the_loss():
 def test_numbers_of_a_name_reach_the_loss():
     assert parse_loss("sigmoid-5").build(0.2).bias.item() == -5
     assert parse_loss("rince-0.5-lam0.01").build(0.2).lam == 0.01
+    assert parse_loss("hard-tau0").build(0.2).tau_plus == 0
 
 
 def test_a_configuration_gets_the_same_loss():
@@ -49,7 +52,19 @@ def test_a_configuration_gets_the_same_loss():
 
 
 @pytest.mark.parametrize(
-    "name", ["rinse", "rince-x", "infonce-3", "gce-1-2", "+trust", "rince-0.5-rx", "rince-0.5-lam", "rince-0.5-r2-r3"]
+    "name",
+    [
+        "rinse",
+        "rince-x",
+        "infonce-3",
+        "gce-1-2",
+        "+trust",
+        "rince-0.5-rx",
+        "rince-0.5-lam",
+        "rince-0.5-r2-r3",
+        "hard-tau",
+        "gce-tau1",
+    ],
 )
 def test_what_no_loss_is_called_is_refused(name):
     with pytest.raises(UsageError, match=r"loss|left over"):

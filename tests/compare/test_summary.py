@@ -38,7 +38,7 @@ def test_advice_names_the_best_at_each_rate_and_the_safest(summary):
     assert first.startswith("0% mismatched pairs: InfoNCE") and "not told apart from it: GCE q 1" in first
     assert second.startswith("40% mismatched pairs: GCE q 1 at t 0.1")
     assert safest.startswith("If the rate is unknown: GCE q 1, at most 1.0 points behind the best;")
-    assert safest.endswith("without noise it costs 1.0 against InfoNCE.")
+    assert safest.endswith("without added noise it costs 1.0 against InfoNCE.")
 
 
 def test_only_the_seeds_that_tune_choose_the_temperature_and_all_seeds_are_counted():

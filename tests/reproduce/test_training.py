@@ -1,7 +1,8 @@
+import numpy as np
 import pytest
 
 from rince.errors import UsageError
-from rince.reproduce.training import loss_changes, loss_title, part, settings_of, split_loss
+from rince.reproduce.training import loss_changes, loss_title, part, settings_of, split_loss, trained
 from rince.train.build import instantiate
 from rince.train.folder import flat
 from rince.train.parser import parse_settings, train_parser
@@ -66,3 +67,24 @@ def test_a_loss_keeps_what_its_name_does_not_say_from_the_configuration():
     loss, method = built("infonce")
     assert type(loss).__name__ == "InfoNCE" and loss.temperature == 0.5 and method.q_of is None
     assert type(built("graphcl")[0]).__name__ == "DCL"
+
+
+def test_a_finished_run_on_other_data_is_not_taken(tmp_path):
+    data = tmp_path / "images.npz"
+    numbers = np.random.default_rng(0)
+
+    def run():
+        changes = {
+            "data": part("rince.data.images.arrays.Arrays", path=str(data), batch_size=16),
+            "encoder.width": 2,
+            "trainer.max_epochs": 1,
+            "probe": False,
+        }
+        return trained(settings_of("digits/simclr", changes), tmp_path / "runs" / "a")
+
+    np.savez(data, images=numbers.integers(0, 256, (32, 8, 8, 1), dtype=np.uint8))
+    run()
+    run()  # the same again: nothing is refused
+    np.savez(data, images=numbers.integers(0, 256, (32, 8, 8, 1), dtype=np.uint8))
+    with pytest.raises(UsageError, match="was trained on other data: give another --out"):
+        run()

@@ -72,6 +72,13 @@ def test_the_steepest_slope():
     assert float(lipschitz(torch.tensor([[1.0], [1.0]]), torch.zeros(2, 2))) == 0
 
 
+def test_tiny_probabilities_are_transported_too():
+    points = torch.eye(3, dtype=torch.float64)
+    joint = torch.tensor([[8.8371e-03, 7.3e-11, 3.4e-07], [9.9116e-01, 2.5e-11, 2.4e-06], [3.3e-09, 7.5e-08, 7e-12]])
+    found = wasserstein_dependency(joint.double() / joint.double().sum(), points, points)
+    assert float(found) == pytest.approx(1.1045e-6, rel=1e-3)
+
+
 def test_unequal_masses_are_refused():
     with pytest.raises(UsageError, match="same mass"):
         wasserstein(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), torch.zeros(2, 2))

@@ -19,9 +19,9 @@ tasks:
   cifar10-label-noise   label pairs on a small CIFAR-10 (--source FOLDER)
   A B                   two columns of yours, numbers or texts, as rince audit takes them
 
-losses: infonce, gce[-Q], rince[-Q][-rR or -lamL], dcl, sce, debiased[-TAU], hard[-BETA], sigmoid[-B] (a learned bias
-that begins at -B); with +trust behind a name, pairs are weighted by an audit of the training pairs (spoken-digits,
-cifar10-label-noise: as rince train --trust auto does it).
+losses: infonce, gce[-Q], rince[-Q][-rR or -lamL], dcl, sce, debiased[-TAU], hard[-BETA][-tauT] (debiased too, T 0.1,
+unless T is 0), sigmoid[-B] (a learned bias that begins at -B); with +trust behind a name, pairs are weighted by an
+audit of the training pairs (spoken-digits, cifar10-label-noise: as rince train --trust auto does it).
 
   rince compare digits
   rince compare digits --losses infonce gce-1 infonce+trust --rates 0 0.4 --seeds 5
@@ -116,9 +116,11 @@ def results_of(
 
 def check(found: argparse.Namespace) -> None:
     """Refuse options that make no sense before any work begins."""
+    from rince.compare.losses import parse_loss
+
     for name in ("losses", "rates", "temperatures"):
         values = getattr(found, name)
-        if len(set(values)) != len(values):
+        if len({parse_loss(value).label if name == "losses" else value for value in values}) != len(values):
             raise UsageError(f"--{name} names one twice: {' '.join(map(str, values))}")
     if wrong := [rate for rate in found.rates if not 0 <= rate < 1]:
         raise UsageError(f"--rates must lie in [0, 1), got {wrong[0]:g}")

@@ -58,8 +58,8 @@ def parse_loss(name: str) -> LossName:
 
     Args:
         name: ``infonce``, ``dcl``, ``sce``, ``gce[-Q]``, ``rince[-Q][-rR]`` (lam = R / (R + K); a bare ``rince-Q`` has
-            R = 1, "balanced"), ``rince-Q-lamL``, ``debiased[-TAU]``, ``hard[-BETA]``, ``sigmoid[-B]`` (a learned bias
-            that begins at -B); with ``+trust`` behind it, pairs are weighted.
+            R = 1, "balanced"), ``rince-Q-lamL``, ``debiased[-TAU]``, ``hard[-BETA][-tauT]`` (debiased, T = 0.1, unless
+            T is 0), ``sigmoid[-B]`` (a learned bias that begins at -B); with ``+trust`` behind it, pairs are weighted.
 
     Returns:
         The loss, its arguments and its label.
@@ -78,13 +78,17 @@ def parse_loss(name: str) -> LossName:
     class_name, label, parameter, default = KINDS[kind]
     arguments: dict[str, Any] = {}
     if parameter is not None:
-        given = _number(numbers.pop(0), name) if numbers and numbers[0][:1] not in ("r", "l") else default
+        given = _number(numbers.pop(0), name) if numbers and numbers[0][:1] not in ("r", "l", "t") else default
         arguments[parameter] = -given if kind == "sigmoid" else given
         label = f"{label} {parameter} {arguments[parameter]:g}"
     if kind == "rince":
         lam, said = _lam(numbers.pop(0), name) if numbers else ("balanced", "")
         arguments |= {"lam": lam, "scale": "unit"}
         label += said
+    if kind == "hard":
+        tau = _number(numbers.pop(0)[3:], name) if numbers and numbers[0].startswith("tau") else 0.1
+        arguments["tau_plus"] = tau
+        label += f", tau_plus {tau:g}"
     if numbers:
         raise UsageError(f"'{name}' says more than {kind} understands: '{numbers[0]}' is left over")
     return LossName(name, label + (", trust" if trust else ""), class_name, arguments, trust)

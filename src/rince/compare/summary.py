@@ -94,7 +94,7 @@ class Summary:
         text = f"If the rate is unknown: {name}, at most {regret:.1f} points behind the best"
         if ("infonce", 0.0) in self.cells and safest != "infonce":
             price = self.cells["infonce", 0.0].mean - self.cells[safest, 0.0].mean
-            text += f"; without noise it {'costs' if price > 0 else 'wins'} {abs(price):.1f} against InfoNCE"
+            text += f"; without added noise it {'costs' if price > 0 else 'wins'} {abs(price):.1f} against InfoNCE"
         return f"{text}."
 
 

@@ -120,12 +120,14 @@ class CIFAR10LabelNoise(Trained):
     def fingerprint(self) -> str:
         from rince.data.images.cifar10 import CIFAR10
 
-        return of_tensors(CIFAR10(self.source).split("test"))
+        images = CIFAR10(self.source)
+        return of_tensors((*images.split("train"), *images.split("test")))
 
     def changes(self, run: Run, out: Path) -> dict[str, Any]:
         rate = {"rate": run["rate"], "seed": run["seed"]}
         flips = {"class_path": "rince.noise.labels.LabelFlips", "init_args": rate}
-        return {"data.source.root": self.source, "data.cache": str(out / "stem-10000.npz"), "data.noise": flips}
+        cache = out / f"stem-10000-{run.get('data', '')[:8]}.npz"
+        return {"data.source.root": self.source, "data.cache": str(cache), "data.noise": flips}
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:
         from rince.evaluate.features import features_of

@@ -27,7 +27,8 @@ class TwoFiles(TwoTowers):
     """Features are standardised and go through an MLP; texts are means of word vectors learned from scratch."""
 
     def __init__(self, a: str, b: str) -> None:
-        super().__init__("columns", about="two columns of numbers or texts, as rince audit takes them")
+        about = "two columns of numbers or texts, as rince audit takes them"
+        super().__init__("columns", about=about, noise="added mismatched pairs")
         self.a, self.b = a, b
 
     def check(self) -> None:

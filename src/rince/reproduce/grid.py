@@ -103,7 +103,7 @@ def _finished(path: Path, run: Run) -> Result | None:
         raise UsageError(f"{path} is not the result of a run ({error!r}): remove it to do the run again") from error
     if settings != json.loads(json.dumps(dict(run))):
         other = sorted(key for key in {*settings, *run} if settings.get(key) != run.get(key))
-        raise UsageError(f"{path} is from a run with another {', '.join(other)}: give another --out, or remove it")
+        raise UsageError(f"{path} is from a run with another {', '.join(other)}: give another --out")
     return result
 
 

@@ -88,8 +88,9 @@ def trained(settings: dict[str, Any], folder: Path) -> tuple[Any, Any]:
     """Method and data of the run in ``folder``, which is done, or gone on with, if it is not finished.
 
     Raises:
-        UsageError: if it was done with other settings.
+        UsageError: if it was done with other settings or on other data.
     """
+    from rince.train.checkpoints import latest
     from rince.train.folder import RunFolder
     from rince.train.load import load_run
     from rince.train.parser import parse_settings, train_parser
@@ -99,9 +100,15 @@ def trained(settings: dict[str, Any], folder: Path) -> tuple[Any, Any]:
     settings = {**settings, "trainer": settings["trainer"] | quiet, "out": str(folder.parent), "name": folder.name}
     parser = train_parser()
     config = parse_settings(parser, settings)
-    if (folder / "result.json").exists():
+    finished = (folder / "result.json").exists()
+    if finished:
         RunFolder(folder).check_same(values_of(parser.dump(config)))
     else:
         run(parser, config)
     method, data, _ = load_run(folder)
+    if finished and (found := latest(RunFolder(folder))) is not None:
+        data.prepare_data()
+        data.setup("fit")
+        if (before := found[1].get("data_fingerprint")) and before != data.fingerprint():
+            raise UsageError(f"{folder} was trained on other data: give another --out")
     return method, data

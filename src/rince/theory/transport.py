@@ -52,12 +52,12 @@ def _transport(masses: np.ndarray, costs: np.ndarray) -> np.ndarray:
     one, row = sparse.identity(atoms), np.ones((1, atoms))
     marginals = sparse.vstack([sparse.kron(one, row), sparse.kron(row, one)])
     constraints = sparse.kron(sparse.identity(problems), marginals, format="csr")
-    answer = optimize.linprog(
-        costs.ravel(), A_eq=constraints, b_eq=masses.ravel(), method="highs", options=dict.fromkeys(TOLERANCES, 1e-10)
-    )
-    if answer.status != 0:
-        raise RuntimeError(f"the transport problem was not solved: {answer.message}")
-    return (answer.x.reshape(costs.shape) * costs).sum((1, 2))
+    for presolve in (True, False):  # which takes some problems with tiny masses for infeasible
+        options = {**dict.fromkeys(TOLERANCES, 1e-10), "presolve": presolve}
+        answer = optimize.linprog(costs.ravel(), A_eq=constraints, b_eq=masses.ravel(), method="highs", options=options)
+        if answer.status == 0:
+            return (answer.x.reshape(costs.shape) * costs).sum((1, 2))
+    raise RuntimeError(f"the transport problem was not solved: {answer.message}")
 
 
 def pair_distances(x: Tensor, v: Tensor) -> Tensor:

@@ -20,10 +20,10 @@ class SoundRecipe(Views):
     ``pair_bins`` all but the first are averaged in pairs, so that a window of 1024 gives 257 of them too.
 
     The power is in decibels; a sine of amplitude 1 has -6 dB. What is more than ``floor`` below the loudest point of a
-    sound is raised to that, and what is below ``quietest`` to ``quietest``. Then every bin is normalised by ``mean`` and ``std`` (a number for all bins or one for
-    each; see :func:`bin_statistics`), or by what the first batch of training measures of them (``normalise="data"``).
-    Otherwise a sound is normalised by itself, bin by bin over its own time or as a whole, and then the volume no longer
-    matters.
+    sound is raised to that, and what is below ``quietest`` to ``quietest``. Then every bin is normalised by ``mean``
+    and ``std`` (a number for all bins or one for each; see :func:`bin_statistics`), or by what the first batch of
+    training measures of them (``normalise="data"``). Otherwise a sound is normalised by itself, bin by bin over its own
+    time or as a whole, and then the volume no longer matters.
 
     Example:
         >>> recipe = rince.views.SoundRecipe(sample_rate=8000, window=256)
