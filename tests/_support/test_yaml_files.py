@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from rince._support.yaml_files import LARGEST, read_yaml
+from rince._support.yaml_files import LARGEST, read_yaml, read_yaml_text
 from rince.errors import MissingFile, UsageError
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -27,6 +27,8 @@ MERGED = "b0: &b0 {x: 1}\n" + "".join(f"b{i}: &b{i} {{<<: [*b{i - 1}, *b{i - 1}]
         ("- 1", "it holds a list"),
         ("x" * (LARGEST + 1), "a configuration has at most"),
         ("date: 2024-13-45", "no YAML"),
+        ("seed: 1\nname: x\nseed: 1\n", "x.yaml sets seed twice, in lines 1 and 3: keep one of them"),
+        ("a: [{b: 1, b: 2}]", "sets b twice, in lines 1 and 1"),
         ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
     ],
 )
@@ -53,3 +55,16 @@ def test_other_than_a_text_file(tmp_path):
     for name in ("pipe.yaml", "nothing.yaml", "."):
         with pytest.raises(MissingFile):
             read_yaml(tmp_path / name)
+
+
+def test_a_name_may_come_twice_in_different_mappings_and_be_merged(tmp_path):
+    (tmp_path / "x.yaml").write_text("a: &a {b: 1}\nc: {b: 2}\nd: {<<: *a, b: 3}\n1: x\n'1': y\n")
+    assert read_yaml(tmp_path / "x.yaml") == {"a": {"b": 1}, "c": {"b": 2}, "d": {"b": 3}, 1: "x", "1": "y"}
+
+
+@pytest.mark.parametrize("text", ("", "# nothing yet\n", "---\n"))
+def test_an_empty_file_of_options_is_told(tmp_path, text):
+    (tmp_path / "x.yaml").write_text(text)
+    assert read_yaml(tmp_path / "x.yaml") == {}
+    with pytest.raises(UsageError, match=r"x\.yaml is empty: write options into it"):
+        read_yaml_text(tmp_path / "x.yaml")

@@ -116,8 +116,53 @@ def test_a_learned_temperature_that_has_fallen_is_refused_too():
         loss(z1, z2)
 
 
-def test_a_temperature_of_hundreds_of_zeros_is_told_in_a_line():
-    with pytest.raises(rince.errors.UsageError, match="1e1000000 or more") as told, warnings.catch_warnings():
+@pytest.mark.parametrize("loss", (rince.RINCE, rince.InfoNCE))
+def test_a_temperature_under_which_scores_are_mostly_rounding_is_refused(loss):
+    with pytest.raises(rince.errors.UsageError, match=r"temperature must be at least 0\.0001, got 1e-300: scores over"):
+        loss(temperature=1e-300)
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rince.RINCE(0.5, temperature=1e-300)(Z, Z)
-    assert len(str(told.value)) < 300
+        assert loss(temperature=1e-4).temperature == 1e-4
+
+
+@pytest.mark.parametrize("weights", (torch.full((4,), 1e38), torch.full((4,), 1e300, dtype=torch.float64)))
+def test_weights_whose_sum_no_float32_holds_are_refused(weights):
+    with pytest.raises(
+        rince.errors.UsageError, match=r"add up to 1e\+30 at most, got 4e\+\d+: divide them by the larg"
+    ):
+        rince.RINCE()(Z, Z, weights=weights)
+    assert rince.RINCE()(Z, Z, weights=(weights / weights.max()).requires_grad_()).isfinite()
+
+
+@pytest.mark.parametrize("contrast, kind", ((rince.CrossView, "CrossView"), ("x", "str"), (3, "int")))
+def test_a_contrast_in_a_call_is_checked_like_that_of_the_constructor(contrast, kind):
+    for call in (rince.InfoNCE(), rince.InfoNCE().scores):
+        with pytest.raises(
+            WrongType, match=rf"contrast must be a rince contrast such as rince.TwoView\(\), got {kind}"
+        ):
+            call(Z, Z, contrast=contrast)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:The PyTorch API of nested", "ignore:Quant", "ignore:quantize_per", "ignore:torch", "ignore:Sparse CSR"
+)
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Z.to_sparse(), "got a torch.sparse_coo one: convert them with .to_dense()"),
+        (lambda: Z.to_sparse_csr(), "got a torch.sparse_csr one"),
+        (lambda: torch.quantize_per_tensor(Z, 0.1, 0, torch.qint8), "a quantised one: convert them with .dequantize()"),
+        (lambda: torch.nested.nested_tensor(list(Z)), "got a nested one: stack rows of the same width"),
+        (lambda: torch.nested.nested_tensor(list(Z), layout=torch.jagged), "got a nested one"),
+    ],
+    ids=("coo", "csr", "quantised", "nested", "jagged"),
+)
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_embeddings_that_are_no_plain_matrix_are_refused(kind, make, message):
+    contrast = rince.Queue(Z.shape[1], 5) if kind == "Queue" else CONTRASTS[kind]()
+    others = {"labels": torch.arange(4)} if kind == "Supervised" else {}
+    for which, pair in (("first", (make(), Z)), ("second", (Z, make()))):
+        for weights in (None, torch.ones(4)):
+            with pytest.raises(WrongType) as told:
+                rince.RINCE(contrast=contrast)(*pair, weights=weights, **others)
+            assert f"the {which} embeddings must be a dense tensor" in str(told.value) and message in str(told.value)

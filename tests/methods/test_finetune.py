@@ -210,3 +210,26 @@ def test_bad_settings_are_refused(options, sentence):
 def test_labels_out_of_range_are_one_sentence():
     with pytest.raises(ValueError, match="labels must lie between 0 and 2, got 0 to 3"):
         fit(make(classes=3))
+
+
+def test_items_without_a_label_count_nothing():
+    """Neither in the loss nor in its gradient; a batch of them alone moves nothing."""
+    method = make(dropout=0.0)
+    method._trainer = SimpleNamespace(world_size=1, global_rank=0, num_training_batches=4)
+    method.log = lambda *_, **__: None
+    images, labels = Shades(16).read()["train"]
+    some = ImageBatch(images[:16], labels[:16].clone(), torch.arange(16))
+    some.labels[::4] = -1
+    loss = method.batch_loss(some)
+    assert torch.isfinite(loss) and float(loss) > 0
+    loss.backward()
+    assert method.head.weight.grad.abs().sum() > 0
+    none = method.batch_loss(some._replace(labels=torch.full((16,), -1)))
+    method.head.weight.grad = None
+    none.backward()
+    assert float(none) == 0 and not method.head.weight.grad.any()
+
+
+def test_without_classes_it_cannot_be_trained():
+    with pytest.raises(ValueError, match="FineTune learns labels, and is not told of how many classes"):
+        make(classes=0).check()

@@ -17,7 +17,7 @@ LONGEST_NUMBER = 1000  # characters: to turn more of them into a number, or back
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping that a file holds; an empty file is an empty mapping."""
     yaml = require("yaml", "train")
-    values = yaml.safe_load(read_yaml_text(path))
+    values = yaml.safe_load(_checked_text(path))
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -26,7 +26,15 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_yaml_text(path: Path) -> str:
-    """The text of a YAML file that can be parsed and is small enough to be worked with."""
+    """The text of a YAML file with options in it, which can be parsed and is small enough to be worked with."""
+    yaml = require("yaml", "train")
+    text = _checked_text(path)
+    if yaml.safe_load(text) is None:
+        raise UsageError(f"{path} is empty: write options into it, such as seed: 1, or leave it out")
+    return text
+
+
+def _checked_text(path: Path) -> str:
     yaml = require("yaml", "train")
     if not path.is_file():
         raise MissingFile(f"there is no file {path}")
@@ -35,8 +43,10 @@ def read_yaml_text(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
         check_events(yaml, text, path)
-        if count_values(yaml.compose(text, Loader=yaml.SafeLoader)) > MOST:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if count_values(root) > MOST:
             raise UsageError(f"{path} stands for more than {MOST} values: its aliases multiply, or refer to themselves")
+        check_keys(yaml, root, path)
         yaml.safe_load(text)  # not before: what is merged (<<) multiplies while it is read
     except UsageError:
         raise
@@ -103,6 +113,26 @@ def count_values(root: Any) -> int:
             under_way.add(id(node))
             stack += new
     return sizes[id(root)] if root is not None else 0
+
+
+def check_keys(yaml: Any, root: Any, path: Path) -> None:
+    """Refuse a name that a mapping has twice, of which only the last one would count."""
+    seen: set[int] = set()
+    stack = [root] if root is not None else []
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        stack += _inner(node)
+        first: dict[tuple[str, str], int] = {}
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key, yaml.ScalarNode) or key.value == "<<":  # several may be merged
+                continue
+            name, line = (key.tag, key.value), key.start_mark.line + 1
+            if name in first:
+                raise UsageError(f"{path} sets {key.value} twice, in lines {first[name]} and {line}: keep one of them")
+            first[name] = line
 
 
 def check_text(option: str, value: str | None) -> None:

@@ -89,7 +89,8 @@ def recommend(rate: float, unknown: bool = False, labels: bool = False) -> Recom
     plain = next(row for row in here if row["loss"] == "infonce")
     best = plain if best["score"] - plain["score"] <= PLAIN_MARGIN else best
     beside = {task: "" if best is plain else f", InfoNCE {plain['means'][task]:.0f}" for task in best["means"]}
-    ahead = "no other is clearly ahead" if best is plain else "the best" if best["trust"] else "the best without weights"
+    ahead = "the best" if best["trust"] else "the best without weights"
+    ahead = "no other is clearly ahead" if best is plain else ahead
     where = " and ".join(f"{task} ({mean:.0f}{beside[task]})" for task, mean in best["means"].items())
     return _as_recommendation(best, f"{ahead} at {nearest:.0%} {table['noise']}: {where}")
 

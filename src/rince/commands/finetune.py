@@ -5,7 +5,7 @@ from typing import Any
 
 from rince._support.yaml_files import read_yaml
 from rince.errors import UsageError
-from rince.train.finetune import check_file, fine_tune, finetune_parser, read_source, usable
+from rince.train.finetune import check_file, check_head_epochs, fine_tune, finetune_parser, read_source, usable
 from rince.train.foreign_code import dotted_names, trusting, without_fetching
 from rince.train.parser import named_classes, options_in, parse, spelled_out
 
@@ -26,6 +26,7 @@ def main(arguments: list[str]) -> int:
         with usable(source):
             parser = finetune_parser(source)
             config = parse(parser, rest)
+        check_head_epochs(config, [name for name, _ in options_in(rest)])
         config.run = str(source.path)
         for result in fine_tune(parser, config, source):
             print(sentence(result))

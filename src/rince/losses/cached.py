@@ -3,7 +3,7 @@
 A contrastive loss needs the embeddings of the whole batch, but an encoder does not need the batch at once. So the
 batch is encoded chunk by chunk without a graph, the loss is taken over all embeddings, and the backward pass encodes
 every chunk once more, this time with a graph, and hands it its part of the gradient of the embeddings. Nothing is
-approximated: random numbers, autocast and buffers of the second pass are those of the first.
+approximated: random numbers, autocast, modes and buffers of the second pass are those of the first.
 
 Gao et al., 2021, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup.
 """
@@ -18,7 +18,16 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from rince.errors import UsageError
-from rince.losses.replayed_state import autocast_state, buffers_of, random_state, restore, set_random_state
+from rince.losses.replayed_inputs import Inputs, arguments, rows_of
+from rince.losses.replayed_state import (
+    autocast_state,
+    buffers_of,
+    modes_of,
+    random_state,
+    restore,
+    set_modes,
+    set_random_state,
+)
 
 Encoder = nn.Module | Callable[..., Tensor]
 
@@ -35,7 +44,8 @@ def cached(
         encoders: One encoder for all inputs, or one per input: modules, ``DistributedDataParallel`` included, or
             methods of modules such as ``model.encode_image``.
         inputs: What the encoders take, one entry per side of the pairs: a tensor, a list, a tuple of arguments or a
-            mapping of keyword arguments, all with one row per pair. What is neither tensor nor list stays whole.
+            mapping of keyword arguments, all with one row per pair. Tensors of one number, and what is neither tensor
+            nor list, stay whole. Leave tensors as they are until ``backward``, which encodes them again.
         chunk: Rows that are encoded at a time.
         **given: Passed on to the loss, such as ``labels``, ``ids`` and ``weights``.
 
@@ -43,7 +53,8 @@ def cached(
         What the loss returns. Call ``backward`` on it as ever.
 
     Raises:
-        UsageError: For a chunk below 1, inputs of different lengths, or encoders that are no modules.
+        UsageError: For a chunk below 1, inputs of different lengths, encoders that are no modules, or tensors inside
+            of lists and the like that want a gradient.
 
     Layers that look at the whole batch, such as batch normalisation, see chunks. Under ``DistributedDataParallel``
     gradients are exchanged once per backward pass, and not at all inside ``no_sync``. Encoders whose parameters are
@@ -83,9 +94,11 @@ def encode(encoder: Encoder, inputs: Any, chunk: int) -> Tensor:
 
 
 def _encode(encoder: Callable[..., Tensor], owner: nn.Module, inputs: Any, chunk: int) -> Tensor:
-    parts = _Inputs(inputs)
+    parts = Inputs(inputs)
     parameters = [p for p in owner.parameters() if p.requires_grad]
     wanted = [*parameters, *(x for x in parts.tensors if x.requires_grad)]
+    if torch.is_grad_enabled():
+        parts.refuse_gradients_inside()
     if not torch.is_grad_enabled() or not wanted:
         ranges = _ranges(len(parts), chunk)
         return _stacked((_embedding(parts.call(encoder, rows), rows) for rows in ranges), ranges)
@@ -102,14 +115,14 @@ class _Through(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         module: Any = self.encoder
-        return _encode(module, module, _joined(args, kwargs), self.chunk)
+        return _encode(module, module, kwargs if kwargs else args, self.chunk)
 
 
 def _through_ddp(encoder: DistributedDataParallel, inputs: Any, chunk: int) -> Tensor:
     # For the wrapper this is one forward pass and one backward pass: buffers are synchronised once, gradients are
     # exchanged once, and its own ``no_sync`` means what it always means.
     module = encoder.module
-    args, kwargs = _arguments(inputs)
+    args, kwargs = arguments(inputs)
     encoder.module = _Through(module, chunk)
     try:
         return encoder(*args, **kwargs)
@@ -120,12 +133,12 @@ def _through_ddp(encoder: DistributedDataParallel, inputs: Any, chunk: int) -> T
 class _Replay:
     """How a batch was encoded, so that every chunk can be encoded again in the very same way."""
 
-    def __init__(self, encoder: Callable[..., Tensor], owner: nn.Module, parts: "_Inputs", chunk: int, parameters: int):
+    def __init__(self, encoder: Callable[..., Tensor], owner: nn.Module, parts: Inputs, chunk: int, parameters: int):
         self.encoder, self.owner, self.parts, self.parameters = encoder, owner, parts, parameters
         self.ranges = _ranges(len(parts), chunk)
         self.devices = sorted({p.device for p in (*owner.parameters(), *parts.tensors)}, key=str)
         self.autocast = [autocast_state(kind) for kind in sorted({"cpu", *(d.type for d in self.devices)})]
-        self.buffers = buffers_of(owner)
+        self.modes, self.buffers = modes_of(owner), buffers_of(owner)
         self.states: list[Tensor] = []
 
     def first(self) -> Tensor:
@@ -143,16 +156,19 @@ class _Replay:
 
     def again(self, gradient: Tensor, wanted: Sequence[Tensor]) -> list[Tensor | None]:
         """The gradient of every wanted tensor: parameters first, then inputs."""
+        self.parts.check_unchanged()
         parameters, inputs = wanted[: self.parameters], wanted[self.parameters :]
         total: list[Tensor | None] = [None] * len(parameters)
         of_inputs = [torch.zeros_like(x) for x in inputs]
+        modes = modes_of(self.owner)
+        set_modes(self.modes)
         now, buffers = random_state(self.devices), buffers_of(self.owner)
         restore(self.buffers)
         try:
             for i, rows in enumerate(self.ranges):
                 # Copies: torch reads the state from the start of the storage, whatever the view.
                 set_random_state(self.devices, [every[i].clone() for every in self.states])
-                pieces = [x[rows].detach().requires_grad_() for x in inputs]
+                pieces = [rows_of(x, rows).detach().requires_grad_() for x in inputs]
                 with torch.enable_grad(), self.like_then():
                     embedding = _embedding(self.parts.call(self.encoder, rows, pieces), rows)
                 if not embedding.requires_grad:
@@ -164,10 +180,11 @@ class _Replay:
                     total[i] = _sum(total[i], new)
                 for whole, new in zip(of_inputs, found[len(parameters) :], strict=True):
                     if new is not None:
-                        whole[rows] = new
+                        rows_of(whole, rows).add_(new)
         finally:
             set_random_state(self.devices, now)
             restore(buffers)
+            set_modes(modes)
         return [*total, *of_inputs]
 
     def like_then(self) -> ExitStack:
@@ -190,49 +207,6 @@ class _Cached(torch.autograd.Function):
         if torch.is_grad_enabled():
             raise UsageError("gradients of gradients (create_graph=True) do not go through rince.cached")
         return (None, *ctx.replay.again(gradient, ctx.saved_tensors))
-
-
-class _Inputs:
-    """Arguments of an encoder, of which rows can be taken."""
-
-    def __init__(self, inputs: Any):
-        self.args, self.kwargs = _arguments(inputs)
-        values = [*self.args, *self.kwargs.values()]
-        self.tensors = [x for x in values if isinstance(x, Tensor) and x.dim() > 0]
-        lengths = [len(x) for x in values if _has_rows(x)]
-        if not lengths:
-            raise UsageError(f"inputs must hold a tensor or a list with one row per pair, got {type(inputs).__name__}")
-        if len(set(lengths)) > 1:
-            raise UsageError(f"all inputs of an encoder must have one row per pair, got {sorted(set(lengths))} rows")
-        self.length = lengths[0]
-
-    def __len__(self) -> int:
-        return self.length
-
-    def call(self, encoder: Callable[..., Tensor], rows: slice, pieces: Sequence[Tensor] = ()) -> Tensor:
-        """Encode some rows; ``pieces`` stand in for the rows of inputs that want a gradient."""
-        new = iter(pieces)
-
-        def take(value: Any) -> Any:
-            if pieces and isinstance(value, Tensor) and value.requires_grad:
-                return next(new)
-            return value[rows] if _has_rows(value) else value
-
-        return encoder(*map(take, self.args), **{name: take(value) for name, value in self.kwargs.items()})
-
-
-def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if isinstance(inputs, Mapping):
-        return (), dict(inputs)
-    return (inputs, {}) if isinstance(inputs, tuple) else ((inputs,), {})
-
-
-def _joined(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return kwargs if kwargs else args
-
-
-def _has_rows(value: Any) -> bool:
-    return isinstance(value, list) or (isinstance(value, Tensor) and value.dim() > 0)
 
 
 def _ranges(length: int, chunk: int) -> list[slice]:

@@ -1,12 +1,16 @@
 """Losses for negatives that are none: other items of the anchor's class, drawn by chance."""
 
 from functools import partial
+from typing import ClassVar
 
 from torch import Tensor
 
 from rince.losses import objectives
 from rince.losses.contrast import Contrast, Objective, Second
-from rince.losses.loss import ContrastiveLoss, Reduction, check_number
+from rince.losses.loss import Checks, ContrastiveLoss, Reduction, check_number
+
+_check_beta = partial(check_number, "beta", least=0)
+_check_tau_plus = partial(check_number, "tau_plus", least=0, below=1)
 
 
 class Debiased(ContrastiveLoss):
@@ -32,6 +36,8 @@ class Debiased(ContrastiveLoss):
         True
     """
 
+    _checks: ClassVar[Checks] = {**ContrastiveLoss._checks, "tau_plus": _check_tau_plus}
+
     def __init__(
         self,
         tau_plus: float = 0.1,
@@ -40,7 +46,7 @@ class Debiased(ContrastiveLoss):
         reduction: Reduction = "mean",
     ):
         super().__init__(objectives.info_nce, temperature, contrast, reduction)
-        self.tau_plus = check_number("tau_plus", tau_plus, least=0, below=1)
+        self.tau_plus = tau_plus
 
     def objective(self, temperature: float | Tensor) -> Objective:
         function = partial(objectives.debiased, tau_plus=self.tau_plus, temperature=temperature)
@@ -74,6 +80,8 @@ class HardNegatives(ContrastiveLoss):
         True
     """
 
+    _checks: ClassVar[Checks] = {**ContrastiveLoss._checks, "beta": _check_beta, "tau_plus": _check_tau_plus}
+
     def __init__(
         self,
         beta: float = 1.0,
@@ -83,8 +91,7 @@ class HardNegatives(ContrastiveLoss):
         reduction: Reduction = "mean",
     ):
         super().__init__(objectives.info_nce, temperature, contrast, reduction)
-        self.beta = check_number("beta", beta, least=0)
-        self.tau_plus = check_number("tau_plus", tau_plus, least=0, below=1)
+        self.beta, self.tau_plus = beta, tau_plus
 
     def objective(self, temperature: float | Tensor) -> Objective:
         function = partial(objectives.hard_negatives, tau_plus=self.tau_plus, temperature=temperature)

@@ -3,22 +3,43 @@
 import math
 import numbers
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from rince.errors import UsageError, WrongType
 from rince.losses.contrast import Contrast, Objective, Scores, Supervised, TwoView
-from rince.losses.contrast.agreement import REDUCTIONS, as_fact, one_call, processes
+from rince.losses.contrast.agreement import REDUCTIONS, one_call, processes
+from rince.losses.contrast.contrast import check_dense
 from rince.losses.contrast.gather import total
 from rince.losses.contrast.kernel import can_look
 from rince.losses.contrast.scores import as_objective
-from rince.losses.temperature import LEAST_TEMPERATURE, check_temperature, in_use, number_of
+from rince.losses.facts import known_of
+from rince.losses.temperature import LEAST_TEMPERATURE, check_new_temperature, check_temperature, in_use, number_of
 
 Reduction = Literal["mean", "sum", "none"]
+Checks = Mapping[str, Callable[[Any], Any]]
+
+MOST_WEIGHT = 1e30
+"""What the weights of a batch may add up to: float32 ends at 3e38, and losses times weights have to fit as well."""
+
+
+def check_contrast(contrast: Contrast) -> Contrast:
+    """A contrast, not its class or its name."""
+    if not isinstance(contrast, Contrast):
+        kind = contrast.__name__ if isinstance(contrast, type) else type(contrast).__name__
+        raise WrongType(f"contrast must be a rince contrast such as rince.TwoView(), got {kind}")
+    return contrast
+
+
+def check_reduction(reduction: Reduction) -> Reduction:
+    if reduction not in REDUCTIONS:
+        raise UsageError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    return reduction
 
 
 class ContrastiveLoss(nn.Module):
@@ -43,7 +64,8 @@ class ContrastiveLoss(nn.Module):
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss per anchor.
 
     Raises:
-        UsageError: if the temperature is not positive or the reduction is none of the three.
+        UsageError: if the temperature is not positive or the reduction is none of the three, also where they are set
+            later, ``loss.temperature = 0.2``.
         TypeError: if the contrast is not one of rince's, or the objective cannot be called.
 
     Example:
@@ -56,6 +78,12 @@ class ContrastiveLoss(nn.Module):
         torch.Size([])
     """
 
+    _checks: ClassVar[Checks] = {  # by setting, whenever it is set
+        "temperature": check_new_temperature,
+        "contrast": check_contrast,
+        "reduction": check_reduction,
+    }
+
     def __init__(
         self,
         objective: Objective | Callable[[Tensor, Tensor], Tensor] | Callable[[Scores], Tensor],
@@ -64,16 +92,16 @@ class ContrastiveLoss(nn.Module):
         reduction: Reduction = "mean",
     ):
         super().__init__()
-        if contrast is not None and not isinstance(contrast, Contrast):
-            raise WrongType(f"contrast must be a rince contrast such as rince.TwoView(), got {type(contrast).__name__}")
-        if reduction not in ("mean", "sum", "none"):
-            raise UsageError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
         self._objective = as_objective(objective)
         self._noted = self._noted_temperature = False
         self.temperature = check_temperature(temperature)
         self.chose_contrast = contrast is not None
         self.contrast = TwoView() if contrast is None else contrast
         self.reduction = reduction
+
+    def __setattr__(self, name: str, value: Tensor | nn.Module) -> None:
+        check = self._checks.get(name)
+        super().__setattr__(name, value if check is None else check(value))
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """The objective with the settings of this moment: parts are computed again in the backward pass, unchanged."""
@@ -90,12 +118,14 @@ class ContrastiveLoss(nn.Module):
         contrast: Contrast | None = None,
     ) -> Tensor:
         contrast = self.contrast if contrast is None else contrast
-        if labels is not None and not isinstance(contrast, Supervised):
-            self._note_labels(contrast)
-        temperature = in_use(self.temperature)
-        self._note_temperature()
-        with self._agreed(a, weights), _full_precision(a):
+        with self._agreed(a, weights, contrast), _full_precision(a):
+            check_contrast(contrast)
+            if labels is not None and not isinstance(contrast, Supervised):
+                self._note_labels(contrast)
+            temperature = in_use(self.temperature)
+            self._note_temperature()
             if isinstance(a, Tensor):  # the contrast refuses it otherwise
+                check_dense("first", a)
                 self.check_embeddings(a)
                 weights = _check_weights(weights, a)
             loss, takes_part = contrast.losses(self.objective(temperature), a, b, temperature, labels, ids)
@@ -108,12 +138,10 @@ class ContrastiveLoss(nn.Module):
     def check_embeddings(self, a: Tensor) -> None:
         """Refuses, by a ``UsageError``, embeddings that a loss cannot serve."""
 
-    def _agreed(self, a: Tensor, weights: Tensor | None) -> AbstractContextManager[None]:
+    def _agreed(self, a: Tensor, weights: Tensor | None, contrast: Contrast) -> AbstractContextManager[None]:
         if processes() == 1:
             return nullcontext()
-        settings = {name: as_fact(getattr(self, name, None)) for name in ("temperature", "q")}
-        settings["reduction"] = REDUCTIONS.index(self.reduction)
-        return one_call(a.device if isinstance(a, Tensor) else None, weights=int(weights is not None), **settings)
+        return one_call(a.device if isinstance(a, Tensor) else None, partial(known_of, self, contrast, weights))
 
     def _note_labels(self, contrast: Contrast) -> None:
         if not self._noted:
@@ -154,8 +182,9 @@ class ContrastiveLoss(nn.Module):
 
         Both are over the temperature. (``Supervised``: for every pair of anchor and positive.)
         """
+        contrast = self.contrast if contrast is None else check_contrast(contrast)
         with _full_precision(a):
-            scores = (self.contrast if contrast is None else contrast)(a, b, in_use(self.temperature), labels, ids)
+            scores = contrast(a, b, in_use(self.temperature), labels, ids)
         return scores.positive, scores.negatives
 
     def extra_repr(self) -> str:
@@ -197,6 +226,11 @@ def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
         bad = weights[~((weights >= 0) & (weights < torch.inf))]
         if len(bad):
             raise UsageError(f"weights must be finite and not negative, got {float(bad[0]):g}")
+        whole = float(weights.detach().sum(dtype=torch.float64))
+        if whole > MOST_WEIGHT:
+            raise UsageError(
+                f"weights must add up to {MOST_WEIGHT:g} at most, got {whole:g}: divide them by the largest"
+            )
     return weights.detach()
 
 

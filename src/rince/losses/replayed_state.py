@@ -1,9 +1,20 @@
-"""What a forward pass has to find as it was when it is repeated: buffers, random numbers, autocast."""
+"""What a forward pass has to find as it was when it is repeated: modes, buffers, random numbers, autocast."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+
+
+def modes_of(owner: nn.Module) -> list[tuple[nn.Module, bool]]:
+    return [(m, m.training) for m in owner.modules()]
+
+
+def set_modes(modes: list[tuple[nn.Module, bool]]) -> None:
+    """One by one: ``train`` and ``eval`` would go on to the parts, which may have modes of their own."""
+    for module, training in modes:
+        if module.training != training:
+            module.training = training
 
 
 def buffers_of(owner: nn.Module) -> list[tuple[nn.Module, str, Tensor]]:

@@ -5,7 +5,7 @@ import numbers
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from rince.errors import UsageError
 from rince.losses import objectives
 from rince.losses.contrast import Contrast, Objective, Scores
 from rince.losses.contrast.kernel import can_look
-from rince.losses.loss import ContrastiveLoss, Reduction, check_q
+from rince.losses.loss import Checks, ContrastiveLoss, Reduction, check_q
 from rince.losses.temperature import in_use, number_of
 
 Scale = Literal["paper", "unit"]
@@ -52,6 +52,22 @@ class DensityRatio:
         return self.r / (self.r + number)
 
 
+def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
+    if isinstance(lam, DensityRatio):
+        return lam
+    if isinstance(lam, str) and lam == "balanced":
+        return DensityRatio(1)
+    if not isinstance(lam, numbers.Real) or not 0 < lam <= 1:
+        raise UsageError(f"lam must lie in (0, 1], or be rince.DensityRatio(r) or 'balanced', got {lam!r}")
+    return float(lam)
+
+
+def _check_scale(scale: Scale) -> Scale:
+    if scale not in ("paper", "unit"):
+        raise UsageError(f"scale must be 'paper' or 'unit', got {scale!r}")
+    return scale
+
+
 class RINCE(ContrastiveLoss):
     """-pos^q / q + (lam (pos + neg))^q / q: a drop-in for InfoNCE that survives wrong pairs.
 
@@ -75,6 +91,8 @@ class RINCE(ContrastiveLoss):
         torch.Size([])
     """
 
+    _checks: ClassVar[Checks] = {**ContrastiveLoss._checks, "lam": _check_lam, "scale": _check_scale}
+
     def __init__(
         self,
         q: float = 0.5,
@@ -85,10 +103,7 @@ class RINCE(ContrastiveLoss):
         reduction: Reduction = "mean",
     ):
         super().__init__(objectives.rince, temperature, contrast, reduction)
-        if scale not in ("paper", "unit"):
-            raise UsageError(f"scale must be 'paper' or 'unit', got {scale!r}")
-        self.scale = scale
-        self.lam = _check_lam(lam)
+        self.scale, self.lam = scale, _check_lam(lam)
         self._warned = False
         self._q = check_q(q)
         self._warn_if_large()
@@ -154,17 +169,5 @@ def _shifted_rince(q: Tensor, lam: float | DensityRatio, shift: float | Tensor, 
     return objectives.rince(scores.positive - shift, scores.negatives - shift, q, lam_of_anchor)
 
 
-def _check_lam(lam: float | DensityRatio | str) -> float | DensityRatio:
-    if isinstance(lam, DensityRatio):
-        return lam
-    if isinstance(lam, str) and lam == "balanced":
-        return DensityRatio(1)
-    if not isinstance(lam, numbers.Real) or not 0 < lam <= 1:
-        raise UsageError(f"lam must lie in (0, 1], or be rince.DensityRatio(r) or 'balanced', got {lam!r}")
-    return float(lam)
-
-
 def _power_of_ten(exponent: float) -> str:
-    """exp(exponent) in words that fit into a line."""
-    digits = exponent / math.log(10)
-    return f"1e{digits:.0f}" if digits < 1e6 else "1e1000000 or more"
+    return f"1e{exponent / math.log(10):.0f}"

@@ -1,13 +1,14 @@
 """Losses of classification with wrong labels, on the softmax over a batch."""
 
 from functools import partial
+from typing import ClassVar
 
 from torch import Tensor
 
 from rince.errors import UsageError
 from rince.losses import objectives
 from rince.losses.contrast import Contrast, Objective, Scores
-from rince.losses.loss import ContrastiveLoss, Reduction, check_number, check_q
+from rince.losses.loss import Checks, ContrastiveLoss, Reduction, check_number, check_q
 
 
 class GCE(ContrastiveLoss):
@@ -58,6 +59,10 @@ class GCE(ContrastiveLoss):
         return f"q={self.q:g}, {super().extra_repr()}"
 
 
+def _check_log_zero(log_zero: float) -> float:
+    return -check_number("-log_zero", -log_zero, above=0)
+
+
 class SymmetricCrossEntropy(ContrastiveLoss):
     """alpha * -log p + beta * -log_zero * (1 - p), p = pos / (pos + neg): InfoNCE and a bounded part.
 
@@ -81,6 +86,13 @@ class SymmetricCrossEntropy(ContrastiveLoss):
         torch.Size([])
     """
 
+    _checks: ClassVar[Checks] = {
+        **ContrastiveLoss._checks,
+        "alpha": partial(check_number, "alpha", least=0),
+        "beta": partial(check_number, "beta", least=0),
+        "log_zero": _check_log_zero,
+    }
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -90,13 +102,13 @@ class SymmetricCrossEntropy(ContrastiveLoss):
         contrast: Contrast | None = None,
         reduction: Reduction = "mean",
     ):
-        alpha, beta = check_number("alpha", alpha, least=0), check_number("beta", beta, least=0)
-        log_zero = -check_number("-log_zero", -log_zero, above=0)
-        if not alpha and not beta:
-            raise UsageError("alpha and beta must not both be 0: nothing would be left of the loss")
-        function = partial(objectives.symmetric_cross_entropy, alpha=alpha, beta=beta, log_zero=log_zero)
-        super().__init__(function, temperature, contrast, reduction)
+        super().__init__(objectives.symmetric_cross_entropy, temperature, contrast, reduction)
         self.alpha, self.beta, self.log_zero = alpha, beta, log_zero
+        if not self.alpha and not self.beta:
+            raise UsageError("alpha and beta must not both be 0: nothing would be left of the loss")
+
+    def objective(self, temperature: float | Tensor) -> Objective:
+        return Objective(partial(_symmetric_cross_entropy, self.alpha, self.beta, self.log_zero))
 
     def extra_repr(self) -> str:
         return f"alpha={self.alpha:g}, beta={self.beta:g}, log_zero={self.log_zero:g}, {super().extra_repr()}"
@@ -104,3 +116,7 @@ class SymmetricCrossEntropy(ContrastiveLoss):
 
 def _gce(q: Tensor, scores: Scores) -> Tensor:
     return objectives.gce(scores.positive, scores.negatives, q)
+
+
+def _symmetric_cross_entropy(alpha: float, beta: float, log_zero: float, scores: Scores) -> Tensor:
+    return objectives.symmetric_cross_entropy(scores.positive, scores.negatives, alpha, beta, log_zero)

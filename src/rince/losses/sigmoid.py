@@ -3,6 +3,7 @@
 import math
 import numbers
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +11,17 @@ from torch import Tensor, nn
 from rince.errors import UsageError
 from rince.losses import objectives
 from rince.losses.contrast import Contrast, Objective, Second
-from rince.losses.loss import ContrastiveLoss, Reduction
+from rince.losses.contrast.kernel import can_look
+from rince.losses.loss import Checks, ContrastiveLoss, Reduction
 from rince.losses.temperature import number_of
+
+
+def _check_new_bias(bias: Tensor) -> Tensor:
+    """A bias that is set later; its value is not waited for."""
+    one = isinstance(bias, Tensor) and bias.numel() <= 1 and not bias.is_complex()  # none: another process holds it
+    if not one or (bias.numel() and can_look(bias) and not math.isfinite(number_of(bias))):
+        raise UsageError(f"bias must be a tensor or a parameter of one finite number, got {bias!r}")
+    return bias
 
 
 class Sigmoid(ContrastiveLoss):
@@ -41,6 +51,7 @@ class Sigmoid(ContrastiveLoss):
     """
 
     bias: Tensor
+    _checks: ClassVar[Checks] = {**ContrastiveLoss._checks, "bias": _check_new_bias}
 
     def __init__(
         self,

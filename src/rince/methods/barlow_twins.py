@@ -39,6 +39,8 @@ class BarlowTwins(Method):
         >>> method = rince.methods.BarlowTwins(encoder, CrossCorrelation(), views, torch.optim.Adam, 256, width=256)
     """
 
+    two_views_each = True
+
     def __init__(self, encoder: nn.Module, loss: nn.Module, views: nn.Module, optimiser: OptimiserFactory,
                  hidden: int = 8192, width: int = 8192, **schedules: Any):  # fmt: skip
         """

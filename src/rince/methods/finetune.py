@@ -17,7 +17,7 @@ class FineTune(Method):
     """Trains on labels. For ``head_epochs`` the encoder is frozen, with its batch norm; then everything is trained.
 
     Works on any batch with ``labels`` whose first field holds the items to classify. In tests, the scores of items
-    with the same number in ``ids`` (several clips of a video) are averaged.
+    with the same number in ``ids`` (several clips of a video) are averaged. Items without a label (-1) do not count.
 
     Example:
         >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
@@ -76,6 +76,13 @@ class FineTune(Method):
         self._tested: list[tuple[Tensor, Tensor, Tensor]] = []
         self._rests = False  # whether the encoder is left as it is in the step under way
 
+    def check(self) -> None:
+        if not self.classes:
+            raise UsageError(
+                f"{type(self).__name__} learns labels, and is not told of how many classes: fine-tuning is rince "
+                "finetune RUN, which takes them from the data; without a run, set method.classes"
+            )
+
     @property
     def resting(self) -> bool:
         """Whether the encoder is left as it is in this step."""
@@ -85,9 +92,10 @@ class FineTune(Method):
 
     def batch_loss(self, batch: Any) -> Tensor:
         items, labels = self.items(batch), batch.labels
-        if labels.device.type == "cpu" and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
+        if labels.device.type == "cpu" and not -1 <= int(labels.min()) <= int(labels.max()) < self.classes:
             raise UsageError(
-                f"labels must lie between 0 and {self.classes - 1}, got {int(labels.min())} to {int(labels.max())}"
+                f"labels must lie between 0 and {self.classes - 1}, got {int(labels.min())} to {int(labels.max())}: "
+                "set method.classes, or leave it out; -1 stands for no label"
             )
         views = self.views(items, self.draw(len(items)), cropped=batch.cropped)
         views = views[0] if isinstance(views, tuple) else views
@@ -100,8 +108,10 @@ class FineTune(Method):
             # Processes wait for one another's gradients of all weights; these are zero and thrown away below.
             logits = logits + 0 * sum(p.sum() for p in self.encoder.parameters() if p.requires_grad)
         self._rests = resting
-        self.log("train_accuracy", (logits.argmax(1) == labels).float().mean(), prog_bar=True, sync_dist=True)
-        return self.loss(logits, labels)
+        known = labels >= 0
+        hits = (logits.argmax(1) == labels)[known].float()
+        self.log("train_accuracy", hits.mean() if len(hits) else hits.sum(), prog_bar=True, sync_dist=True)
+        return self.loss(logits[known], labels[known]) if len(hits) else 0 * logits.sum()
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         if self._rests:  # a gradient of zero would still move a weight by momentum or weight decay

@@ -15,6 +15,7 @@ from rince.losses import Contrast, ContrastiveLoss, schedules
 from rince.losses.temperature import in_use
 from rince.optimisers import warmup_cosine
 from rince.views.batch import ImageBatch, PairBatch
+from rince.views.image import check_two_views
 
 HIGHEST_RATE = 1e6  # beyond which a step leaves the numbers that there are
 OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
@@ -44,6 +45,9 @@ class Method(LightningModule):
     pairing: Literal["self", "label"] = "self"
     trusts: Literal["pairs", "labels"] | None = "pairs"
     """What a trust is in: pairs, or labels that make pairs; None where the method has no use for one."""
+
+    two_views_each: bool = False
+    """Whether it calls its views with images, draw, partners and cropped, and gets two views of every image."""
 
     def __init__(
         self,
@@ -82,6 +86,11 @@ class Method(LightningModule):
         self.watched: tuple[Tensor, Tensor | None] | None = None
         self._similarity: list[Tensor] = []
         self._was_flat = False
+
+    def check(self) -> None:
+        """Refuse, before a run is started, parts with which it cannot be trained."""
+        if self.two_views_each:
+            check_two_views(type(self).__name__, self.views)
 
     def compare_by(self, contrast: Contrast) -> None:
         """Set the contrast of this method. It is the method's own, so that several methods can share one loss."""

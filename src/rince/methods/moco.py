@@ -26,6 +26,8 @@ class MoCo(Method):
         >>> method = rince.methods.MoCo(ConvNet(width=8), rince.InfoNCE(0.2), views, torch.optim.Adam, queue=4096)
     """
 
+    two_views_each = True
+
     def __init__(
         self,
         encoder: nn.Module,

@@ -23,6 +23,8 @@ class MoCoV3(Method):
         >>> method = rince.methods.MoCoV3(ConvNet(width=8), rince.InfoNCE(0.2), views, torch.optim.Adam, hidden=256)
     """
 
+    two_views_each = True
+
     def __init__(
         self,
         encoder: nn.Module,

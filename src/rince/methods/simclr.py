@@ -20,6 +20,8 @@ class SimCLR(Method):
         >>> method = rince.methods.SimCLR(ConvNet(width=8), rince.RINCE(q=0.5), views, torch.optim.Adam)
     """
 
+    two_views_each = True
+
     def __init__(
         self,
         encoder: nn.Module,

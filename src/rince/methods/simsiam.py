@@ -19,6 +19,8 @@ class SimSiam(Method):
         >>> method = rince.methods.SimSiam(encoder, NegativeCosine(), views, torch.optim.Adam, hidden=256, width=128)
     """
 
+    two_views_each = True
+
     def __init__(
         self,
         encoder: nn.Module,

@@ -41,6 +41,8 @@ class SwAV(Method):
         >>> method = rince.methods.SwAV(rince.encoders.ConvNet(width=8), loss, views, torch.optim.Adam, prototypes=100)
     """
 
+    two_views_each = True
+
     def __init__(self, encoder: nn.Module, loss: nn.Module, views: nn.Module, optimiser: OptimiserFactory,
                  hidden: int = 2048, width: int = 128, prototypes: int = 3000, **schedules: Any):  # fmt: skip
         """

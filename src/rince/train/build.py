@@ -43,6 +43,9 @@ LAUNCHERS: tuple[str, ...] = (
 )
 LAUNCHERS += ("OMPI_COMM_WORLD_RANK", "KUBERNETES_PORT", "XRT_TPU_CONFIG")
 
+# The least that a number of the trainer may be.
+LEAST = {"max_epochs": -1, "max_steps": -1, "accumulate_grad_batches": 1, "num_nodes": 1, "gradient_clip_val": 0}
+
 # Strategies of notebooks: their processes end with the training, and take what is needed after it with them.
 PASSING = r"ddp_(fork|notebook|spawn).*|.*start_method='(fork|forkserver|spawn)'.*"
 
@@ -139,10 +142,13 @@ def check_trainer(options: dict[str, Any]) -> None:
     epochs, steps = options.get("max_epochs"), options.get("max_steps", -1)
     if epochs == -1 and steps == -1:
         raise UsageError("trainer.max_epochs = -1 trains without end: set trainer.max_steps, or a number of epochs")
-    for name, least in (("max_epochs", -1), ("max_steps", -1), ("accumulate_grad_batches", 1), ("num_nodes", 1)):
+    for name, least in LEAST.items():
         value = options.get(name)
-        if isinstance(value, int) and value < least:
+        if isinstance(value, int | float) and value < least:
             raise UsageError(f"trainer.{name} must be at least {least}, got {value}")
+    check_length(options)
+    if options.get("barebones"):
+        raise UsageError("trainer.barebones must be false: it leaves out the metrics and checkpoints of a run")
     if (options.get("num_nodes") or 1) > 1 and not any(name in os.environ for name in LAUNCHERS):
         raise UsageError(
             f"trainer.num_nodes is {options['num_nodes']}, but nothing says which node this is and where the others "
@@ -170,6 +176,27 @@ def check_trainer(options: dict[str, Any]) -> None:
                 f"cores: ask for at most {most}"
             )
     check_processes(options)
+
+
+def check_length(options: dict[str, Any]) -> None:
+    """Refuse a training of no steps, and one that has to be longer than it may be."""
+    for name in ("max_epochs", "max_steps", "limit_train_batches"):
+        if isinstance(value := options.get(name), int | float) and value == 0:
+            raise UsageError(f"trainer.{name} is {value:g}, so nothing would be learned: set it to 1 or more")
+    for what in ("epochs", "steps"):
+        least, most = options.get(f"min_{what}"), options.get(f"max_{what}")
+        if least is not None and most is not None and 0 < most < least:
+            raise UsageError(
+                f"trainer.min_{what} must be at most trainer.max_{what}, which is {most}, got {least}: lower it, or "
+                f"raise trainer.max_{what}"
+            )
+
+
+def check_rate(optimiser: Any) -> None:
+    """Refuse a learning rate of 0 in the settings of an optimizer, which no schedule raises; torch refuses less."""
+    rate = (optimiser.get("init_args") or {}).get("lr")
+    if isinstance(rate, int | float) and rate == 0:
+        raise UsageError(f"optimiser.lr must be more than 0, got {rate:g}: nothing would be learned")
 
 
 def as_list(value: Any) -> list[Any]:

@@ -6,6 +6,7 @@ import path is enough.
 
 import ast
 import functools
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ OTHERS = {
     "optimiser": ["rince.optimisers.LARS", "torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD"],
     "callback": ["rince.audit.callback.PairMonitor"],
 }
+FLAGS = ("--probe", "--linear", "--from_scratch")  # options that are true or false
 SOURCES = Path(__file__).parents[2]
 
 
@@ -99,6 +101,14 @@ def whole_path(option: str, name: str) -> str:
     """The import path of a class of ours that was named in short; anything else as it is."""
     explicit = option.endswith(".class_path")
     return classes_of(option.removesuffix(".class_path"), nested=explicit).get(name, name)
+
+
+def with_flags(arguments: list[str]) -> list[str]:
+    """The arguments in which a flag that stands alone is followed by ``true``."""
+    words = []
+    for word, after in itertools.pairwise([*arguments, "--"]):
+        words += [word, "true"] if word in FLAGS and after.startswith("--") else [word]
+    return words
 
 
 def with_whole_paths(text: str) -> str:

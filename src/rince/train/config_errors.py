@@ -26,6 +26,8 @@ GIVEN = {
 }
 
 
+BESIDE = ("class_path", "init_args", "dict_kwargs")  # what jsonargparse knows of a part
+
 # Options that have options below them, with an example of one.
 WITHIN = {"trainer": "max_epochs: 10", "trust": "source: audit/audit.csv"}
 
@@ -64,6 +66,10 @@ def check_part(option: str, part: Any, wanted: type | None = None) -> None:
     path, given = _class_and_arguments(part)
     if path is None:
         return
+    if beside := [str(name) for name in part if name not in BESIDE] if isinstance(part, dict) else []:
+        raise UsageError(
+            f"{option}: {', '.join(beside)} must not stand beside class_path: put {beside[0]} under init_args"
+        )
     kind = class_at(option, path)
     if not inspect.isclass(kind):
         return  # a function that makes one: jsonargparse knows more about it

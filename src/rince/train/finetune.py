@@ -4,13 +4,12 @@ import contextlib
 import hashlib
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rince._support.atomic_files import write_text
 from rince._support.command_errors import innermost_module
-from rince._support.command_options import check_local
 from rince.encoders.files import fill, read_encoder
 from rince.encoders.recipes import check_network
 from rince.errors import ExistingFile, MissingFile, UsageError
@@ -19,7 +18,7 @@ from rince.train.config_errors import arguments_of, class_at
 from rince.train.folder import RunFolder
 from rince.train.help import FINETUNE_OPTIONS
 from rince.train.parser import train_parser
-from rince.train.run import checked_name, run, run_name, values_of
+from rince.train.run import checked_name, checked_out, run, run_name, values_of
 
 DEFAULTS = {
     "method": {"class_path": "rince.methods.finetune.FineTune"},
@@ -94,7 +93,7 @@ def check_file(source: Source, named: set[str]) -> None:
 def fine_tune(parser: Any, config: Any, source: Source) -> Iterator[dict[str, Any]]:
     """The result of every split and, where there are several, of all of them; only the first process has any."""
     settle(config, source)
-    path = check_local(config.out) / checked_name(config.name)
+    path = checked_out(config.out) / checked_name(config.name)
     if config.splits is None:
         result = one_run(parser, config, source, path)
         yield from [] if result is None else [result]
@@ -122,9 +121,15 @@ def settle(config: Any, source: Source) -> None:
         )
     method = config.method.init_args
     if config.tower:
+        if not towers_of(config.encoder) and not towers_of(config.get("views") or {}):
+            raise UsageError(f"{source.path} has one encoder and no towers, got --tower {config.tower}: leave it out")
         method.tower = config.tower
     if config.linear:
         method.linear = True
+    if config.from_scratch and method.get("linear"):
+        raise UsageError(
+            "--from_scratch true trains all weights, and --linear true only the classifier: leave out one of them"
+        )
     if config.from_scratch and "head_epochs" in method:
         method.head_epochs = 0  # nothing is gained by a classifier on random features
     config.tower, config.linear = None, False
@@ -138,6 +143,16 @@ def settle(config: Any, source: Source) -> None:
         config.name = run_name(config) if config.get("config") else "finetune"
         config.name += "-from-scratch" * bool(config.from_scratch) + "-linear" * bool(method.get("linear"))
     config.out = config.out or str(source.path if source.path.is_dir() else Path("runs") / source.path.stem)
+
+
+def check_head_epochs(config: Any, given: Iterable[str]) -> None:
+    """Refuse more epochs for the classifier alone than there are, where they were asked for."""
+    most, own = config.trainer.max_epochs, config.method.init_args.get("head_epochs")
+    if "method.head_epochs" in given and own is not None and most is not None and 0 < most < own:
+        raise UsageError(
+            f"method.head_epochs must be at most trainer.max_epochs, which is {most}, got {own}: lower it, or take "
+            "--linear true to train the classifier alone"
+        )
 
 
 def towers_of(encoder: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from torch import nn
 from rince._support.optional_imports import require
 from rince._support.yaml_files import check_text, read_yaml, read_yaml_text
 from rince.errors import UsageError
-from rince.train.catalogue import PARTS, in_full, whole_path, with_whole_paths
+from rince.train.catalogue import PARTS, in_full, whole_path, with_flags, with_whole_paths
 from rince.train.config_errors import arguments_of, check_kind, check_part, no_option, wrong_kind, wrong_value
 from rince.train.help import OPTIONS, PART_HELP
 from rince.train.shipped import find_config
@@ -120,7 +120,7 @@ def spelled_out(arguments: list[str]) -> list[str]:
             options.append(_value(options[-1][2:], word) if options and options[-1].startswith("--") else word)
         if len(options) > 1 and options[-2] == "--config":
             options[-1] = str(find_config(options[-1]))
-    return options
+    return with_flags(options)
 
 
 def classes_first(arguments: list[str]) -> list[str]:

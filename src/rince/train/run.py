@@ -4,10 +4,12 @@ import contextlib
 import re
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
@@ -19,8 +21,9 @@ from rince._support.signals import Terminated
 from rince.encoders.files import save_encoder
 from rince.errors import UsageError
 from rince.evaluate.online import OnlineProbe
+from rince.losses import ContrastiveLoss
 from rince.train.about import about, recipe_of
-from rince.train.build import Parts, build, check_trainer, make_trainer, quiet
+from rince.train.build import Parts, build, check_rate, check_trainer, make_trainer, quiet
 from rince.train.callbacks.end_together import EndTogether
 from rince.train.callbacks.shape_check import FirstBatch
 from rince.train.checkpoints import SaveCheckpoints, WholeFiles, latest, while_restoring
@@ -58,8 +61,9 @@ def run(
         UsageError: For a finished run, a run of other settings or data, and whatever else the user got wrong.
     """
     check_trainer(dict(config.trainer))
+    check_rate(config.optimiser)
     settle_rank(dict(config.trainer))
-    folder = RunFolder(path or check_local(config.out) / checked_name(config.name or run_name(config)))
+    folder = RunFolder(path or checked_out(config.out) / checked_name(config.name or run_name(config)))
     try:
         text = parser.dump(config)
     except ValueError as error:  # a number of more digits than Python writes
@@ -67,7 +71,7 @@ def run(
     folder.check(values_of(text))
     started = time.time()
     with quiet():
-        parts = build(parser, config)  # before anything is written
+        parts = _checked_parts(parser, config)  # before anything is written
         with locked(folder.path) if rank_zero_only.rank == 0 else contextlib.nullcontext():
             phase = phase or trust_phase(parser, config, folder, text, parts.data)
             trainer = _fit(parts, config, folder, text, begin, phase)
@@ -76,6 +80,19 @@ def run(
                 return None
             concluded = {**concluded, **phase.record(trainer.global_step)}
             return _finish(parts, config, folder, trainer, concluded, time.time() - started)
+
+
+def _checked_parts(parser: Any, config: Any) -> Parts:
+    """The objects of a run that can be trained. What they warn of is told only where nothing is refused."""
+    with warnings.catch_warnings(record=True) as noted:
+        parts = build(parser, config)
+    parts.method.check()
+    if isinstance(parts.method.loss, ContrastiveLoss):
+        kind = torch.float64 if "64" in str(parts.trainer.get("precision")) else torch.float32
+        parts.method.loss.check_embeddings(torch.zeros(1, 1, dtype=kind))
+    for each in noted:
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return parts
 
 
 def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin | None, phase: Phase) -> Trainer:
@@ -183,8 +200,20 @@ def run_name(config: Any) -> str:
     return ours.replace("/", "-") if ours else Path(files[0]).stem
 
 
+def checked_out(out: str) -> Path:
+    """The folder of all runs, as it is meant to be called."""
+    _check_variables("out", out)
+    return check_local(out)
+
+
+def _check_variables(option: str, text: str) -> None:
+    if text.startswith("$") or "${" in text:
+        raise UsageError(f"{option} must be spelt out, got {text}: variables are not expanded in a file or in quotes")
+
+
 def checked_name(name: str) -> str:
     """A name that stays within the folder of all runs."""
+    _check_variables("name", name)
     parts = Path(name).parts
     if not parts or Path(name).is_absolute() or ".." in parts or re.search(r"[\x00-\x1f]", name):
         raise UsageError(f"name must be that of a folder below --out, got {name!r}")

@@ -26,6 +26,8 @@ class ClipRecipe(Recipe):
         torch.Size([2, 3, 8, 16, 16])
     """
 
+    makes = "one view of a clip"
+
     def __init__(
         self,
         size: int = 224,

@@ -223,6 +223,8 @@ class GraphViews(Views):
         (12, 6)
     """
 
+    makes = "those of graphs"
+
     def __init__(self, view: View | None = None, one_view: bool = True) -> None:
         super().__init__()
         self.view = graphcl_view() if view is None else view

@@ -1,14 +1,16 @@
 """Two views of every image of a batch."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rince._support.step_seeds import Draws
 from rince.errors import UsageError
 from rince.noise.crops import ExtraCrop
+from rince.views.pair import PairViews
 from rince.views.recipe import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Recipe
 from rince.views.views import Views
 
@@ -186,3 +188,19 @@ class OwnViews(Views):
             return self.transform(self.plain(images))
         views = [torch.as_tensor(self.transform(image.permute(1, 2, 0).cpu().numpy())) for image in images]
         return torch.stack(views).to(images.device)
+
+
+def check_two_views(method: str, views: nn.Module) -> None:
+    """Refuse what does not make two views of every image: recipes of one view, views of graphs or of pairs."""
+    try:
+        inspect.signature(views.forward).bind("images", "draw", "partners", "cropped")
+        if not isinstance(views, PairViews):  # whose second argument is another one
+            return
+    except TypeError:
+        pass
+    makes = views.makes if isinstance(views, Views) else ""
+    given = f"makes {makes}" if makes else "cannot be called with images, draw, partners and cropped"
+    raise UsageError(
+        f"{method} wants two views of every image, and {type(views).__name__} {given}: set views, such as "
+        "SimCLRViews or TwoViews"
+    )

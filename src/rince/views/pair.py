@@ -24,6 +24,8 @@ class PairViews(Views):
         (torch.Size([4, 40]), torch.Size([4, 24]))
     """
 
+    makes = "one view of each side of a pair"
+
     def __init__(self, a: nn.Module, b: nn.Module):
         """
         Args:
@@ -67,6 +69,8 @@ class Unchanged(Views):
         >>> rince.views.Unchanged(mean=1.0, std=2.0).plain(torch.tensor([[3, 5]]))
         tensor([[1., 2.]])
     """
+
+    makes = "one view, the item as it is"
 
     def __init__(self, mean: float = 0.0, std: float = 1.0):
         super().__init__()

@@ -31,6 +31,7 @@ class Recipe(Views):
         torch.Size([4, 3, 16, 16])
     """
 
+    makes = "one view of it"
     mean: Tensor
     std: Tensor
 

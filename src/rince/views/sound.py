@@ -31,6 +31,8 @@ class SoundRecipe(Views):
         torch.Size([2, 1, 100, 129])
     """
 
+    makes = "one view of a sound"
+
     mean: Tensor | None
     std: Tensor | None
     taper: Tensor

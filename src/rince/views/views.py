@@ -25,6 +25,9 @@ class Views(nn.Module):
         {}
     """
 
+    makes: str = ""
+    """What it makes, where that is not two views of every image; for those who take it for that."""
+
     def about(self) -> dict[str, Any]:
         """How inputs are normalised, in plain values, for somebody who gets the encoder alone."""
         return {}

@@ -112,8 +112,6 @@ def differences(rank):
     yield call(z1, z2, loss=partial(rince.RINCE, **settings)), told("q", 0.5, 0.75)
     settings = {"temperature": torch.nn.Parameter(torch.tensor(0.05)) if odd else 0.05}
     yield call(z1, z2, loss=partial(rince.InfoNCE, **settings)), told("temperature", 0.05, "a learned one")
-    loss = rince.InfoNCE if odd else rince.GCE
-    yield call(z1, z2, loss=partial(loss, temperature=0.2)), told("q", 0.7, "none")
     yield call(z1, None if odd else z2, **several), told("number of views", 2, 1)
     yield queue(WIDTH, training=not odd), told("mode", "train", "eval")
     yield queue(wide), f"width {WIDTH}, got embeddings of width {WIDTH - 1}" if odd else refused
@@ -121,17 +119,74 @@ def differences(rank):
     bad = torch.tensor([1.0, 1, 1, -1 if odd else 1])
     yield call(z1, z2, weights=bad), "not negative, got -1" if odd else refused
     yield call(z1.long() if odd else z1, z2), "must be floating point" if odd else refused
+    yield call(z1.to_sparse() if odd else z1, z2), "must be a dense tensor" if odd else refused
+    own = {"contrast": "x" if odd else rince.TwoView()}
+    yield lambda: rince.RINCE()(z1, z2, **own), "contrast must be a rince contrast" if odd else refused
+    yield call(z1, z2, loss=Breaks if odd else rince.RINCE), "of a kind of its own" if odd else refused
+
+
+class Breaks(rince.RINCE):
+    def check_embeddings(self, a):
+        raise RuntimeError("of a kind of its own")
+
+
+def other_settings(rank):
+    """Losses in which the two processes differ, and what both of them have to be told."""
+    odd = rank == 1
+
+    def told(what, this):
+        return f"all processes must give the same {what}, process 1 differs from process 0 (this process: {this}"
+
+    temperature = torch.nn.Parameter(torch.tensor(0.06 if odd else 0.05))
+    learned = "all processes must give the same {}, got {} on process 0 and {} on process 1: where it is learned".format
+    kind = rince.InfoNCE if odd else rince.GCE
+    yield kind(temperature=0.2), told("loss", "InfoNCE(temp" if odd else "GCE(q=0.7")
+    yield (rince.InfoNCE if odd else rince.DCL)(0.2), told("loss", "InfoNCE" if odd else "DCL")
+    contrast = rince.Queue(WIDTH, 8) if odd else rince.TwoView()
+    yield rince.InfoNCE(contrast=contrast), told("contrast", "Queue(dim=12, size=8)" if odd else "TwoView()")
+    yield rince.InfoNCE(contrast=rince.CrossView(not odd)), told("settings of the contrast", "CrossView(symmetric=")
+    yield rince.InfoNCE(contrast=rince.Queue(WIDTH, 8 + odd)), told("settings of the contrast", "Queue(dim=12, size=")
+    yield (
+        rince.RINCE(lam=0.5 if odd else 0.01),
+        told("settings of the loss", f"RINCE(q=0.5, lam={0.5 if odd else 0.01}"),
+    )
+    yield rince.RINCE(lam=rince.DensityRatio(1 + odd)), told("settings of the loss", "RINCE(q=0.5, lam=DensityRatio(r=")
+    yield rince.RINCE(scale="unit" if odd else "paper"), told("settings of the loss", "RINCE(q=0.5, lam=0.01, scale=")
+    yield rince.HardNegatives(1.0 + odd), told("settings of the loss", "HardNegatives(beta=")
+    objective = rince.objectives.dcl if odd else rince.objectives.info_nce
+    yield rince.ContrastiveLoss(objective), told("settings of the loss", "ContrastiveLoss(")
+    yield rince.Sigmoid(bias=-10 + odd), learned("bias", -10, -9)
+    yield rince.InfoNCE(temperature), learned("learned temperature", 0.05, 0.06)
+
+
+class Own(rince.RINCE):
+    """A loss that does the same everywhere, and knows where it is."""
+
+    def __init__(self, rank):
+        super().__init__()
+        self.rank, self.log_to, self.beta = rank, object(), rank
+
+
+def what_may_differ(rank):
+    loss = rince.RINCE()
+    loss.name, loss.chose_contrast = f"on process {rank}", rank == 0
+    temperature = torch.nn.Parameter(torch.tensor(0.05) * (1 + 2e-7 * rank))
+    own = partial(lambda p, n, rank: n - p, rank=rank)
+    return loss, Own(rank) if rank else rince.RINCE(), rince.InfoNCE(temperature), rince.ContrastiveLoss(own)
 
 
 def tells_all_processes_what_differs(rank):
-    for i, (call, message) in enumerate(differences(rank)):
+    z1, z2 = torch.randn(3, WIDTH), torch.randn(3, WIDTH)
+    settings = ((partial(loss, z1, z2), message) for loss, message in other_settings(rank))
+    for i, (call, message) in enumerate([*differences(rank), *settings]):
         try:
             call()
-        except (UsageError, TypeError) as error:
+        except (UsageError, TypeError, RuntimeError) as error:
             assert message in str(error), (rank, i, message, str(error))
         else:
             raise AssertionError(f"{rank}: {message}")
-        assert rince.RINCE()(torch.randn(3, WIDTH), torch.randn(3, WIDTH)).isfinite()  # and the group still works
+        assert rince.RINCE()(z1, z2).isfinite()  # and the group still works
+    assert all(loss(z1, z2).isfinite() for loss in what_may_differ(rank))
 
 
 class Nccl:

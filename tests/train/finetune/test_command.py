@@ -34,7 +34,7 @@ def test_a_run_leaves_plain_files_below_the_run_and_is_not_done_twice(pretrained
 def test_it_starts_from_the_weights_of_the_run_or_from_scratch(finetune, pretrained, tmp_path):
     """A frozen encoder still has the weights it started from."""
     assert finetune("linear", "--linear", "true") == 0
-    assert finetune("scratch", "--linear", "true", "--from_scratch", "true") == 0
+    assert finetune("scratch", "--from_scratch", "true", "--optimiser.lr", "1e-9") == 0
     start = rince.load_encoder(pretrained).state_dict()
     kept, other = (rince.load_encoder(tmp_path / name).state_dict() for name in ("linear", "scratch"))
     assert all(torch.equal(start[name], kept[name]) for name in start)
@@ -46,6 +46,23 @@ def test_from_scratch_everything_is_trained_in_all_epochs(finetune, tmp_path):
     assert finetune("scratch", "--from_scratch", "true") == 0
     config = yaml.safe_load((tmp_path / "scratch" / "config.yaml").read_text())
     assert config["method"]["init_args"]["head_epochs"] == 0 and config["trainer"]["max_epochs"] == 3
+
+
+def test_a_flag_that_stands_alone_is_true(finetune, tmp_path):
+    assert finetune("a", "--linear", "--probe", "false") == 0 and finetune("b", "--from_scratch", "--probe") == 0
+    a, b = (yaml.safe_load((tmp_path / name / "config.yaml").read_text()) for name in "ab")
+    assert a["method"]["init_args"]["linear"] and not a["probe"] and not a["from_scratch"]
+    assert b["from_scratch"] and b["probe"]
+
+
+def test_items_without_a_label_are_left_out(finetune, tmp_path):
+    labels = np.arange(64) % 3 - 1
+    images = np.repeat(60 + 60 * labels, 64).reshape(64, 8, 8, 1).astype(np.uint8)
+    np.savez(tmp_path / "some.npz", images=images, labels=labels, test_images=images, test_labels=labels)
+    options = ["--data", "Arrays", "--data.path", str(tmp_path / "some.npz"), "--data.batch_size", "16"]
+    assert finetune("a", *options) == 0
+    result = result_of(tmp_path / "a")
+    assert result["steps"] == 12 and (result["test_items"], result["test_items_without_label"]) == (42, 22)
 
 
 SPLITS = ["--data", "support.finetuned_digits.SplitDigits"]
@@ -141,7 +158,13 @@ def test_bad_input_is_one_line(finetune, pretrained, tmp_path, capsys):
         ),
         ([pretrained], ["--splits", "1", "2"], "DigitImages knows no splits: leave out --splits"),
         ([pretrained], ["--method.droput", "0"], "there is no option 'droput'; did you mean 'dropout'?"),
-        ([pretrained], ["--method.classes", "3"], "labels must lie between 0 and 2, got 0 to 9"),
+        ([pretrained], ["--method.classes", "3"], "labels must lie between 0 and 2, got 0 to 9: set method.classes"),
+        ([pretrained], ["--tower", "zzz"], "has one encoder and no towers, got --tower zzz: leave it out"),
+        ([pretrained], ["--tower", "a"], "has one encoder and no towers, got --tower a: leave it out"),
+        ([pretrained], ["--linear", "--from_scratch"], "only the classifier: leave out one of them"),
+        ([pretrained], ["--method.linear", "true", "--from_scratch"], "only the classifier: leave out one of them"),
+        ([pretrained], ["--method.head_epochs", "100"], "head_epochs must be at most trainer.max_epochs, which is 3,"),
+        ([pretrained], ["--views", "SoundRecipe"], "): set views"),
         ([pretrained], ["--views", "torch.nn.Identity"], "Identity makes no single view that can be classified"),
     ]
     for i, (run, options, sentence) in enumerate(cases):

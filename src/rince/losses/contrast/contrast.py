@@ -1,5 +1,7 @@
 """What all contrasts share: the checks at the door, unit embeddings in full precision, and the way to a loss."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +29,8 @@ class Contrast(nn.Module):
         >>> bool(torch.isclose(own, rince.InfoNCE(contrast=rince.CrossView(symmetric=False))(a, b)))
         True
     """
+
+    _settings: ClassVar[tuple[str, ...]] = ()  # what all processes of a call have to give the same of
 
     def losses(
         self,
@@ -56,6 +60,7 @@ def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
     for name, z in (("first", a), ("second", b)):
         if not isinstance(z, Tensor):
             raise WrongType(f"the {name} embeddings must be a tensor, got {type(z).__name__}")
+        check_dense(name, z)
         if not z.is_floating_point():
             raise WrongType(f"the {name} embeddings must be floating point, got {z.dtype}: convert them with .float()")
         if z.dim() != 2:
@@ -67,6 +72,19 @@ def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
     if a.device != b.device:
         raise UsageError(f"the two embeddings must live on one device, got {a.device} and {b.device}")
     return b
+
+
+def check_dense(name: str, z: Tensor) -> None:
+    """Refuses what is no plain matrix of numbers in memory."""
+    if z.is_nested:
+        kind, way_out = "nested", "stack rows of the same width"
+    elif z.is_quantized:
+        kind, way_out = "quantised", "convert them with .dequantize()"
+    elif z.layout != torch.strided:
+        kind, way_out = str(z.layout), "convert them with .to_dense()"
+    else:
+        return
+    raise WrongType(f"the {name} embeddings must be a dense tensor, got a {kind} one: {way_out}")
 
 
 def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None:

@@ -25,6 +25,8 @@ class CrossView(Contrast):
         torch.Size([16])
     """
 
+    _settings = ("symmetric",)
+
     def __init__(self, symmetric: bool = True):
         super().__init__()
         self.symmetric = symmetric

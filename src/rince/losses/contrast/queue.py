@@ -49,6 +49,7 @@ class Queue(Contrast):
         8
     """
 
+    _settings = ("dim", "size")
     keys: Tensor
     ids: Tensor
     pushed: Tensor

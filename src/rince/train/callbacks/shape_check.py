@@ -17,6 +17,9 @@ from rince.views.batch import ClipBatch, ImageBatch, PairBatch
 BATCHES = (ImageBatch, PairBatch, ClipBatch)
 KINDS = {"CrossModal": "pairs", "GraphCL": "graphs"}  # what a method learns from, where it is not images
 
+# What convolutions over one, two and three dimensions take.
+SIZES = {1: ("sounds", "samples"), 2: ("images", "height", "width"), 3: ("clips", "frames", "height", "width")}
+
 
 class FirstBatch(Callback):
     """Keeps the first batch while it is worked on, in case it fails.
@@ -62,7 +65,7 @@ def shape_problem(method: Any, data: Any, batch: Any) -> str | None:
         return f"{type(method).__name__} learns from {wanted}, but {giver} gives {given}: set data, or method"
     for side in sides:
         if (problem := _problem(side, giver)) is not None:
-            return problem + (": are a and b swapped?" if _swapped(sides) else _advice(side))
+            return problem.told + (": are a and b swapped?" if _swapped(sides) else f": {problem.advice}")
     if not isinstance(method.loss, ContrastiveLoss) and not isinstance(method, FineTune):
         taken = f"{type(method).__name__} calls its loss with the embeddings of both views"
         return f"{taken}, which {type(method.loss).__name__} does not take: set loss, such as RINCE"
@@ -82,23 +85,34 @@ def sides_of(method: Any, batch: Any) -> Iterator[Side]:
         yield Side("", items[:2], views, encoder)
 
 
-def _problem(side: Side, giver: str) -> str | None:
+class Problem(NamedTuple):
+    """What does not fit, and what to do about it."""
+
+    told: str
+    advice: str
+
+
+def _problem(side: Side, giver: str) -> Problem | None:
     where = f"side {side.name}: " if side.name else ""
+    suffix = f".{side.name}" if side.name else ""
     view = side.items
     if side.recipe is not None:
         try:
             view = side.recipe.plain(side.items)
         except Exception as error:
             recipe = type(side.recipe).__name__
-            return f"{where}{giver} gives {shape(side.items)}, which {recipe} cannot take ({_first_line(error)})"
+            told = f"{where}{giver} gives {shape(side.items)}, which {recipe} cannot take ({_first_line(error)})"
+            return Problem(told, f"set views{suffix}")
     try:
         side.encoder(view)
     except Exception as error:
         through = "" if side.recipe is None else f", through {type(side.recipe).__name__} {shape(view)}"
-        expected = expectation(side.encoder) or f"something else ({_first_line(error)})"
-        return (
+        expected, width = expectation(side.encoder, view)
+        expected = expected or f"something else ({_first_line(error)})"
+        told = (
             f"{where}{giver} gives {shape(side.items)}{through}, and {type(side.encoder).__name__} expects {expected}"
         )
+        return Problem(told, _advice(side, f"encoder{suffix}", width))
     return None
 
 
@@ -120,23 +134,31 @@ def shape(items: Any) -> str:
     return f"{'bytes' if items.dtype == torch.uint8 else 'numbers'} {sizes}"
 
 
-def expectation(encoder: nn.Module) -> str | None:
-    """What the first layer of an encoder takes."""
+def expectation(encoder: nn.Module, view: Any) -> tuple[str | None, bool]:
+    """What the first layer of an encoder takes that a view is not, and whether the two differ in width alone."""
     for layer in encoder.modules():
         if isinstance(layer, nn.modules.conv._ConvNd):
-            return f"{layer.in_channels} channels"
+            return _expected(view, layer.in_channels, "channels", SIZES[len(layer.kernel_size)])
         if isinstance(layer, nn.Linear):
-            return f"{layer.in_features} numbers"
+            return _expected(view, layer.in_features, "numbers")
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            return f"{layer.num_features} numbers"
-    return None
+            return _expected(view, layer.num_features, "numbers")
+    return None, True
 
 
-def _advice(side: Side) -> str:
-    option = "encoder" + (f".{side.name}" if side.name else "")
+def _expected(view: Any, width: int, unit: str, sizes: tuple[str, ...] = ()) -> tuple[str | None, bool]:
+    if not isinstance(view, Tensor):
+        return f"{width} {unit}", True
+    if sizes and view.dim() != 1 + len(sizes):
+        return f"{sizes[0]} of " + " x ".join([f"{width} {unit}", *sizes[1:]]), False
+    given = view if sizes else view.flatten(1)  # a linear layer at the start takes all numbers of an item
+    return (None, False) if given.shape[1] == width else (f"{width} {unit}", True)
+
+
+def _advice(side: Side, option: str, width: bool) -> str:
     known = inspect.signature(type(side.encoder).__init__).parameters
     taken = [name for name in ("channels", "in_features", "widths") if name in known]
-    return f": set {option}.{taken[0]}" if taken else f": choose another {option}, or other views"
+    return f"set {option}.{taken[0]}" if taken and width else f"choose another {option}, or other views"
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,118 @@
+"""What cannot be trained is refused in one sentence, before anything is written."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from rince import cli
+
+QUIET = [
+    "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",
+]  # fmt: skip
+ONE_EPOCH = ["--data.limit", "64", "--data.batch_size", "32", "--trainer.max_epochs", "1", *QUIET]
+
+
+@pytest.fixture
+def refused(tmp_path, monkeypatch, capsys):
+    """The sentence on a command; nothing else is said, and nothing written unless that is told."""
+    monkeypatch.chdir(tmp_path)
+
+    def told(*words, writes=False):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            assert cli.main(list(words)) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1, error
+        assert writes or not [path for path in (tmp_path / "runs").rglob("*") if not path.name.startswith(".")]
+        return error
+
+    return told
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--views Unchanged", "SimCLR wants two views of every image, and Unchanged makes one view, the item as it is"),
+        ("--views Recipe", "SimCLR wants two views of every image, and Recipe makes one view of it: set views, such"),
+        ("--method MoCo --views Recipe", "MoCo wants two views of every image, and Recipe makes one view of it"),
+        ("--method SupCon --views Recipe", "SupCon wants two views of every image"),
+        ("--method BYOL --views Recipe", "BYOL wants two views of every image"),
+        ("--views GraphViews", "GraphViews makes those of graphs: set views, such as SimCLRViews"),
+        ("--views ClipRecipe", "ClipRecipe makes one view of a clip: set views"),
+        ("--views SoundRecipe", "SoundRecipe cannot be called with images, draw, partners and cropped: set views"),
+        (
+            "--views PairViews --views.a Unchanged --views.b Unchanged",
+            "PairViews makes one view of each side of a pair",
+        ),
+        ("--method FineTune", "FineTune learns labels, and is not told of how many classes: fine-tuning is rince"),
+        ("--method LinearEvaluation", "fine-tuning is rince finetune RUN"),
+        ("--loss.temperature 2e-4", "RINCE with q=0.1 and temperature=0.0002 has gradients of the size"),
+        ("--loss.temperature 1e-300", "temperature"),
+        ("--optimiser.lr 0", "optimiser.lr must be more than 0, got 0: nothing would be learned"),
+        ("--trainer.barebones true", "trainer.barebones must be false: it leaves out the metrics and checkpoints"),
+        ("--trainer.max_epochs 0", "trainer.max_epochs is 0, so nothing would be learned: set it to 1 or more"),
+        ("--trainer.max_steps 0", "trainer.max_steps is 0, so nothing would be learned"),
+        ("--trainer.limit_train_batches 0", "trainer.limit_train_batches is 0, so nothing would be learned"),
+        ("--trainer.gradient_clip_val -1", "trainer.gradient_clip_val must be at least 0, got -1"),
+        ("--trainer.min_epochs 5", "trainer.min_epochs must be at most trainer.max_epochs, which is 1, got 5: lower"),
+        ("--trainer.min_steps 5 --trainer.max_steps 2", "trainer.min_steps must be at most trainer.max_steps, which"),
+        ("--out $HOME/x", "out must be spelt out, got $HOME/x: variables are not expanded"),
+        ("--name ${USER}", "name must be spelt out, got ${USER}: variables are not expanded"),
+        ("--name run-${USER}", "name must be spelt out, got run-${USER}"),
+    ],
+)
+def test_before_anything_is_written(refused, options, sentence):
+    assert sentence in refused("train", "digits/simclr", *ONE_EPOCH, *options.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            "--views MirrorViews",
+            "through MirrorViews bytes 8 x 8, and ConvNet expects images of 1 channels x height x width: choose",
+        ),
+        (
+            "--encoder R2Plus1D --encoder.channels 1 --encoder.width 2",
+            "and R2Plus1D expects clips of 1 channels x frames x height x width: choose another encoder, or other",
+        ),
+        ("--encoder MLP --encoder.widths [60,8]", "and MLP expects 60 numbers: set encoder.widths"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_told_as_they_are(refused, options, sentence):
+    assert sentence in refused("train", "digits/simclr", *ONE_EPOCH, *options.split(), writes=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("loss: {class_path: RINCE, q: 0.5}", "loss: q must not stand beside class_path: put q under init_args"),
+        (
+            "data: {class_path: DigitImages, init_args: {noise: {class_path: LabelFlips, rate: 0.1}}}",
+            "data.noise: rate must not stand beside class_path: put rate under init_args",
+        ),
+        ("", "mine.yaml is empty: write options into it"),
+        ("# nothing yet\n", "mine.yaml is empty"),
+        ("seed: 1\nname: x\nseed: 2\n", "mine.yaml sets seed twice, in lines 1 and 3: keep one of them"),
+        ("data: DigitImages\nout: $HOME/x\n", "out must be spelt out, got $HOME/x: variables are not expanded in a"),
+    ],
+)
+def test_files_by_hand(refused, tmp_path, text, sentence):
+    (tmp_path / "mine.yaml").write_text(text)
+    assert sentence in refused("train", "mine.yaml", *QUIET)
+    assert not (tmp_path / "$HOME").exists()
+
+
+def test_arrays_that_were_left_behind(tmp_path, monkeypatch, refused, capsys):
+    random = np.random.default_rng(0)
+    images, labels = random.integers(0, 256, (64, 8, 8, 1), dtype=np.uint8), np.arange(64) % 2
+    np.savez(tmp_path / "u8.npz", images=images, labels=labels, test_images=images, test_labels=labels)
+    options = ["--data", "Arrays", "--data.path", "u8.npz", "--data.batch_size", "32", "--out", str(tmp_path)]
+    assert cli.main(["train", "digits/simclr", "--trainer.max_epochs", "1", *options, *QUIET, "--name", "k6"]) == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    capsys.readouterr()
+    told = refused("evaluate", "../k6")
+    assert "there is no u8.npz" in told and "data.path stands in ../k6/config.yaml, and is relative to the" in told
+    assert cli.main(["export", "../k6", "e.safetensors"]) == 0  # for which no data are read
