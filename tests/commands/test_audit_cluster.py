@@ -43,6 +43,7 @@ def compare_with_one_process(folder, capsys):
     assert here.split("written")[0] == there.split("written")[0] and "(3 files)" in there
     one, other = (json.loads((folder / name / "audit.json").read_text()) for name in ("here", "there"))
     assert one["noise_rate"] == other["noise_rate"] and one["flagged"] == other["flagged"] > 300
+    assert one["fingerprint"] == other["fingerprint"] and one["fingerprint"]["rows"] == 2000
     assert [group["rate"] for group in one["groups"]] == [group["rate"] for group in other["groups"]]
     tables = [parquet.read_table(folder / name / "audit.parquet") for name in ("here", "there")]
     assert tables[0]["flagged"].equals(tables[1]["flagged"]) and tables[0]["id"].to_pylist() == list(range(2000))

@@ -137,7 +137,9 @@ def test_an_audit_of_other_pairs_or_without_use_is_refused(audited, capsys, tmp_
 def test_files_called_like_those_beside_them_are_not_lost(audited, name, tmp_path):
     rows = "a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(N))
     (tmp_path / name).write_text(rows)
-    audit = ["--audit", str(audited[0] / "audit"), "--out", str(tmp_path / "out"), "--repair", "1"]
+    table = tmp_path / "audit.csv"  # without the record beside it, by which these pairs would be refused
+    table.write_bytes((audited[0] / "audit" / "audit.csv").read_bytes())
+    audit = ["--audit", str(table), "--out", str(tmp_path / "out"), "--repair", "1"]
     assert cli.main(["clean", f"{tmp_path / name}:a", f"{tmp_path / name}:b", *audit]) == 0
     there = {file.name for file in (tmp_path / "out").iterdir()}
     assert there == {f"a-{name}", "pairs.csv", "repair.csv", "repair.html"}

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince.audit.estimate.decide import Decision
+from rince.audit.fingerprint import Fingerprint
 from rince.audit.recommend import Recommendation, recommend
 
 
@@ -37,6 +38,7 @@ class Findings(ABC):
         fitted: Whether they are those of towers fitted to these pairs.
         cautious: For every cell of scores the lower end of the 80 % interval of ``p_wrong``, from which flags are made.
         separation: 1 less the mean p-value: how many mismatched pairs a pair outscores on average.
+        fingerprint: What the data are known by, so that ``rince clean`` refuses others; None for scores without data.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -61,6 +63,7 @@ class Findings(ABC):
     verdict: str = "none found"
     with_rival: float = 0.0
     of_classes: bool = False
+    fingerprint: Fingerprint | None = field(default=None, repr=False)
 
     @property
     @abstractmethod
@@ -192,4 +195,5 @@ def findings_record(result: Findings, fdr: float) -> Mapping[str, Any]:
             "trust": advice.trust,
             "reason": advice.reason,
         },
+        **({} if result.fingerprint is None else {"fingerprint": result.fingerprint.record()}),
     }

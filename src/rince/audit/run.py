@@ -1,5 +1,6 @@
 """The audit: from two columns that should belong together, or from scores, to what is wrong with them."""
 
+import dataclasses
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,7 @@ def audit(
     part = Arrays(a, b, keys, None if fit else progress)
     found = judged_parts(Here(), [part], score, fit=fit, seed=seed, drop_bad=drop_bad)
     result = _as_audit(found.scored.scores[0], found.places[0], found.scored.null, found.decision, fit, scorer)
+    result = dataclasses.replace(result, fingerprint=found.scored.fingerprint)
     return with_gaps(result, len(a), found.dropped[0]) if sum(found.dropped_count) else result
 
 

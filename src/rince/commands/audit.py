@@ -99,7 +99,7 @@ def _audited(options: argparse.Namespace, folder: Path, where_a: "Source", where
 
 def _saved(options: argparse.Namespace, folder: Path, sides: list[Any], shows: list[Any], given: Any) -> "Audit":
     from rince.audit.columns import codes
-    from rince.audit.encode.prepare import combined, needs_fit
+    from rince.audit.encode.prepare import combined, needs_fit, with_items
     from rince.audit.run import audit
     from rince.audit.save import save
 
@@ -112,6 +112,7 @@ def _saved(options: argparse.Namespace, folder: Path, sides: list[Any], shows: l
     result = audit(
         a, b, fit=fit, seed=options.seed, drop_bad=options.drop_bad, ids=given["ids"], duplicates=combined(same, found)
     )
+    result = with_items(result, sides, [one.where.folder for one in sides])
     remarks = [f"{name} is {how}" for name, how in (("A", how_a), ("B", how_b)) if how]
     remarks += [*said, *dict.fromkeys(show.remark for show in shows if getattr(show, "remark", ""))]
     result = dataclasses.replace(result, remarks=(*result.remarks, *remarks))

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 EPILOG = """
 A and B are the files that were audited: .npy, .npz, .parquet, .csv, .tsv or .safetensors, with a column or an array
-named after a colon as for rince audit. They are copied row by row, other columns and arrays too:
+named after a colon as for rince audit. They are copied row by row, other columns and arrays too.
+Files that hold something else than what was audited, or the same in another order, are refused, unless one table holds
+both columns and the ids of the audit (--ids):
   rince audit images.npy captions.npy --out audit
   rince clean images.npy captions.npy --audit audit --out clean
   rince clean table.parquet:image table.parquet:text --audit audit --out clean --keep-above 0.5
@@ -48,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
     for side in "ab":
         parser.add_argument(f"--images-{side}", f"--media-{side}", metavar="WHAT", help="to show, as for rince audit")
         parser.add_argument(f"--texts-{side}", metavar="WHAT", help="to show, as for rince audit")
+    parser.add_argument("--ids", metavar="FILE[:COLUMN]", help="ids of the rows, to compare with those of the audit")
     parser.add_argument("--no-header", action="store_true", help="CSV and TSV files have no header")
     parser.add_argument("--force", action="store_true", help="overwrite files in --out")
     return parser
@@ -57,18 +60,24 @@ def main(arguments: list[str]) -> int:
     options = parsed(parser(), arguments)
     if not 0 <= options.seed < 2**32:
         raise UsageError(f"--seed must lie between 0 and {2**32 - 1}, got {options.seed}")
+    from rince.audit.input.arrays import check_different
     from rince.audit.input.source import source
     from rince.trust.clean import check_target, kept_pairs, read_audit, target_names, write_clean
     from rince.trust.repair_files import sentence, write_repair
+    from rince.trust.same_data import check_same_data, ids_source
 
     where = [source(text, not options.no_header) for text in (options.a, options.b)]
     check_target(options.out, target_names(where), options.force)
     if options.repair is not None:
         _check_new_partners(options)
     audited = read_audit(options.audit)
+    check_different(where[0], where[1])
+    ids = None if options.ids is None else ids_source(options.ids, where[0])
     kept = kept_pairs(audited, options.fdr, options.keep_above)
     new = not options.out.exists()
     try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        check_same_data(where, audited, ids, options.out)
         with ExitStack() as opened:  # all files or none: some of them would stand in the way of the same command again
             files = write_clean(opened, where, options.out, audited, kept, options.weights, options.force)
             partners = None if options.repair is None or kept.all() else _partners(options, where, audited, kept)

@@ -43,7 +43,7 @@ def write_kept(where: Source, target: Path, kept: Kept, weights: Weights | None 
         writer(where, target, kept, weights)
 
 
-def _check_rows(path: Path, rows: int, kept: Kept) -> None:
+def check_rows(path: Path, rows: int, kept: Kept) -> None:
     if rows != len(kept):
         raise UsageError(f"{path} has {rows:,} rows, the audit {len(kept):,}: it is the audit of other pairs")
 
@@ -60,7 +60,7 @@ def _chunks(rows: int, row_bytes: int) -> Iterator[slice]:
 
 def _npy(where: Source, target: Path, kept: Kept, weights: Weights | None) -> None:
     array = mapped_npy(where.path)
-    _check_rows(where.path, len(array) if array.ndim else 0, kept)
+    check_rows(where.path, len(array) if array.ndim else 0, kept)
     with open(target, "wb") as file:
         _write_array(file, array, kept)
     # The trust cannot become a column here; the command writes it into a file of its own.
@@ -148,7 +148,7 @@ def _text(where: Source, target: Path, kept: Kept, weights: Weights | None) -> N
         for row, cells in enumerate(reader):
             if row < len(kept) and kept[row]:
                 writer.writerow(cells if weights is None else [*cells, f"{weights[row]:.6g}"])
-    _check_rows(where.path, row + 1, kept)
+    check_rows(where.path, row + 1, kept)
 
 
 def _line_end(path: Path) -> str:
@@ -159,7 +159,7 @@ def _line_end(path: Path) -> str:
 def _parquet(where: Source, target: Path, kept: Kept, weights: Weights | None) -> None:
     arrow, parquet = require("pyarrow", "audit"), require("pyarrow.parquet", "audit")
     source = parquet.ParquetFile(where.path)
-    _check_rows(where.path, source.metadata.num_rows, kept)
+    check_rows(where.path, source.metadata.num_rows, kept)
     schema = source.schema_arrow
     if weights is not None:
         _check_new(where.path, schema.names)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rince.audit.columns import Matrix, codes
 from rince.audit.encode import encoder_for
-from rince.audit.encode.prepare import Side, combined, needs_fit
+from rince.audit.encode.prepare import Side, combined, needs_fit, with_items
 from rince.audit.encode.run import encoded
 from rince.audit.input.arrow_tables import ArrowTable, as_arrow, number_columns, open_arrow, value_column
 from rince.audit.input.near_duplicates import ALIKE, near_duplicates
@@ -104,6 +104,7 @@ def audit_table(
         progress=progress,
     )
     said = [f"{name} is {one.how}" for name, one in zip("AB", sides, strict=True) if one.how]
+    found = with_items(found, sides, (folder, folder))
     return dataclasses.replace(found, remarks=(*found.remarks, *said))
 
 

@@ -1,5 +1,7 @@
 """From the names of two columns to what an audit takes: rows of numbers, and what the page shows of them."""
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,10 +11,13 @@ from numpy.typing import NDArray
 from rince._support.atomic_files import naming_full
 from rince.audit.columns import Matrix
 from rince.audit.encode import Encoder, encoded, encoder_for
+from rince.audit.fingerprint import SidePrint, item_codes, sums_of
 from rince.audit.input.arrays import matrix, values
 from rince.audit.input.raw import Raw, lines_of, raw_column
 from rince.audit.input.source import FOLDER, LINES, TABLES, Source, source
 from rince.audit.input.tables import column_names
+from rince.audit.result import Audit
+from rince.audit.unusable import kept_rows
 from rince.errors import UsageError
 from rince.report.gallery import Contents, Files, Show, Texts
 
@@ -65,6 +70,20 @@ def needs_fit(a: Side, b: Side) -> bool:
         return False
     same = a.spec is not None and a.spec == b.spec
     return not (same and a.encoder is not None and a.encoder.comparable)
+
+
+def with_items(found: Audit, sides: Sequence[Side], folders: Sequence[Path]) -> Audit:
+    """The audit, known by the items that were encoded; files by their names as seen from the folder of their side."""
+    if found.fingerprint is None:
+        return found
+    judged = kept_rows(len(found), found.dropped)
+    prints = [found.fingerprint.a, found.fingerprint.b]
+    for k, (one, folder) in enumerate(zip(sides, folders, strict=True)):
+        if one.raw is not None:
+            items = one.raw.items
+            codes = item_codes((items[row] for row in judged), folder)
+            prints[k] = SidePrint(one.raw.kind, 0, sums_of(codes, 0))
+    return dataclasses.replace(found, fingerprint=found.fingerprint._replace(a=prints[0], b=prints[1]))
 
 
 def show_of(raw: Raw | None) -> Show | None:

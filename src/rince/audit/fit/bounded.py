@@ -52,7 +52,7 @@ def fitted_scores_of(
     mine = parts.inside(rows)
     both = [(one, one) for one in mine]
     seen = runner.each(scan, parts.parts, parts.start, parts.offset, both, [False] * count)
-    parts.check_seen(seen, "reading pairs")
+    fingerprint = parts.check_seen(seen, "reading pairs")
     codes, samples = (runner.each(item, seen, [k] * count) for k in (1, 3))
     del seen
     fit = runner.one(cross_fit, samples, rows, seed, recipe)
@@ -67,7 +67,7 @@ def fitted_scores_of(
     next(steps, None)  # lets the bar close
     jury = runner.one(jury_of, fit, judges)
     null = runner.one(null_of, fit, judges)
-    found = ScoredParts([], codes, runner.values([null], "fitting towers")[0], null, 0)
+    found = ScoredParts([], codes, runner.values([null], "fitting towers")[0], null, 0, fingerprint)
     del fit, first, judges
     scores = runner.each(judged, parts.parts, parts.start, codes, [jury] * count)
     runner.values(runner.each(len, scores), "scoring pairs")

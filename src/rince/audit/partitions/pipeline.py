@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rince.audit.columns import FEWEST, checked_together
 from rince.audit.estimate.decide import Decision, Null, decide
 from rince.audit.estimate.places import Counts, added, compact, counted, places
+from rince.audit.fingerprint import NUMBERS, Fingerprint, SidePrint, added_sums
 from rince.audit.mismatched import MISMATCHED, POOL, cosine_null
 from rince.audit.partitions.partition import Partition, Usable, unusable
 from rince.audit.partitions.runner import Runner
@@ -37,8 +38,8 @@ class Parts(NamedTuple):
         """Rows by partition, each counted from its first one."""
         return [inside(rows, start, count) for start, count in zip(self.start, self.rows, strict=True)]
 
-    def check_seen(self, seen: list[Any], label: str) -> tuple[int, int]:
-        """Refuse rows that cannot be used, and partitions of different widths; gives the widths."""
+    def check_seen(self, seen: list[Any], label: str) -> Fingerprint:
+        """Refuse rows that cannot be used, and partitions of different widths; gives what all rows are known by."""
         runner = self.runner
         found = runner.values(runner.each(item, seen, [2] * len(seen)), label)
         for side in range(2):
@@ -49,17 +50,23 @@ class Parts(NamedTuple):
             if one != known[0][1]:
                 first = "{} and {}".format(*known[0][1])
                 raise UsageError(f"partition {k} is {one[0]} and {one[1]} wide, where those before are {first}")
-        return known[0][1]
+        sums = runner.values(runner.each(item, seen, [5] * len(seen)))
+        a, b = (SidePrint(NUMBERS, known[0][1][k], added_sums(one[k] for one in sums)) for k in range(2))
+        return Fingerprint(self.pairs, a, b)
 
 
 class ScoredParts(NamedTuple):
-    """Handles of the scores of every partition and of the codes of its pairs; the null, here and there."""
+    """Handles of the scores of every partition and of the codes of its pairs; the null, here and there.
+
+    The fingerprint is that of all rows that are used.
+    """
 
     scores: list[Any]
     codes: list[Any]
     null: Null
     null_handle: Any
     keys: int
+    fingerprint: Fingerprint
 
 
 class Judged(NamedTuple):
@@ -102,14 +109,14 @@ def cosine_scores_of(parts: Parts, seed: int) -> ScoredParts:
     rows = drawn_rows(parts.pairs, POOL, random), drawn_rows(parts.pairs, POOL, random)
     wanted = list(zip(parts.inside(rows[0]), parts.inside(rows[1]), strict=True))
     seen = runner.each(scan, parts.parts, parts.start, parts.offset, wanted, [True] * count)
-    parts.check_seen(seen, "scoring pairs")
+    fingerprint = parts.check_seen(seen, "scoring pairs")
     scores, codes, samples = (runner.each(item, seen, [k] * count) for k in (0, 1, 3))
     del seen  # what is not needed any more may be forgotten
     sides = [runner.each(item, samples, [side] * count) for side in range(2)]
     null = runner.one(cosine_null, *sides, rows, MISMATCHED, random)
     del sides, samples
     keys = runner.value(runner.one(width_of, codes[0])) - 1
-    return ScoredParts(scores, codes, runner.value(null), null, keys)
+    return ScoredParts(scores, codes, runner.value(null), null, keys, fingerprint)
 
 
 def width_of(codes: NDArray[np.int64]) -> int:

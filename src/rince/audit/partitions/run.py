@@ -142,6 +142,7 @@ def _finished(
         table=None if out is None else joined_path(out, TABLE),
         counts=judged.counts,
         place_chance=place_chance,
+        fingerprint=judged.scored.fingerprint,
     )
     tallies = [one.tally for one in done if one.tally is not None]
     if tallies:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rince.audit.clusters import equal_pairs
 from rince.audit.columns import Checked, Keys, RowCheck, cosines_, row_codes
+from rince.audit.fingerprint import Sums, sums_of
 from rince.audit.partitions.partition import Partition, Pieces
 from rince.errors import UsageError
 
@@ -36,6 +37,7 @@ class Seen(NamedTuple):
         checks: Of either side, which rows cannot be used.
         samples: Of either side, the rows that were asked for.
         widths: Of either side.
+        sums: Of either side, what its rows are known by.
     """
 
     scores: NDArray[np.float32] | None
@@ -43,6 +45,7 @@ class Seen(NamedTuple):
     checks: tuple[Checked, Checked]
     samples: tuple[Sample, Sample]
     widths: tuple[int, int]
+    sums: tuple[Sums, Sums]
 
 
 def drawn_rows(n: int, count: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -81,11 +84,13 @@ def scan(
         codes[:, 1 + k] = key
     scores = np.empty(part.rows, dtype=np.float32) if cosine else None
     pools: list[_Pool] = []
+    sums = [Sums(), Sums()]
     for first, x, y in Pieces(part):
         if not pools:
             pools = [_Pool(rows, side.shape[1]) for rows, side in zip(wanted, (x, y), strict=True)]
             _check_widths(x.shape[1], y.shape[1], cosine)
         own = row_codes(x), row_codes(y)
+        sums = [total.plus(sums_of(one, start + first)) for total, one in zip(sums, own, strict=True)]
         for check, side in zip(checks, (x, y), strict=True):
             check.see(side, first)
         pools[0].see(x, own[0], own[1], first)
@@ -96,7 +101,8 @@ def scan(
             scores[rows] = cosines_(x, y).numpy()
     both = tuple(pool.sample(keys) for pool in pools) if pools else (_nothing(len(keys)),) * 2
     widths = (pools[0].x.shape[1], pools[1].x.shape[1]) if pools else (0, 0)
-    return Seen(scores, codes, tuple(check.summary(offset) for check in checks), both, widths)  # type: ignore[arg-type]
+    checked = checks[0].summary(offset), checks[1].summary(offset)
+    return Seen(scores, codes, checked, both, widths, (sums[0], sums[1]))  # type: ignore[arg-type]
 
 
 def _check_widths(a: int, b: int, cosine: bool) -> None:

@@ -1,0 +1,204 @@
+"""Whether data are those of an audit: by its fingerprint, or by the ids of its pairs."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rince._support.atomic_files import naming_full
+from rince._support.fingerprints import row_codes
+from rince.audit.columns import Matrix, as_matrix, chunks, one_dimensional, read, release, text_code
+from rince.audit.fingerprint import NUMBERS, Fingerprint, SidePrint, Sums, from_record, item_codes, sums_of
+from rince.audit.input.arrays import matrix, naming, values
+from rince.audit.input.arrow_tables import open_arrow
+from rince.audit.input.raw import ArrowItems
+from rince.audit.input.source import ARROW_TABLES, TABLES, TEXT_TABLES, Source, source
+from rince.audit.input.tables import NoNumber, chosen, column_names, number_batches, value_batches
+from rince.audit.output.table import unescaped
+from rince.errors import UsageError, WrongType
+from rince.trust.clean import Audited
+from rince.trust.kept_files import check_rows
+
+IDS = ("id", "ids")
+Codes = NDArray[np.int64]
+_WHOLE = re.compile(r"-?\d+\.0")
+
+
+def check_same_data(sources: Sequence[Source], audited: Audited, ids: Source | None, scratch: Path) -> None:
+    """Refuse data that an audit did not look at, or in another order, as far as the audit has kept what tells it.
+
+    Args:
+        sources: Where the two columns are.
+        audited: The audit.
+        ids: Where the ids of the rows are. If they are those of the audit, all different, and in the one file of both
+            columns, that file may hold something else, such as the texts behind the embeddings that were audited.
+        scratch: A folder for temporary files.
+
+    Raises:
+        UsageError: They are other data.
+    """
+    known = from_record(audited.record)
+    place = ids or (None if known is not None else _id_column(sources, audited))
+    if place is not None:
+        found = _check_ids(place, audited)
+        inside = all(one.path.resolve() == place.path.resolve() for one in sources)
+        if inside and len(np.unique(found)) == len(found):
+            return
+    if known is not None:
+        _check_fingerprint(sources, audited, known, scratch)
+
+
+def ids_source(text: str, beside: Source) -> Source:
+    """``FILE[:COLUMN]``, or the name of a column of the first file."""
+    if not Path(text).exists() and ":" not in text and beside.kind in TABLES and text in column_names(beside):
+        return beside._replace(column=text)
+    return source(text, beside.header)
+
+
+def _check_fingerprint(sources: Sequence[Source], audited: Audited, known: Fingerprint, scratch: Path) -> None:
+    judged = ~np.isnan(audited.p_wrong)
+    expected = known.a, known.b
+    found = [side_print(one, side.kind, judged, scratch) for one, side in zip(sources, expected, strict=True)]
+    other = [k for k in range(2) if found[k] != expected[k]]
+    if not other:
+        return
+    if found == [known.b, known.a]:
+        raise UsageError(f"A and B of {_audit(audited)} are exchanged: give {sources[1]} first, then {sources[0]}")
+    where = " and ".join(str(sources[k]) for k in other)
+    holds = "hold" if len(other) > 1 else "holds"
+    if all(_unordered(found[k]) == _unordered(expected[k]) for k in other):
+        raise UsageError(
+            f"{where} {holds} the rows of {_audit(audited)} in another order: audit again, or bring back their order"
+        )
+    raise UsageError(
+        f"{where} {holds} other data than those of {_audit(audited)}: audit again, or name the audit of these data "
+        "(--audit)"
+    )
+
+
+def _audit(audited: Audited) -> str:
+    return f"the audit {audited.table.path}"
+
+
+def _unordered(side: SidePrint | None) -> tuple[str, int, int] | None:
+    return None if side is None else (side.kind, side.width, side.sums.any_order)
+
+
+def side_print(where: Source, kind: str, judged: NDArray[np.bool_], scratch: Path) -> SidePrint | None:
+    """What a column is known by, without the rows that were not judged; None if it holds something else than ``kind``.
+
+    Raises:
+        UsageError: It has another number of rows.
+    """
+    try:
+        with naming(where.path):
+            if kind == NUMBERS:
+                return _number_print(where, judged, scratch)
+            return _summed(_item_blocks(where, kind, judged), kind)
+    except (NoNumber, WrongType):
+        return None
+
+
+def _number_print(where: Source, judged: NDArray[np.bool_], scratch: Path) -> SidePrint:
+    """Of a column of numbers; one of a table is read in batches, unless it turns out to hold labels."""
+    if where.kind in TABLES:
+        try:
+            return _summed(_number_codes(where, number_batches(where), judged), NUMBERS)
+        except NoNumber:
+            pass
+    with naming_full(f"a temporary file in {scratch}"):
+        whole = as_matrix(matrix(where, scratch), str(where))
+    return _summed(_number_codes(where, _pieces(whole), judged), NUMBERS)
+
+
+def _summed(blocks: Iterable[tuple[int, Codes]], kind: str) -> SidePrint:
+    sums, used, width = Sums(), 0, 0
+    for wide, codes in blocks:
+        sums, used, width = sums.plus(sums_of(codes, used)), used + len(codes), wide
+    return SidePrint(kind, width, sums)
+
+
+def _pieces(whole: Matrix) -> Iterator[Matrix]:
+    for rows in chunks(len(whole), whole.shape[1]):
+        yield whole[rows]
+        release(whole)
+
+
+def _number_codes(where: Source, blocks: Iterable[Matrix], judged: NDArray[np.bool_]) -> Iterator[tuple[int, Codes]]:
+    """The width and the codes of the rows that were judged, block by block."""
+    start = 0
+    for block in blocks:
+        part = judged[start : start + len(block)]
+        yield block.shape[1], row_codes(read(block, np.flatnonzero(part)))
+        start += len(block)
+    check_rows(where.path, start, judged)
+
+
+def _item_blocks(where: Source, kind: str, judged: NDArray[np.bool_]) -> Iterator[tuple[int, Codes]]:
+    start = 0
+    for items in _items(where):
+        part = judged[start : start + len(items)]
+        used = (items[row] for row in np.flatnonzero(part).tolist())
+        if kind != "texts":
+            used = (where.folder / item if isinstance(item, str) else item for item in used)
+        yield 0, item_codes(used, where.folder)
+        start += len(items)
+    check_rows(where.path, start, judged)
+
+
+def _items(where: Source) -> Iterator[Sequence[Any]]:
+    """The items of a column as they stand in it, some at a time."""
+    if where.kind in ARROW_TABLES:
+        table = open_arrow(where)
+        names = chosen(where, table.schema.names)
+        yield from (ArrowItems([batch.column(0)]) for batch in table.batches(names[:1]))
+    elif where.kind in TEXT_TABLES:
+        yield from (batch.tolist() for batch in value_batches(where))
+    else:
+        raise WrongType(f"{where} holds no items")
+
+
+def _id_column(sources: Sequence[Source], audited: Audited) -> Source | None:
+    """The column of ids of a table, by its name; None if there is none, or if pairs are called by their numbers."""
+    for one in sources:
+        if one.kind in TABLES:
+            with naming(one.path):
+                name = next((name for name in IDS if name in column_names(one)), None)
+            if name is not None:
+                numbered = np.array_equal(_audit_ids(audited), np.arange(len(audited.p_wrong)))
+                return None if numbered else one._replace(column=name)
+    return None
+
+
+def _check_ids(place: Source, audited: Audited) -> Codes:
+    """The codes of ids that are those of the audit, row by row."""
+    with naming(place.path):
+        blocks = value_batches(place) if place.kind in TABLES else [values(place)]
+        found = _id_codes(cell for block in blocks for cell in one_dimensional(block).tolist())
+    check_rows(place.path, len(found), audited.flagged)
+    expected = _audit_ids(audited)
+    other = np.flatnonzero(found != expected)
+    if not len(other):
+        return found
+    same = np.array_equal(np.sort(found), np.sort(expected))
+    how = "the ids of the audit in another order" if same else "other ids than the audit"
+    raise UsageError(
+        f"{place} holds {how} {audited.table.path} ({len(other):,} of {len(found):,} rows, the first of them row "
+        f"{other[0]}): audit again, or name the column with the ids of the audit (--ids)"
+    )
+
+
+def _audit_ids(audited: Audited) -> Codes:
+    written = audited.table.kind in TEXT_TABLES
+    with naming(audited.table.path):
+        cells = (cell for block in value_batches(audited.table._replace(column="id")) for cell in block.tolist())
+        return _id_codes(unescaped(cell) if written else cell for cell in cells)
+
+
+def _id_codes(cells: Iterable[Any]) -> Codes:
+    """A code of every id: 7, 7.0 and "7" are the same one, and all missing ones are."""
+    texts = ("" if cell is None else str(cell) for cell in cells)
+    return np.fromiter((text_code(text[:-2] if _WHOLE.fullmatch(text) else text) for text in texts), dtype=np.int64)
