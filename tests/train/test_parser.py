@@ -256,6 +256,15 @@ def test_a_name_that_yaml_takes_for_nothing_is_one_sentence(parser, words):
         parse(parser, words)
 
 
+def test_one_batch_is_not_all_of_them(parser, tmp_path):
+    """The trainer takes 1 for one batch, and 1.0 for all."""
+    (tmp_path / "x.yaml").write_text("trainer:\n  limit_val_batches: 1\n  limit_test_batches: 0.5\n")
+    words = ["digits/simclr", "--config", str(tmp_path / "x.yaml"), "--trainer.limit_train_batches", "1"]
+    found = parse(parser, words).trainer
+    limits = [found[f"limit_{part}_batches"] for part in ("train", "val", "test")]
+    assert limits == [1, 1, 0.5] and [type(limit) for limit in limits] == [int, int, float]
+
+
 def test_a_name_that_is_a_number_is_one_sentence():
     """As YAML reads it."""
     with pytest.raises(UsageError, match=r"no option '3'"):

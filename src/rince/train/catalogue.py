@@ -7,6 +7,7 @@ import path is enough.
 import ast
 import functools
 import itertools
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,14 @@ def whole_path(option: str, name: str) -> str:
     """The import path of a class of ours that was named in short; anything else as it is."""
     explicit = option.endswith(".class_path")
     return classes_of(option.removesuffix(".class_path"), nested=explicit).get(name, name)
+
+
+def whole_numbers_first(parser: Any) -> None:
+    """Keep whole numbers whole where fractions are taken, too: one batch is 1 to the trainer, and 1.0 all of them."""
+    for action in parser._actions:
+        arms = typing.get_args(vars(action).get("_typehint"))
+        if len(arms) == 3 and all(arm in arms for arm in (int, float, type(None))):
+            action._typehint = int | float | None
 
 
 def with_flags(arguments: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from torch import nn
 from rince._support.optional_imports import require
 from rince._support.yaml_files import check_text, read_yaml, read_yaml_text
 from rince.errors import UsageError
-from rince.train.catalogue import PARTS, in_full, whole_path, with_flags, with_whole_paths
+from rince.train.catalogue import PARTS, in_full, whole_numbers_first, whole_path, with_flags, with_whole_paths
 from rince.train.config_errors import arguments_of, check_kind, check_part, no_option, wrong_kind, wrong_value
 from rince.train.help import OPTIONS, PART_HELP
 from rince.train.shipped import find_config
@@ -40,7 +40,6 @@ def train_parser(command: str = "train") -> Any:
     jsonargparse = require("jsonargparse", "train")
     lightning = require("lightning.pytorch", "train")
     kinds = kinds_of_parts()
-
     parser = jsonargparse.ArgumentParser(prog=f"rince {command}", exit_on_error=False)
     parser.add_argument("--config", action="config", help=OPTIONS["config"])
     parser.add_argument("--name", type=str | None, default=None, help=OPTIONS["name"])
@@ -60,6 +59,7 @@ def train_parser(command: str = "train") -> Any:
     parser.add_subclass_arguments(kinds["data"], "data", required=False, help=PART_HELP["data"])
     skip = {"default_root_dir", "enable_checkpointing", "use_distributed_sampler", "fast_dev_run", "inference_mode"}
     parser.add_class_arguments(lightning.Trainer, "trainer", skip=skip, instantiate=False)
+    whole_numbers_first(parser)
     parser.set_defaults(DEFAULTS)
     return parser
 
@@ -105,10 +105,8 @@ def parse_settings(parser: Any, settings: dict[str, Any]) -> Any:
 
 def spelled_out(arguments: list[str]) -> list[str]:
     """The arguments with the configuration as an option, files and classes by their whole names, and underscores."""
-    words = list(arguments)
-    words = ["--config", *words] if words and not words[0].startswith("-") else words
     options: list[str] = []
-    for word in words:
+    for word in ["--config", *arguments] if arguments and not arguments[0].startswith("-") else arguments:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             option = re.sub(r"^optimizer(?=\.|$)", "optimiser", name[2:].replace("-", "_"))
