@@ -40,7 +40,7 @@ def refused(tmp_path, monkeypatch, capsys):
         ("--method BYOL --views Recipe", "BYOL wants two views of every image"),
         ("--views GraphViews", "GraphViews makes those of graphs: set views, such as SimCLRViews"),
         ("--views ClipRecipe", "ClipRecipe makes one view of a clip: set views"),
-        ("--views SoundRecipe", "SoundRecipe cannot be called with images, draw, partners and cropped: set views"),
+        ("--views SoundRecipe", "SoundRecipe makes one view of a sound: set views"),
         (
             "--views PairViews --views.a Unchanged --views.b Unchanged",
             "PairViews makes one view of each side of a pair",
