@@ -66,14 +66,15 @@ def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
     """Accuracies of every kind of features, in percent: mean and standard deviation over the draws."""
     from rince.methods.cross_modal import CrossModal
     from rince.methods.graphcl import GraphCL
-    from rince.train.load import load_run
+    from rince.train.load import load_run, naming_places
 
-    method, data, _ = load_run(found.run, trust=found.trust_config)
-    if isinstance(method, CrossModal):
-        return _pair_scores(method, data, found)
-    if isinstance(method, GraphCL):
-        return _graph_accuracies(method, data.graphs, found)
-    return _labelled_accuracies(method, data, found)
+    method, data, config = load_run(found.run, trust=found.trust_config)
+    with naming_places(config.data, Path(found.run) / "config.yaml"):
+        if isinstance(method, CrossModal):
+            return _pair_scores(method, data, found)
+        if isinstance(method, GraphCL):
+            return _graph_accuracies(method, data.graphs, found)
+        return _labelled_accuracies(method, data, found)
 
 
 def _labelled_accuracies(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A run folder as objects again: what `rince evaluate` and `rince export` start from."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,35 +36,24 @@ def load_run(path: str | os.PathLike[str], trained: bool = True, trust: bool = F
         parser = _parser_of(settings)
         config = parse_settings(parser, settings)
         method, data, _ = build(parser, config)
-    if moved := missing_paths(config.data):
-        data.setup = _explained(data.setup, moved[0], folder.config)
     if trained:
         load_weights(method, folder.checkpoint)
     return method.eval(), data, config
 
 
-def missing_paths(data: Any) -> list[str]:
-    """The options of the data that name a place by the way from here, where there is nothing."""
-    given = {name: (data.get("init_args") or {}).get(name) for name in ("path", "root")}
-    return [
-        f"data.{name}"
-        for name, place in given.items()
-        if isinstance(place, str) and not Path(place).is_absolute() and not Path(place).exists()
-    ]
-
-
-def _explained(read: Callable[..., None], option: str, config: Path) -> Callable[..., None]:
-    """How data are read; if they are not there, the sentence says where their place stands."""
-
-    def explained(stage: str | None = None) -> None:
-        try:
-            read(stage)
-        except MissingFile as error:
-            raise MissingFile(
-                f"{error} ({option} stands in {config}, and is relative to the folder that the command is run in)"
-            ) from error
-
-    return explained
+@contextmanager
+def naming_places(data: Any, config: Path) -> Iterator[None]:
+    """Where data of a run are missing whose place is relative: say so, for the run or its data may have been moved."""
+    try:
+        yield
+    except MissingFile as error:
+        given = {name: (data.get("init_args") or {}).get(name) for name in ("path", "root")}
+        for name, place in given.items():
+            if isinstance(place, str) and not Path(place).is_absolute() and not Path(place).exists():
+                raise MissingFile(
+                    f"{error} (data.{name} stands in {config}, and is relative to the folder of the command)"
+                ) from error
+        raise
 
 
 def _parser_of(config: dict[str, Any]) -> Any:
