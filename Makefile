@@ -4,15 +4,19 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 MINIMUM := .venv-minimum
 
-.PHONY: demo test test-package test-peers test-minimum test-python fuzz fuzz-short lint format bench docs notebooks lock sbom audit-deps clean
+.PHONY: demo reproduce test test-package test-peers test-minimum test-python fuzz fuzz-short lint format bench docs notebooks lock sbom audit-deps clean
 
 demo: $(VENV)/.demo
 	$(BIN)/rince demo
 
+# `make reproduce` lists the experiments of the paper; `make reproduce NAME=tudataset ARGS="--seeds 3"` runs one.
+reproduce: $(VENV)/.dev
+	$(BIN)/python -m experiments $(NAME) $(ARGS)
+
 # What users meet first takes minutes to run and has a command of its own: the wheel, pages, examples,
-# notebooks, docstrings, benchmarks.
+# notebooks, docstrings, benchmarks, and every configuration with its documented commands.
 PACKAGE := tests/test_release.py tests/test_docs.py tests/test_examples.py tests/test_notebooks.py tests/test_docstrings.py \
-	tests/test_benchmarks.py
+	tests/test_benchmarks.py tests/test_configs_run.py
 
 # What needs other libraries is left to `make test-peers`, which installs them.
 test: $(VENV)/.dev
@@ -23,14 +27,14 @@ test-package: $(VENV)/.dev
 
 # The oldest versions that pyproject.toml allows, in an environment of their own, and what depends on them most.
 test-minimum: $(MINIMUM)/.installed
-	OMP_NUM_THREADS=1 PYTHONPATH=src $(MINIMUM)/bin/python -m pytest -p no:cacheprovider tests/train/test_parser.py \
-	  tests/train/test_disturbed.py tests/train/test_foreign_code.py tests/encoders tests/losses/test_objectives.py tests/_support
+	OMP_NUM_THREADS=1 PYTHONPATH=src $(MINIMUM)/bin/python -m pytest -p no:cacheprovider tests/train/test_config.py \
+	  tests/train/test_disturbed.py tests/train/test_untrusted_config.py tests/encoders tests/losses/test_objectives.py tests/_support
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz --seeds 10
 
 fuzz-short: $(VENV)/.dev
-	$(BIN)/python tests/fuzz --cases 240 --seed 1
+	$(BIN)/python tests/fuzz --cases 160 --seed 1
 
 # Our losses inside the libraries they plug into, against those libraries' own, and whatever else needs one of them.
 test-peers: $(VENV)/.peers
@@ -63,7 +67,7 @@ bench: $(VENV)/.bench
 PY           ?= 3.12
 PYTHON_OTHER ?= python$(PY)
 OTHER        := .venv-$(PY)
-QUICK        := tests/losses tests/noise tests/audit tests/data tests/train/test_parser.py tests/test_import.py
+QUICK        := tests/losses tests/noise tests/audit tests/data tests/train/test_config.py tests/test_import.py
 
 test-python: $(OTHER)/.dev
 	OMP_NUM_THREADS=1 $(OTHER)/bin/python -m pytest -n auto --dist loadfile $(QUICK)
@@ -88,7 +92,7 @@ lock: $(TOOLS)/.tools
 		--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' --quiet \
 		$(addprefix --no-emit-package ,$(NO_HASHES)) -o requirements.lock
 
-# What is installed in .venv, with licences and who needs whom, as CycloneDX 1.6. rince itself is the component that the
+# What is installed in .venv, with licenses and who needs whom, as CycloneDX 1.6. rince itself is the component that the
 # bill is of: the entry of its editable install would name a folder of this machine.
 sbom: $(VENV)/.dev $(TOOLS)/.tools
 	@mkdir -p dist

@@ -1,12 +1,6 @@
-"""How good the audit is, beside Storey's estimate and a two-Gaussian mixture, and what it costs.
+"""What `rince audit` costs: CPU seconds for a million pairs x 128, memory for ten million.
 
-    python benchmarks/audit.py                            digits, rates 0 to 60 %, three seeds
-    python benchmarks/audit.py --cifar10 DIR              also halves of 6,000 CIFAR-10 images
-    python benchmarks/audit.py --spoken fsdd.zip          also spoken digits with images of digits
-    python benchmarks/audit.py --cost                     1 million pairs x 128 in CPU seconds, 10 million in memory
-
-DIR holds cifar-10-batches-py. The mixture is the one of the noisy-correspondence literature: two Gaussians fitted to
-the same scores; the pairs of the lower one are called wrong.
+python benchmarks/audit.py [--sizes 1000000 10000000] [--place DIR]
 """
 
 import argparse
@@ -14,89 +8,15 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
-from calibration import calibration_error
-from numpy.typing import NDArray
-from process_status import peak_megabytes
-
-from rince.audit import audit, storey
-from rince.data.images.cifar10 import CIFAR10
-from rince.data.pairs.digit_halves import digit_pairs
-from rince.noise.pairs import wrong_pairs
-from rince.reproduce.demo import auc
-
-RATES = (0.0, 0.1, 0.2, 0.4, 0.6)
-Pair = tuple[NDArray[np.float32], NDArray[np.float32]]
-
-
-def cifar10_halves(folder: Path, start: int, n: int = 6000) -> Pair:
-    """Top and bottom halves of images, pooled 2 x 2."""
-    images = CIFAR10(str(folder)).read()["train"][0].numpy()[start : start + n]
-    pooled = images.reshape(-1, 3, 16, 2, 16, 2).astype(np.float32).mean((3, 5)) / 255
-    return pooled[:, :, :8].reshape(n, -1), pooled[:, :, 8:].reshape(n, -1)
-
-
-def data_sets(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, Pair]]:
-    for cut in options.cuts:
-        yield f"digits {cut}", digit_pairs(cut)[:2]
-    if options.cifar10:
-        yield "cifar-10 halves", cifar10_halves(options.cifar10, 6000 * seed % 44_000)
-    if options.spoken:
-        from rince.data.pairs.spoken_digits import spoken_digit_pairs
-
-        yield "spoken digits", spoken_digit_pairs(options.spoken, seed)[:2]
-
-
-def two_gaussians(scores: NDArray[np.float32]) -> tuple[float, NDArray[np.float64]]:
-    """The weight of the lower Gaussian, and the probability of every pair to belong to it."""
-    from sklearn.mixture import GaussianMixture
-
-    mixture = GaussianMixture(2, random_state=0, n_init=3).fit(scores[:, None])
-    lower = int(mixture.means_[:, 0].argmin())
-    return float(mixture.weights_[lower]), mixture.predict_proba(scores[:, None])[:, lower]
-
-
-def quality(options: argparse.Namespace) -> None:
-    head = (
-        f"{'data':<20}{'true':>6}{'seed':>5} |{'rate':>7}{'error':>8}{'95 % interval':>16}{'AUC':>7}{'ECE':>7}"
-        f"{'flagged':>9}{'false':>7}{'found':>7}{'s':>6} |{'Storey':>8} |{'mixture':>8}{'AUC':>7}{'ECE':>7}"
-    )
-    print(head + "\n" + "-" * len(head), flush=True)
-    for rate in options.rates:
-        for seed in range(options.first, options.first + options.seeds):
-            for name, (a, b) in data_sets(options, seed):
-                partner, wrong = wrong_pairs(len(a), rate, seed)
-                start = time.perf_counter()
-                found = audit(a, b[partner], fit=True, seed=seed)
-                print(row(name, rate, seed, found, wrong, time.perf_counter() - start), flush=True)
-
-
-def row(name: str, rate: float, seed: int, found: Any, wrong: NDArray[np.bool_], seconds: float) -> str:
-    flags = found.flag(0.1)
-    false = float((~wrong[flags]).mean()) if len(flags) else 0.0
-    caught = float(wrong[flags].sum() / max(1, wrong.sum()))
-    weight, lower = two_gaussians(found.scores)
-    interval = f"{found.interval[0]:.3f} - {found.interval[1]:.3f}"
-    return (
-        f"{name:<20}{rate:>6.0%}{seed:>5} |{found.noise_rate:>7.3f}{found.noise_rate - wrong.mean():>+8.3f}"
-        f"{interval:>16}{auc(-found.p_wrong, wrong):>7.3f}{calibration_error(found.p_wrong, wrong):>7.3f}"
-        f"{len(flags):>9}{false:>7.3f}"
-        f"{caught:>7.3f}{seconds:>6.0f} |{storey(found.p_values) - wrong.mean():>+8.3f} |{weight - wrong.mean():>+8.3f}"
-        f"{auc(-lower, wrong):>7.3f}{calibration_error(lower, wrong):>7.3f}"
-    )
-
 
 COST = """
 import sys, time
 import torch
 torch.set_num_threads(1)
-import rince.audit.run, rince.audit.save, rince.commands.audit
+import rince.audit.api, rince.audit.save, rince.commands.audit
 from process_status import peak_megabytes
 
 before = peak_megabytes()
@@ -135,21 +55,10 @@ def made_up(folder: Path, n: int, width: int = 128, step: int = 50_000) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cifar10", type=Path, metavar="DIR")
-    parser.add_argument("--spoken", type=Path, metavar="PATH")
-    parser.add_argument("--cuts", nargs="*", default=["rows"], help="how digits are cut (rows, top_bottom, ...)")
-    parser.add_argument("--rates", nargs="*", type=float, default=RATES)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--cost", action="store_true")
     parser.add_argument("--sizes", nargs="*", type=int, default=[1_000_000, 10_000_000])
     parser.add_argument("--place", type=Path, default=None, help="folder for 10 GB of made-up data")
     options = parser.parse_args()
-    if options.cost:
-        return cost(options.sizes, options.place)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    quality(options)
-    print(f"peak memory {peak_megabytes():.0f} MB")
+    cost(options.sizes, options.place)
 
 
 if __name__ == "__main__":

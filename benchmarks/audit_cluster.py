@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 from process_status import cpu_seconds, peak_megabytes
 
-from rince.audit import Partition, PartitionedAudit, audit_partitions
-from rince.audit.cluster.connect import connected
-from rince.audit.fit.towers import Recipe
+from rince.audit import Partition, ShardedAudit, audit_shards
+from rince.audit.fit.towers import FitConfig
+from rince.audit.shards.runner import connected
 
 ROWS = 500_000
 BLOCK = 50_000
@@ -106,7 +106,7 @@ def children() -> list[int]:
     return found
 
 
-def told(name: str, found: PartitionedAudit, wall: float, cpu: float, peaks: list[float]) -> None:
+def told(name: str, found: ShardedAudit, wall: float, cpu: float, peaks: list[float]) -> None:
     low, high = found.interval
     memory = ", ".join(f"{peak:,.0f}" for peak in sorted(peaks, reverse=True)[:4])
     print(
@@ -116,23 +116,23 @@ def told(name: str, found: PartitionedAudit, wall: float, cpu: float, peaks: lis
     )
 
 
-def single(options: argparse.Namespace) -> PartitionedAudit:
+def single(options: argparse.Namespace) -> ShardedAudit:
     start, before = time.perf_counter(), time.process_time()
     parts = partitions(options.pairs, options.width)
-    found = audit_partitions(parts, fit=options.fit, recipe=Recipe(steps=options.steps), out=options.out)
+    found = audit_shards(parts, fit=options.fit, config=FitConfig(steps=options.steps), out=options.out)
     told("one process", found, time.perf_counter() - start, time.process_time() - before, [status(os.getpid())[1]])
     return found
 
 
-def cluster(options: argparse.Namespace) -> PartitionedAudit:
+def cluster(options: argparse.Namespace) -> ShardedAudit:
     with connected(workers=options.workers) as client, Watch() as watch:
         client.run(warm)  # imports are not what is measured
         before = {pid: status(pid)[0] for pid in children()}
         start, own = time.perf_counter(), time.process_time()
         deadly = Path(tempfile.mkdtemp()) / "killed" if options.kill else None
         parts = partitions(options.pairs, options.width, deadly)
-        recipe = Recipe(steps=options.steps)
-        found = audit_partitions(parts, client=client, fit=options.fit, recipe=recipe, out=options.out, force=True)
+        recipe = FitConfig(steps=options.steps)
+        found = audit_shards(parts, client=client, fit=options.fit, config=recipe, out=options.out, force=True)
         assert deadly is None or deadly.exists()
         wall = time.perf_counter() - start
         time.sleep(3)  # one more look
@@ -146,8 +146,8 @@ def cluster(options: argparse.Namespace) -> PartitionedAudit:
 
 
 def warm() -> None:
-    import rince.audit.fit.bounded
-    import rince.audit.partitions.run  # noqa: F401
+    import rince.audit.fit.cross_fit
+    import rince.audit.shards.run  # noqa: F401
 
 
 def main() -> None:

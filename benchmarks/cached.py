@@ -22,7 +22,7 @@ WIDTH, CHUNK = 64, 256
 def one(pairs: int, cached: bool) -> None:
     torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(16, 768), nn.GELU(), nn.Linear(768, 768), nn.GELU(), nn.Linear(768, WIDTH))
-    loss = rince.RINCE(0.5, "balanced", 0.2, rince.CrossView(), scale="unit")
+    loss = rince.RINCE(q=0.5, lam="balanced", temperature=0.2, contrast=rince.CrossView(), scale="unit")
 
     def step(sides: tuple[torch.Tensor, torch.Tensor], cached: bool) -> None:
         value = rince.cached(loss, model, sides, chunk=CHUNK) if cached else loss(model(sides[0]), model(sides[1]))

@@ -58,22 +58,22 @@ def repair(folder: Path, flagged: int) -> str:
     a, b = (np.load(folder / f"{x}.npy", mmap_mode="r") for x in "ab")
     audited = read_audit(folder / "audit.csv")
     rows = np.flatnonzero(audited.flagged)[:flagged]
-    found = best_partners(a, b, rows, audited.trust, k=5)
+    found = best_partners(a, b, rows, audited.weights, k=5)
     return f"{len(rows):,} of {len(a):,} rows, mean probability of the best {found.probability[:, 0].mean():.3f}"
 
 
 def digits(rate: float = 0.4, seed: int = 0) -> str:
     """Halves of digits, some of them shuffled: how many of the flagged pairs find their right partner back."""
-    from rince.audit import audit
+    from rince.audit import audit_pairs
     from rince.data import digit_pairs
     from rince.noise.pairs import wrong_pairs
     from rince.trust import best_partners
 
     a, b, _ = digit_pairs()
     partner, wrong = wrong_pairs(len(a), rate, seed)
-    found = audit(a, b[partner], fit=True, seed=seed, progress=False)
+    found = audit_pairs(a, b[partner], fit=True, seed=seed, progress=False)
     rows = found.flag(0.1)
-    new = best_partners(a, b[partner], rows, found.trust, k=5, fit=True, seed=seed, progress=False)
+    new = best_partners(a, b[partner], rows, found.weights, k=5, fit=True, seed=seed, progress=False)
     where = np.argsort(partner)[rows]
     truly = wrong[rows]
     first, five = new.partners[truly, 0] == where[truly], (new.partners[truly] == where[truly, None]).any(1)

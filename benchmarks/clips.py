@@ -24,9 +24,8 @@ import numpy as np
 import torch
 from process_status import resident_megabytes
 
-from rince.data.video.clip_reader import ClipFormat, TrainingClips, collate
+from rince.data.video.clips import ClipFormat, TrainingClips, VideoList, collate, list_folder, video_list
 from rince.data.video.decode import VideoFile, read_clip
-from rince.data.video.video_list import VideoList, list_folder, video_list
 
 
 def main() -> None:

@@ -19,11 +19,9 @@ from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GINConv, global_add_pool
 
-from rince.data.graphs.graphs import Graphs
-from rince.data.graphs.tudataset import tudataset
+from rince.data.graphs import Graphs, tudataset
 from rince.encoders.gin import GIN
-from rince.evaluate.graphs import features_of
-from rince.evaluate.svm import GRID, svm_accuracy
+from rince.evaluate.svm import GRID, features_of, svm_accuracy
 from rince.losses import RINCE
 from rince.methods.graphcl import GraphCL
 from rince.views.graph import GraphViews
@@ -47,15 +45,15 @@ def train(graphs: Graphs, epochs: int) -> tuple[GraphCL, float]:
     """GraphCL in a bare loop, and its CPU seconds for an epoch: what the method costs without a trainer around it."""
     torch.manual_seed(0)
     method = GraphCL(GIN(graphs.num_features), make_loss(), GraphViews(), torch.optim.Adam)
-    optimiser, draws = torch.optim.Adam(method.parameters(), 0.01), torch.Generator().manual_seed(0)
+    optimizer, draws = torch.optim.Adam(method.parameters(), 0.01), torch.Generator().manual_seed(0)
     started = time.process_time()
     for _ in range(epochs):
         for chosen in torch.randperm(len(graphs)).split(128):
             _, z1, z2 = method.embeddings(*method.views(graphs.batch(chosen), draws))
             value = method.loss(z1, z2)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             value.backward()
-            optimiser.step()
+            optimizer.step()
     return method, (time.process_time() - started) / epochs
 
 
@@ -73,13 +71,13 @@ def plain_view(graph: Data, rng: random.Random) -> Data:
         chosen = rng.sample(range(n), int(0.1 * n + rng.random()))
         x[chosen] = torch.randn(len(chosen), x.shape[1]) * 0.5 + 0.5
         return Data(x=x, edge_index=graph.edge_index)
-    neighbours: dict[int, list[int]] = {}
+    neighbors: dict[int, list[int]] = {}
     for u, v in graph.edge_index.T.tolist():
-        neighbours.setdefault(u, []).append(v)
+        neighbors.setdefault(u, []).append(v)
     here, target, fruitless = rng.randrange(n), max(1, n - int(0.2 * n + rng.random())), 0
     visited = {here}
     while len(visited) < target:
-        here = rng.choice(neighbours.get(here, [here]))
+        here = rng.choice(neighbors.get(here, [here]))
         fruitless = fruitless + 1 if here in visited else 0
         if fruitless > 32:
             here, fruitless = rng.choice([i for i in range(n) if i not in visited]), 0
@@ -126,14 +124,14 @@ class PlainGIN(nn.Module):
 def plain_epoch(graphs: list[Data], features: int) -> None:
     torch.manual_seed(0)
     net, loss, rng = PlainGIN(features), make_loss(), random.Random(0)
-    optimiser = torch.optim.Adam(net.parameters(), 0.01)
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
     for chosen in torch.randperm(len(graphs)).split(128):
         mine = [graphs[i] for i in chosen.tolist()]
         first, second = Batch.from_data_list(mine), Batch.from_data_list([plain_view(g, rng) for g in mine])
         value = loss(net(first), net(second))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value.backward()
-        optimiser.step()
+        optimizer.step()
 
 
 def our_epoch(graphs: Graphs) -> float:
@@ -189,7 +187,7 @@ def lightning(datasets: dict[str, Graphs]) -> None:
 
     from lightning.pytorch import Trainer
 
-    from rince.data.graphs.graph_data import GraphData
+    from rince.data.graphs import GraphData
 
     warnings.filterwarnings("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)

@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from process_status import cpu_seconds
 
-import rince.data.graphs.tu_graphs
-import rince.data.images.digit_images
+import rince.data.graphs
+import rince.data.images
 import rince.encoders.files
 import rince.encoders.gin
 import rince.evaluate.online

@@ -3,8 +3,8 @@
     python benchmarks/long_run.py [--steps 20000] [--runs 60]
 
 The long run is `rince train digits/simclr` with a small encoder, in a process of its own, watched from outside: memory
-and CPU time from /proc (so on Linux only), the step from metrics.csv. The grid is what `rince reproduce` does, many
-short runs and their evaluation one after the other in one process. Both leave out their first tenth, in which
+and CPU time from /proc (so on Linux only), the step from metrics.csv. The grid is what `python -m experiments`
+does: many short runs, each with its evaluation, in one process. Both leave out their first tenth, in which
 buffers are filled and modules are imported. Memory must stay within 2 %, CPU time per step or run within 10 %.
 """
 
@@ -99,10 +99,10 @@ def sample(done: int, pid: int) -> Sample:
 
 
 def grid_of_runs(runs: int, out: str) -> list[Sample]:
-    """What `rince reproduce` does for every cell of a table, on little data; a sample after each."""
+    """What `python -m experiments` does for every cell of a table, on little data; a sample after each."""
     import torch
 
-    from rince.reproduce.grid import run_grid
+    from rince.compare.grid import run_grid
 
     torch.set_num_threads(1)
     samples: list[Sample] = []
@@ -118,19 +118,19 @@ def grid_of_runs(runs: int, out: str) -> list[Sample]:
 
 
 def short_run(run: Mapping[str, Any], out: str) -> dict[str, Any]:
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # experiments/ is not installed
+    from experiments.training import part, trained
     from rince.evaluate.features import features_of
-    from rince.evaluate.knn import knn_accuracy
-    from rince.evaluate.linear import fit_linear
-    from rince.reproduce.training import part, trained
+    from rince.evaluate.probes import fit_linear, knn_accuracy
 
     views = part("rince.views.image.SimCLRViews", size=8, jitter=[0.4, 0.4, 0, 0], mean=[0.305], std=[0.377])
     settings = {
         "seed": run["seed"],
         "method": part("rince.methods.simclr.SimCLR", hidden=32, width=16),
-        "encoder": part("rince.encoders.convnet.ConvNet", channels=1, width=8, depth=1),
+        "encoder": part("rince.encoders.images.ConvNet", channels=1, width=8, depth=1),
         "loss": part("rince.RINCE", q=run["q"], temperature=0.2),
         "views": views,
-        "data": part("rince.data.images.digit_images.DigitImages", batch_size=64),
+        "data": part("rince.data.images.DigitImages", batch_size=64),
         "trainer": {"max_epochs": 1, "accelerator": "cpu"},
     }
     method, data = trained(settings, Path(out) / "runs" / f"seed-{run['seed']}")

@@ -2,6 +2,7 @@
 
     make bench                                  (or: python benchmarks/loss.py --sizes 256 4096 --rounds 9)
     python benchmarks/loss.py --ratios --sizes 256 4096         (only what a loss costs beside another, in CPU seconds)
+    python benchmarks/loss.py --small                           (only batches of 32 to 512 beside plain PyTorch)
 
 Every loss takes two views of N x 128 embeddings. Times are medians over rounds in which all losses take turns, so that
 what else the machine does hits them alike. Memory is the peak of a process of its own above what it held before.
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 import process_status
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import cross_entropy, normalize
 
 import rince
 
@@ -67,13 +68,13 @@ LOSSES: dict[str, Callable[[float], Loss]] = {  # by temperature
     "metric-learning": metric_learning,
 }
 USUAL = 0.5
-SECOND = (
+EXTRA = (
     "HardNegatives",
     "HardNegatives beta 0.5",
     "HardNegatives beta 2",
     "Sigmoid",
     "MILNCE",
-)  # with a second reduction over the negatives
+)  # with an extra reduction over the negatives
 LARGEST = {"metric-learning": 256}  # it lists all pairs of negatives: at N = 4096 that would be 550 GB
 
 
@@ -142,6 +143,64 @@ def peak_megabytes(name: str, n: int) -> float:
     return megabytes
 
 
+def plain_cross_entropy(a: Tensor, b: Tensor, weights: Tensor | None = None, ids: Tensor | None = None) -> Tensor:
+    """InfoNCE of two modalities as most people write it: cross-entropy both ways."""
+    scores = normalize(a, dim=1) @ normalize(b, dim=1).T / 0.2
+    if ids is not None:
+        others = (ids[:, None] == ids) & ~torch.eye(len(a), dtype=torch.bool)
+        scores = scores.masked_fill(others, -torch.inf)
+    targets = torch.arange(len(a))
+    if weights is None:
+        return (cross_entropy(scores, targets) + cross_entropy(scores.T, targets)) / 2
+    both = cross_entropy(scores, targets, reduction="none") + cross_entropy(scores.T, targets, reduction="none")
+    return (both * weights).sum() / (2 * weights.sum())
+
+
+def plain_simclr(a: Tensor, b: Tensor, weights: Tensor | None = None, ids: Tensor | None = None) -> Tensor:
+    """SimCLR's loss as most people write it: cross-entropy over a masked matrix."""
+    n, z = len(a), normalize(torch.cat([a, b]), dim=1)
+    scores = z @ z.T / 0.2
+    mask = torch.eye(2 * n, dtype=torch.bool)
+    if ids is not None:
+        mask = (ids[:, None] == ids).repeat(2, 2) & ~torch.eye(n, dtype=torch.bool).repeat(2, 2) | mask
+    scores = scores.masked_fill(mask, -torch.inf)
+    targets = torch.arange(2 * n).roll(n)
+    if weights is None:
+        return cross_entropy(scores, targets)
+    return (cross_entropy(scores, targets, reduction="none") * weights.repeat(2)).sum() / (2 * weights.sum())
+
+
+def print_small(sizes: Sequence[int] = (32, 64, 128, 256, 512), rounds: int = 60) -> None:
+    """Small batches beside plain PyTorch: medians of CPU time over rounds in which all take turns."""
+    print(
+        "\nsmall batches, one thread: times the CPU seconds of plain PyTorch (with weights and ids: the same in both)"
+    )
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    for contrast, plain in ((rince.CrossView(), plain_cross_entropy), (rince.TwoView(), plain_simclr)):
+        ours = {kind.__name__: kind(contrast=contrast) for kind in (rince.InfoNCE, rince.GCE, rince.RINCE)}
+        for n in sizes:
+            a, b = embeddings(n)
+            both = {"weights": torch.rand(n), "ids": torch.arange(n) // 2}
+            times: dict[tuple[str, bool], list[float]] = {}
+            for _ in range(rounds):
+                for name, loss in {"plain": plain, **ours}.items():
+                    for extra in (False, True):
+                        call = functools.partial(loss, **both) if extra else loss
+                        start = time.process_time()
+                        for _ in range(max(1, 256 // n)):
+                            step(call, a, b)
+                        times.setdefault((name, extra), []).append(time.process_time() - start)
+            middle = {key: statistics.median(values) for key, values in times.items()}
+            cells = [
+                f"{name} {middle[name, False] / middle['plain', False]:.2f} "
+                f"({middle[name, True] / middle['plain', True]:.2f})"
+                for name in ours
+            ]
+            print(f"{n:>6}  {type(contrast).__name__:<10}{'  '.join(cells)}", flush=True)
+    torch.set_num_threads(threads)
+
+
 def importable(name: str) -> bool:
     try:
         LOSSES[name](USUAL)
@@ -153,7 +212,7 @@ def importable(name: str) -> bool:
 
 def print_ratios(n: int, temperatures: Sequence[float] = (USUAL,)) -> None:
     print(f"{n:>6}  RINCE takes {paired_ratio('RINCE', 'InfoNCE', n):.3f} of InfoNCE's time")
-    for name in SECOND:
+    for name in EXTRA:
         for t in temperatures:
             ratio = paired_ratio(name, "RINCE", n, t, budget=10)
             print(f"{n:>6}  {name} at t {t:g} takes {ratio:.3f} of RINCE's time", flush=True)
@@ -165,6 +224,7 @@ def main() -> None:
     parser.add_argument("--memory-only", type=int, nargs="*", default=[16384], help="sizes for memory alone")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, help="as many as torch takes by default")
+    parser.add_argument("--small", action="store_true", help="only small batches beside plain PyTorch")
     parser.add_argument("--ratios", action="store_true", help="only what a loss costs beside another, in CPU seconds")
     parser.add_argument(
         "--temperatures",
@@ -177,6 +237,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
+    if options.small:
+        print_small()
+        return
     if options.ratios:
         for n in options.sizes:
             print_ratios(n, options.temperatures)
@@ -186,7 +249,7 @@ def main() -> None:
     fits = {n: [name for name in names if n <= LARGEST.get(name, n)] for n in options.sizes}
     # Memory first: children are forked while this process has no threads yet.
     memory = {(name, n): peak_megabytes(name, n) for n in options.sizes for name in fits[n]}
-    memory |= {(name, n): peak_megabytes(name, n) for n in options.memory_only for name in ("RINCE", *SECOND)}
+    memory |= {(name, n): peak_megabytes(name, n) for n in options.memory_only for name in ("RINCE", *EXTRA)}
 
     print(f"\nforward + backward, D = {WIDTH}, {torch.get_num_threads()} threads, torch {torch.__version__}")
     print(f"{'N':>6}  {'loss':<24}{'ms':>10}{'speed':>9}{'extra MB':>11}{'memory':>9}")
@@ -198,8 +261,9 @@ def main() -> None:
             print(f"{n:>6}  {name:<24}{1e3 * times[name]:>10.2f}{speed:>8.2f}x{memory[name, n]:>11.1f}{share:>9.3f}")
         print_ratios(n)
     for n in options.memory_only:
-        for name in ("RINCE", *SECOND):
+        for name in ("RINCE", *EXTRA):
             print(f"{n:>6}  {name:<24}{'':>10}{'':>9}{memory[name, n]:>11.1f}")
+    print_small()
     print("\nspeed: times faster than the published formula; memory: share of what the published formula takes")
 
 

@@ -1,4 +1,4 @@
-"""What a training step costs beside the encoder: views, loss, optimiser, logging and Lightning itself.
+"""What a training step costs beside the encoder: views, loss, optimizer, logging and Lightning itself.
 
     python benchmarks/step.py [--batch 256] [--steps 3] [--depth 18]
 
@@ -15,8 +15,8 @@ from lightning.pytorch import Callback, Trainer
 
 from rince import RINCE
 from rince._support.step_seeds import generator
-from rince.data.images.in_memory import Images
-from rince.encoders.resnet import ResNet
+from rince.data.images import Images
+from rince.encoders.images import ResNet
 from rince.methods.simclr import SimCLR
 from rince.views.image import SimCLRViews
 

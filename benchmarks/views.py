@@ -2,7 +2,7 @@
 
     python benchmarks/views.py [--root FOLDER_WITH_CIFAR10] [--images 2048] [--rounds 5]
 
-Everybody does SimCLR's whole recipe: random resized crop, flip, colour jitter in random order, grey, blur, normalise.
+Everybody does SimCLR's whole recipe: random resized crop, flip, color jitter in random order, gray, blur, normalize.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from rince._support.step_seeds import Draws, generator
-from rince.views.recipe import CIFAR10_MEAN, CIFAR10_STD, Recipe
+from rince.views.image import CIFAR10_MEAN, CIFAR10_STD, Recipe
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
 def real_images(root: str | None, count: int) -> torch.Tensor:
     if root is None:
         return torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8, generator=generator(0))
-    from rince.data.images.cifar10 import CIFAR10
+    from rince.data.images import CIFAR10
 
     return CIFAR10(root).split("train")[0][:count]
 
@@ -76,7 +76,7 @@ def kornia_views(images: torch.Tensor) -> Callable[[], object] | None:
 def pillow_views(images: torch.Tensor) -> Callable[[], object]:
     from PIL import Image, ImageEnhance, ImageFilter
 
-    from rince.data.images.crops import crop_box
+    from rince.data.image_folder import crop_box
 
     pictures = [Image.fromarray(image) for image in images.permute(0, 2, 3, 1).numpy()[:512]]
     boxes = np.random.default_rng(0)

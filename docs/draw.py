@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
+from rince.compare.figures import canvas
 from rince.losses import objectives
-from rince.reproduce.figures import canvas
 
 FIGURES = Path(__file__).parent / "figures"
 NEGATIVES = 255
@@ -28,7 +28,7 @@ def q_picture() -> None:
         axes.plot(cosine, curve / curve.abs().max(), label="InfoNCE (q 0)" if q == 0 else f"RINCE q {q:g}")
     axes.set_xlabel("cosine of the pair")
     axes.set_ylabel("pull, largest = 1")
-    axes.axhline(0, color="grey", linewidth=0.5)
+    axes.axhline(0, color="gray", linewidth=0.5)
     axes.legend(frameon=False, fontsize=8)
     figure.savefig(FIGURES / "pull_q.svg", metadata={"Date": None})
 
@@ -46,7 +46,7 @@ def lam_picture() -> None:
         axes.semilogy(cosine, repel / -attract, label=f"r {r:g} (lam {lam:.4f})")
     axes.set_xlabel("cosine of the pair")
     axes.set_ylabel("push on the negatives / pull on the pair")
-    axes.axhline(1, color="grey", linewidth=0.5)
+    axes.axhline(1, color="gray", linewidth=0.5)
     axes.legend(frameon=False, fontsize=8, title="RINCE q 0.5", title_fontsize=8)
     figure.savefig(FIGURES / "push_lam.svg", metadata={"Date": None})
 

@@ -19,7 +19,7 @@ if processes > 1:
 
 
 class Model(nn.Module):
-    """Encoder and loss in one module, so that a learned temperature is synchronised too."""
+    """Encoder and loss in one module, so that a learned temperature is synchronized too."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,8 +9,7 @@ from torch_geometric.data import Data
 import rince
 from rince.data import Graphs
 from rince.encoders import GIN
-from rince.evaluate.graphs import features_of
-from rince.evaluate.svm import svm_accuracy
+from rince.evaluate.svm import features_of, svm_accuracy
 from rince.views.graph import GraphViews, graphcl_view
 
 torch.manual_seed(0)
@@ -33,7 +32,7 @@ graphs = Graphs.from_list([ring(n) if i % 2 else tree(n) for i, n in enumerate(s
 
 encoder = GIN(graphs.num_features)
 views = GraphViews(graphcl_view(rate=0.1))
-loss = rince.RINCE(q=0.1, lam=0.025, temperature=0.2, contrast=rince.CrossView(symmetric=False))
+loss = rince.RINCE(q=0.1, lam=0.025, temperature=0.2, scale="paper", contrast=rince.CrossView(symmetric=False))
 optimizer = torch.optim.Adam(encoder.parameters(), lr=0.01)
 random = torch.Generator().manual_seed(0)
 for epoch in range(5):

@@ -1,4 +1,4 @@
-"""The scripts in benchmarks/ answer --help, use names that rince has, and run where their smallest setting is quick."""
+"""Scripts in benchmarks/ and experiments/ use names that rince has, and benchmarks run in their smallest setting."""
 
 import ast
 import importlib
@@ -13,12 +13,13 @@ import pytest
 import torch
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
+SOURCES = sorted([*FOLDER.rglob("*.py"), *(FOLDER.parent / "experiments").rglob("*.py")])
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "__main__" in path.read_text("utf-8"))
 
 
 @pytest.fixture
 def script(monkeypatch):
-    """``script("loss")`` is benchmarks/loss.py as a module, found beside its neighbours as when it is started."""
+    """``script("loss")`` is benchmarks/loss.py as a module, found beside its neighbors as when it is started."""
     monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
 
@@ -121,7 +122,7 @@ def wrong_calls(text):
                     yield f"line {node.lineno}: {function.__qualname__} has no argument {keyword!r}"
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: str(path.relative_to(FOLDER)))
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(FOLDER.parent)))
 def test_names_and_keyword_arguments_of_rince_exist(path):
     pytest.importorskip("torch_geometric")
     assert not list(wrong_calls(path.read_text("utf-8")))
@@ -135,15 +136,6 @@ def test_a_renamed_argument_would_be_found():
 
 
 # The smallest settings.
-
-
-def test_audit(run):
-    from rince.audit import audit
-    from rince.data.pairs.digit_halves import digit_pairs
-
-    few = {"digit_pairs": lambda cut: tuple(side[:300] for side in digit_pairs(cut))}
-    quick = {"audit": lambda a, b, fit, seed: audit(a, b, seed=seed)}  # fitting towers takes seconds
-    assert "digits rows" in run("audit", "--rates", 0.4, "--seeds", 1, **few, **quick)
 
 
 def test_audit_of_made_up_pairs(script, tmp_path):
@@ -184,7 +176,7 @@ def test_graph(script, run, tmp_path):
 
 
 def test_settings_of_runs_that_are_killed(script):
-    from rince.train.parser import parse, train_parser
+    from rince.train.config import parse, train_parser
 
     module, parser = script("kill_resume"), train_parser()
     for method, options in module.OPTIONS.items():
@@ -232,37 +224,5 @@ def test_step(run):
     assert "everything else" in run("step", "--batch", 2, "--steps", 1)
 
 
-def test_theory(run):
-    assert "statements," in run("theory", "--cases", 20)
-
-
-def test_trust(run, tmp_path):
-    out = run("trust", "--rates", 0.4, "--seeds", 10, "--epochs", 1, "--json", tmp_path / "kept.json")
-    assert "co-teaching" in out and "oracle" in out
-
-
-def test_settings_of_trained_trust(script, tmp_path):
-    from rince.reproduce.training import settings_of
-    from rince.train.parser import parse_settings, train_parser
-
-    module, parser = script("trust_trained"), train_parser()
-    for kind in module.TASKS.values():
-        task = kind()
-        for _, changes in task.runs(task.rates[0]).values():
-            settings = settings_of(task.config, changes | task.changes("source", tmp_path, task.rates[0], 0))
-            assert parse_settings(parser, settings).data is not None
-
-
 def test_views(run):
     assert "Pillow" in run("views", "--images", 512, "--rounds", 1)
-
-
-def test_zoo(script, run, tmp_path):
-    script("zoo")
-    from zoo.pairings import Pairing
-
-    draw = np.random.default_rng(0)
-    a = draw.standard_normal((300, 8), dtype=np.float32)
-    embeddings = Pairing("made up", lambda: (a, a + 0.2 * a[::-1]), fit=False, family="made up", rates=(0.3,))
-    out = run("zoo", "--cache", tmp_path, pairings=lambda places: [embeddings])
-    assert "1 pairings, 2 cases" in out and "interval holds the truth" in out

@@ -19,7 +19,7 @@ def test_help_lists_every_command(capsys):
     assert all(name in out for name in cli.COMMANDS)
 
 
-def test_an_unknown_command_is_one_line_with_the_nearest_name(capsys):
+def test_unknown_command_suggests_the_nearest_name(capsys):
     assert cli.main(["dmeo"]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "did you mean 'demo'" in err
@@ -49,8 +49,8 @@ def test_a_user_error_is_one_line(capsys, monkeypatch):
 @pytest.mark.parametrize(("value", "shown"), [("1", True), ("yes", True), ("0", False), ("", False), ("off", False)])
 def test_the_traceback_is_shown_on_demand(monkeypatch, value, shown):
     monkeypatch.setenv("RINCE_TRACEBACK", value)
-    with pytest.raises(ValueError) if shown else contextlib.nullcontext():
-        assert cli.main(["reproduce", "nothing"]) == 2
+    with pytest.raises(UsageError) if shown else contextlib.nullcontext():
+        assert cli.main(["compare", "a.npy"]) == 2
 
 
 def test_python_m_rince_is_the_command():
@@ -59,7 +59,7 @@ def test_python_m_rince_is_the_command():
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"]])
-def test_a_reader_who_has_seen_enough_gets_no_complaint(arguments):
+def test_closed_pipe_ends_without_an_error(arguments):
     code = f"import sys; from rince.cli import main; sys.exit(main({arguments}))"
     read, write = os.pipe()
     os.close(read)
@@ -88,17 +88,17 @@ def raises(error):
     return main
 
 
-def test_a_bug_keeps_its_traceback_and_gets_a_hint(failing, capsys):
+def test_bug_keeps_its_traceback_and_gets_a_hint(failing, capsys):
     """Such as a TypeError in a class of the user's."""
     failing(lambda arguments: len(3))
     with pytest.raises(TypeError, match="has no len") as caught:
         cli.main(["failing"])
     hint = "".join(getattr(caught.value, "__notes__", [])) + capsys.readouterr().err
-    assert "This is a bug: of a class of yours if the traceback ends there" in hint
+    assert "This is a bug" in hint
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), TypeError("x"), KeyError("x"), OSError("no number"), ImportError()])
-def test_errors_that_are_not_ours_are_bugs(failing, error):
+def test_other_errors_are_bugs(failing, error):
     failing(raises(error))
     with pytest.raises(type(error)):
         cli.main(["failing"])
@@ -110,19 +110,15 @@ def test_errors_that_are_not_ours_are_bugs(failing, error):
         (MissingFile("there is no x.npy"), "there is no x.npy"),
         (OSError(28, "No space left on device", "a.csv"), "[Errno 28] No space left on device: 'a.csv'"),
         (ModuleNotFoundError("No module named 'av'", name="av"), "this needs av: run pip install 'rince[video]'"),
-        (MemoryError("Unable to allocate 18.6 GiB"), "there is not enough memory (Unable to allocate 18.6 GiB)"),
+        (MemoryError("Unable to allocate 18.6 GiB"), "not enough memory (Unable to allocate 18.6 GiB)"),
         (
             RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
                          "you tried to allocate 504000000000000008 bytes. Error code 12 (Cannot allocate memory)"),
-            "there is not enough memory (tried to allocate 504000000000000008 bytes)",
+            "not enough memory (tried to allocate 504000000000000008 bytes)",
         ),
         (
             torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 8"),
-            "there is not enough memory (Tried to allocate 20.00 GiB)",
-        ),
-        (
-            ValueError("embedded null byte"),
-            "the name of a file or folder holds a null byte, which no system takes",
+            "not enough memory (Tried to allocate 20.00 GiB)",
         ),
         (UsageError("no column \x1b[31m\u202ex\0"), "no column \\x1b[31m\\u202ex\\x00"),
         (
@@ -132,34 +128,14 @@ def test_errors_that_are_not_ours_are_bugs(failing, error):
         ),
     ],
 )  # fmt: skip
-def test_what_users_and_their_machines_get_wrong_is_one_line(failing, capsys, error, sentence):
+def test_errors_a_user_can_act_on_are_one_line(failing, capsys, error, sentence):
     failing(raises(error))
     assert cli.main(["failing"]) == 2
     assert capsys.readouterr().err == f"rince failing: {sentence}\n"
 
 
-def test_a_value_error_that_a_room_raises_itself_is_a_sentence_and_one_from_below_is_not(failing):
-    """Until all rooms have errors of their own."""
-    code = "def main(arguments):\n    raise ValueError('q') if arguments else int('x')\n"
-    room = {"__name__": "rince.integrations.ranking"}
-    exec(code, room)
-    failing(room["main"])
-    assert cli.main(["failing", "x"]) == 2
-    with pytest.raises(ValueError, match="invalid literal"):
-        cli.main(["failing"])
-
-
-@pytest.mark.parametrize("room", ["rince.losses.loss", "rince.theory.limit", "rince.compare.tasks"])
-def test_a_value_error_of_a_room_with_errors_of_its_own_is_a_bug(failing, room):
-    names = {"__name__": room}
-    exec("def main(arguments):\n    raise ValueError('a bug')\n", names)
-    failing(names["main"])
-    with pytest.raises(ValueError, match="a bug"):
-        cli.main(["failing"])
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_stopped_command_says_so_in_its_exit_code(failing, capsys, number, code):
+def test_exit_code_of_a_stopped_command(failing, capsys, number, code):
     failing(lambda arguments: (os.kill(os.getpid(), number), time.sleep(10)))
     before = signal.getsignal(signal.SIGTERM)
     assert cli.main(["failing"]) == code
@@ -167,16 +143,16 @@ def test_a_stopped_command_says_so_in_its_exit_code(failing, capsys, number, cod
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
-def test_a_stopped_command_says_how_to_go_on(name, failing, monkeypatch, capsys):
+def test_stopped_command_says_whether_it_resumes(name, failing, monkeypatch, capsys):
     failing(raises(KeyboardInterrupt()))
     monkeypatch.setitem(cli.COMMANDS, name, cli.COMMANDS["failing"])
     assert cli.main([name]) == 130
-    again = "resumes it" if name in ("train", "finetune", "compare", "reproduce") else "starts over"
+    again = "resumes" if name in ("train", "finetune", "compare") else "starts over"
     told = capsys.readouterr().err
-    assert told.startswith(f"rince {name}: interrupted: the same command again {again}") and told.count("\n") == 1
+    assert told.startswith(f"rince {name}: interrupted: the same command {again}") and told.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--list"], ["reproduce"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--list"]])
 def test_output_may_be_closed(arguments):
     code = f"import sys; from rince.cli import main; sys.exit(main({arguments}))"
     done = subprocess.run(["sh", "-c", f'exec "{sys.executable}" -c "{code}" >&-'], capture_output=True, text=True)
@@ -194,7 +170,7 @@ def test_output_that_cannot_be_written_is_one_line_and_one_exit_code():
 
 
 @pytest.mark.parametrize("arguments", ("", "['--help']"))
-def test_a_terminal_that_knows_few_letters_shows_the_others_by_number(arguments):
+def test_terminal_without_unicode_shows_escapes(arguments):
     code = "import sys; from rince import cli; cli.usage = lambda: '1 \u00b1 2'; sys.argv[1:] = ['--help'];"
     code += f"cli.main({arguments})"
     few = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -205,13 +181,12 @@ def test_a_terminal_that_knows_few_letters_shows_the_others_by_number(arguments)
 @pytest.mark.parametrize(
     "words",
     [
-        ["audit", "a.npy", "b.npy"], ["clean", "a.npy", "b.npy"], ["compare", "digits"], ["demo"],
-        ["train", "digits/simclr"], ["reproduce", "loss-curves"], ["reproduce", "noise-theory"],
-        ["reproduce", "image-rivals"], ["export", "run", "s3://bucket/x.safetensors"],
+        ["audit", "a.npy", "b.npy"], ["compare", "a.npy", "b.npy"], ["demo"],
+        ["train", "digits/simclr"], ["export", "run", "s3://bucket/x.safetensors"],
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_an_address_is_no_place_for_results(words, capsys, tmp_path, monkeypatch):
+def test_url_as_output_is_rejected(words, capsys, tmp_path, monkeypatch):
     """It would become a local folder called ``s3:``."""
     monkeypatch.chdir(tmp_path)
     assert cli.main(words if words[0] == "export" else [*words, "--out", "s3://bucket/x"]) == 2
@@ -220,13 +195,13 @@ def test_an_address_is_no_place_for_results(words, capsys, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", ["evaluate", "export", "demo", "train", "finetune", "reproduce"])
-def test_an_option_that_there_is_not_is_one_line_in_every_command(capsys, command):
+@pytest.mark.parametrize("command", ["evaluate", "export", "demo", "train", "finetune"])
+def test_unknown_option_is_one_line_in_every_command(capsys, command):
     assert cli.main([command, "digits/simclr", "--no-such-option", "3"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_missing_extra_is_named_before_anything_is_written(tmp_path):
+def test_missing_extra_is_named_before_anything_is_written(tmp_path):
     """In a Python of its own, since this one has imported what is to be missing."""
     missing = ["lightning", "jsonargparse", "yaml", "safetensors", "sklearn"]
     commands = [["train", "digits/simclr"], ["finetune", "a"], ["evaluate", "a"], ["export", "a", "e.safetensors"]]
@@ -246,7 +221,7 @@ def test_a_missing_extra_is_named_before_anything_is_written(tmp_path):
 
 
 def test_without_pyg_the_extra_for_graphs_is_named_before_anything_is_written(tmp_path):
-    commands = [["train", "tudataset/proteins"], ["reproduce", "tudataset"]]
+    commands = [["train", "tudataset/proteins"]]
     code, _, told = ranks.Alone(absent.run, ["torch_geometric"], commands, tmp_path).end()
     assert code == 0 and named(told, "graph") == len(commands) and not list(tmp_path.iterdir())
 
@@ -260,7 +235,7 @@ def named(told, extra):
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
-def test_a_signal_whose_exception_gets_lost_is_told_all_the_same(number, code, word, monkeypatch, capsys):
+def test_signal_is_reported_if_its_exception_is_lost(number, code, word, monkeypatch, capsys):
     """As packages of C code lose it while they are imported."""
 
     def lose_it(arguments):
@@ -271,7 +246,4 @@ def test_a_signal_whose_exception_gets_lost_is_told_all_the_same(number, code, w
 
     monkeypatch.setattr("rince.commands.audit.main", lose_it)
     assert cli.main(["audit"]) == code
-    assert (
-        capsys.readouterr().err
-        == f"rince audit: {word}: the same command again starts over, and finds nothing half-written\n"
-    )
+    assert capsys.readouterr().err == f"rince audit: {word}: the same command starts over\n"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rince import cli
-from rince.train.shipped import shipped
+from rince.train.builtin_configs import builtin_configs
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "experiments" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if "```python\n" in p.read_text("utf-8")], ids=lambda p: p.name)
@@ -25,7 +25,8 @@ def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
 
 def test_links_between_pages_lead_somewhere():
     for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
+        prose = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#:]+)\)", prose):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
@@ -46,7 +47,7 @@ CALLS = sorted({tuple(call) for page in (*PAGES, ROOT / "CONTRIBUTING.md") for c
 CALLS += sorted(
     {
         tuple(line.split())
-        for path in shipped().values()
+        for path in builtin_configs().values()
         for line in re.findall(r"^#   rince (.+)$", path.read_text("utf-8"), re.MULTILINE)
     }
     - set(CALLS)
@@ -55,11 +56,10 @@ CALLS += sorted(
 
 @pytest.fixture(scope="module")
 def trainer_parsers():
-    from rince.train.finetune import finetune_parser
-    from rince.train.parser import parse_settings, train_parser
+    from rince.train.config import finetune_parser, parse_settings, train_parser
 
     finetune = finetune_parser()
-    digits = parse_settings(train_parser(), {"data": {"class_path": "rince.data.images.digit_images.DigitImages"}})
+    digits = parse_settings(train_parser(), {"data": {"class_path": "rince.data.images.DigitImages"}})
     finetune.set_defaults({"data": digits.data.as_dict()})
     return {"train": train_parser(), "finetune": finetune}
 
@@ -70,7 +70,7 @@ def test_every_command_that_is_shown_has_these_options(call, trainer_parsers, mo
     command, *arguments = call
     wrong = ("--loss.qq", "pairs.yaml")  # shown for what they are answered with, or written by the reader
     if command in trainer_parsers and not set(wrong) & set(arguments):
-        from rince.train.parser import parse
+        from rince.train.config import parse
 
         try:
             parse(trainer_parsers[command], arguments[command == "finetune" :])
@@ -87,6 +87,34 @@ def test_every_command_that_is_shown_has_these_options(call, trainer_parsers, mo
     monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", parse_only)
     with contextlib.suppress(Parsed):
         assert command in trainer_parsers or cli.main(list(call)) == 0
+
+
+def experiments_of(page):
+    lines = re.findall(
+        r"(?:^|`) *(?:\$ )?python -m experiments ([a-z0-9][^`>\n]*)", page.read_text("utf-8"), re.MULTILINE
+    )
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [tuple(each) for each in words if not any("[" in word or word == "..." for word in each)]
+
+
+@pytest.mark.parametrize("call", sorted({call for page in PAGES for call in experiments_of(page)}), ids=" ".join)
+def test_every_experiment_that_is_shown_has_these_options(call, monkeypatch, tmp_path):
+    from experiments.__main__ import EXPERIMENTS, main
+
+    monkeypatch.chdir(tmp_path)
+    assert call[0] in EXPERIMENTS
+    if len(call) == 1 or "--help" in call:  # a name in a sentence
+        return
+    plain = argparse.ArgumentParser.parse_known_args
+
+    def parse_only(self, *given, **named):
+        _, unknown = plain(self, *given, **named)
+        assert not unknown, unknown
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", parse_only)
+    with pytest.raises(Parsed):
+        main(list(call))
 
 
 def test_commands_are_found():

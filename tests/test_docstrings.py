@@ -9,6 +9,7 @@ import re
 import textwrap
 import types
 import warnings
+from enum import Enum
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from torch import nn
 
 import rince
+from support.video.films import film
 
 SOURCES = Path(rince.__file__).parent
 API = Path(__file__).parents[1] / "docs" / "api"
@@ -24,7 +26,7 @@ INTEGRATIONS = {path.stem: path.read_text("utf-8") for path in (SOURCES / "integ
 # What others are made of is no part of the library.
 SHARED = set(re.findall(r"^from rince\.integrations\.(\w+) import", "\n".join(INTEGRATIONS.values()), re.MULTILINE))
 PEERS = sorted(set(INTEGRATIONS) - SHARED - {"__init__"})
-MODULES = ["rince.errors", "rince.optimisers", "rince.losses.objectives", "rince.losses.schedules"]
+MODULES = ["rince.errors", "rince.optimizers", "rince.losses.objectives", "rince.losses.schedules"]
 ROOMS = sorted(
     ".".join(("rince", *path.parent.relative_to(SOURCES).parts))
     for path in SOURCES.rglob("__init__.py")
@@ -72,7 +74,7 @@ def parameters(value):
     """Names of the arguments that a caller gives, without self and the collectors of further ones."""
     if isinstance(value, type) and value.__init__ is object.__init__ and value.__new__ is object.__new__:
         return set()
-    if isinstance(value, type) and issubclass(value, BaseException):
+    if isinstance(value, type) and issubclass(value, (BaseException, Enum)):
         return set()
     found = inspect.signature(value).parameters.values()
     return {p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
@@ -144,6 +146,8 @@ def test_the_examples_of_a_place_run(place, tmp_path, monkeypatch):
         text = inspect.cleandoc(value.__doc__ or "")
         if any(importlib.util.find_spec(peer) is None for peer in re.findall(r"# needs (\w+)", text)):
             continue
+        if '"clip.mp4"' in text:
+            film(tmp_path / "clip.mp4")
         globs = {**vars(load(place)), **public(place), **names}
         test = doctest.DocTestParser().get_doctest(text, globs, name, None, None)
         told = []

@@ -16,7 +16,7 @@ def test_every_room_is_found_without_an_import_of_its_own():
     code = (
         "import sys, rince; rince.noise, rince.data, rince.methods, rince.train, rince.views, rince.encoders;"
         "assert 'torch' not in sys.modules;"
-        "assert rince.optimisers.LARS and rince.encoders.save_encoder and rince.noise.wrong_pairs"
+        "assert rince.optimizers.LARS and rince.encoders.save_encoder and rince.noise.wrong_pairs"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     for path in (Path(rince.__file__).parent).iterdir():

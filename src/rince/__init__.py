@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from rince import losses as losses
     from rince import methods as methods
     from rince import noise as noise
-    from rince import optimisers as optimisers
+    from rince import optimizers as optimizers
+    from rince import pairs as pairs
     from rince import report as report
-    from rince import reproduce as reproduce
-    from rince import theory as theory
     from rince import train as train
     from rince import trust as trust
     from rince import views as views
+    from rince.audit import audit_pairs
     from rince.encoders.files import load_encoder
     from rince.losses import (
         DCL,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         DensityRatio,
         HardNegatives,
         InfoNCE,
+        LearnedTemperature,
         Queue,
         Sigmoid,
         Supervised,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     )
     from rince.losses import objectives as objectives
     from rince.losses import schedules as schedules
+    from rince.trust import estimate_weights
 
 __version__ = "0.2.0"
 
@@ -60,14 +62,17 @@ _HOME = {
     "Sigmoid": "rince.losses",
     "ContrastiveLoss": "rince.losses",
     "DensityRatio": "rince.losses",
+    "LearnedTemperature": "rince.losses",
     "TwoView": "rince.losses",
     "CrossView": "rince.losses",
     "Queue": "rince.losses",
     "Supervised": "rince.losses",
     "cached": "rince.losses",
     "load_encoder": "rince.encoders.files",
+    "estimate_weights": "rince.trust",
+    "audit_pairs": "rince.audit",
 }
-_ROOMS = (
+_PACKAGES = (
     *(
         "audit",
         "compare",
@@ -81,7 +86,7 @@ _ROOMS = (
         "noise",
         "objectives",
     ),
-    *("integrations", "optimisers", "report", "reproduce", "schedules", "theory", "train", "trust", "views"),
+    *("integrations", "optimizers", "pairs", "report", "schedules", "train", "trust", "views"),
 )
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)
@@ -96,12 +101,15 @@ __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "Sigmoid",
     "ContrastiveLoss",
     "DensityRatio",
+    "LearnedTemperature",
     "TwoView",
     "CrossView",
     "Queue",
     "Supervised",
     "cached",
     "load_encoder",
+    "estimate_weights",
+    "audit_pairs",
 ]
 
 _keep_old_paths()
@@ -112,10 +120,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return importlib.import_module(f"rince.{name}")
     raise AttributeError(f"module 'rince' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME, *_ROOMS])
+    return sorted([*globals(), *_HOME, *_PACKAGES])

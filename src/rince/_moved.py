@@ -1,4 +1,4 @@
-"""Import paths of version 0.1 that have moved. They keep working for one version; then this file goes."""
+"""Import paths of version 0.2 that have moved. They work, with a warning, until version 0.4."""
 
 import importlib
 import importlib.util
@@ -10,38 +10,74 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 PUBLIC = {  # short names that stay
-    "rince.contrast": "rince.losses.contrast",
+    "rince.contrast": "rince.losses.contrasts",
     "rince.objectives": "rince.losses.objectives",
     "rince.schedules": "rince.losses.schedules",
 }
 MOVED = {
+    "rince.optimisers": "rince.optimizers",
     "rince.temperature": "rince.losses.temperature",
     "rince.seeds": "rince._support.step_seeds",
     "rince.export": "rince.encoders.files",
-    "rince.demo": "rince.reproduce.demo",
-    "rince.views.operations": "rince._support.image_operations",
-    "rince.data.arrays": "rince.data.images.arrays",
-    "rince.data.cifar10": "rince.data.images.cifar10",
-    "rince.data.digit_images": "rince.data.images.digit_images",
-    "rince.data.image_folder": "rince.data.images.folder",
-    "rince.data.stem_images": "rince.data.images.stem_features",
-    "rince.data.tudataset": "rince.data.graphs.tudataset",
-    "rince.data.tu_graphs": "rince.data.graphs.tu_graphs",
-    "rince.data.paired_arrays": "rince.data.pairs.arrays",
-    "rince.data.digits": "rince.data.pairs.digit_halves",
-    "rince.data.spoken_digits": "rince.data.pairs.spoken_digits",
-    "rince.data.videos": "rince.data.video.videos",
-    "rince.data.kinetics400": "rince.data.video.kinetics400",
-    "rince.data.acav100m": "rince.data.video.acav100m",
-    "rince.data.ucf101": "rince.data.video.ucf101",
-    "rince.data.hmdb51": "rince.data.video.hmdb51",
-    "rince.data.generated_video": "rince.data.synthetic.generated_video",
-    "rince.data.moving_shapes": "rince.data.synthetic.moving_shapes",
-    "rince.audit.verdict": "rince.audit.run",
-    "rince.audit.mismatched": "rince.audit.mismatched",
-    "rince.audit.rate": "rince.audit.estimate.rate",
-    "rince.audit.fit.towers": "rince.audit.fit.towers",
-    "rince.audit.fit.cross_fit": "rince.audit.fit.cross_fit",
+    "rince.audit.run": "rince.audit.api",
+    "rince.audit.mismatched": "rince.audit.null",
+    "rince.data.batches": "rince.data.module",
+    "rince.data.fetching": "rince.data.download",
+    "rince.data.graphs.graph_data": "rince.data.graphs",
+    "rince.data.graphs.graphs": "rince.data.graphs",
+    "rince.data.graphs.tu_graphs": "rince.data.graphs",
+    "rince.data.graphs.tudataset": "rince.data.graphs",
+    "rince.data.images.arrays": "rince.data.images",
+    "rince.data.images.cifar10": "rince.data.images",
+    "rince.data.images.crops": "rince.data.image_folder",
+    "rince.data.images.digit_images": "rince.data.images",
+    "rince.data.images.folder": "rince.data.image_folder",
+    "rince.data.images.in_memory": "rince.data.images",
+    "rince.data.images.stem_features": "rince.data.images",
+    "rince.data.pairs.arrays": "rince.data.pairs",
+    "rince.data.pairs.digit_halves": "rince.data.digit_halves",
+    "rince.data.pairs.hf_datasets": "rince.data.pairs",
+    "rince.data.pairs.in_memory": "rince.data.pairs",
+    "rince.data.pairs.recordings": "rince.data.spoken_digits",
+    "rince.data.pairs.spoken_digits": "rince.data.spoken_digits",
+    "rince.data.video.acav100m": "rince.data.video.videos",
+    "rince.data.video.clip_loader": "rince.data.video.clips",
+    "rince.data.video.clip_reader": "rince.data.video.clips",
+    "rince.data.video.frame_transform": "rince.data.video.decode",
+    "rince.data.video.hmdb51": "rince.data.video.videos",
+    "rince.data.video.kinetics400": "rince.data.video.videos",
+    "rince.data.video.local_file": "rince.data.video.decode",
+    "rince.data.video.packets": "rince.data.video.decode",
+    "rince.data.video.skipped": "rince.data.video.clips",
+    "rince.data.video.split_videos": "rince.data.video.videos",
+    "rince.data.video.ucf101": "rince.data.video.videos",
+    "rince.data.video.video_list": "rince.data.video.clips",
+    "rince.encoders.audio": "rince.encoders.video",
+    "rince.encoders.convnet": "rince.encoders.images",
+    "rince.encoders.neighbors": "rince.encoders.gin",
+    "rince.encoders.patch_stem": "rince.encoders.images",
+    "rince.encoders.r2plus1d": "rince.encoders.video",
+    "rince.encoders.recipes": "rince.encoders.files",
+    "rince.encoders.resnet": "rince.encoders.images",
+    "rince.encoders.towers": "rince.encoders.heads",
+    "rince.evaluate.graphs": "rince.evaluate.svm",
+    "rince.evaluate.knn": "rince.evaluate.probes",
+    "rince.evaluate.linear": "rince.evaluate.probes",
+    "rince.evaluate.retrieval": "rince.evaluate.pairs",
+    "rince.evaluate.voting": "rince.evaluate.features",
+    "rince.methods.linear_evaluation": "rince.methods.finetune",
+    "rince.methods.moco_v3": "rince.methods.moco",
+    "rince.methods.momentum": "rince.methods.moco",
+    "rince.methods.supcon": "rince.methods.simclr",
+    "rince.noise.sounds": "rince.noise.pairs",
+    "rince.views.batch": "rince.views.views",
+    "rince.views.clip": "rince.views.pair",
+    "rince.views.graph_edit": "rince.views.graph",
+    "rince.views.graph_sampling": "rince.views.graph",
+    "rince.views.graph_walk": "rince.views.graph",
+    "rince.views.mirror": "rince.views.image",
+    "rince.views.recipe": "rince.views.image",
+    "rince.views.sound": "rince.views.pair",
 }
 
 
@@ -75,7 +111,7 @@ class _OldPaths(MetaPathFinder):
                 return home + old[len(short) :]
         if old in MOVED:
             warnings.warn(
-                f"{old} has moved to {MOVED[old]}: the old path goes in version 0.3", DeprecationWarning, stacklevel=2
+                f"{old} has moved to {MOVED[old]}: the old path goes in version 0.4", DeprecationWarning, stacklevel=2
             )
         return MOVED.get(old)
 

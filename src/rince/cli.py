@@ -1,7 +1,7 @@
-"""The command ``rince``: finds the subcommand, runs it, and turns bad input into one clear line.
+"""The command ``rince``: finds the subcommand, runs it, and prints user errors as one line.
 
-Every subcommand lives in a module of the room it belongs to, with a ``main(arguments) -> int`` of its own, and is
-imported only when it is called: ``rince --help`` costs no torch.
+Each subcommand is a module with ``main(arguments) -> int``, imported only when it is called: ``rince --help`` does not
+import torch.
 """
 
 import contextlib
@@ -14,24 +14,25 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from rince._support.command_errors import sentence_of, with_hint
-from rince._support.signals import Terminated, speaks, termination_as_exception
+from rince._support.command_errors import add_bug_hint, sentence_of
+from rince._support.signals import Terminated, is_main_rank, termination_as_exception
 
 COMMANDS = {  # name: (module, one line for the help)
-    "audit": ("rince.commands.audit", "find the wrong pairs of two columns: how many, which ones, how sure"),
-    "clean": ("rince.commands.clean", "leave out the wrong pairs of an audit, weigh them, or find them new partners"),
-    "demo": ("rince.reproduce.demo", "InfoNCE against RINCE on digits with wrong pairs, in under two minutes"),
-    "train": ("rince.commands.train", "train an encoder from a configuration, or go on where it stopped"),
-    "finetune": ("rince.commands.finetune", "train the encoder of a run further on labels, and test it"),
-    "evaluate": ("rince.commands.evaluate", "linear probe, nearest neighbours and retrieval of a finished run"),
-    "compare": ("rince.commands.compare", "which loss serves best on a data set, and what it costs without noise"),
-    "reproduce": ("rince.commands.reproduce", "the paper's experiments, one command each; alone it lists them"),
-    "export": ("rince.commands.export", "write the encoder of a run to a file of its own, as safetensors"),
+    "audit": ("rince.commands.audit", "estimate how many pairs are wrong, and which ones"),
+    "clean": ("rince.commands.clean", "drop, weight or re-pair the wrong pairs that an audit found"),
+    "demo": ("rince.demo", "compare InfoNCE and RINCE on digits with wrong pairs (under two minutes)"),
+    "train": ("rince.commands.train", "train an encoder from a configuration, or resume a run"),
+    "finetune": ("rince.commands.finetune", "fine-tune the encoder of a run on labels, and test it"),
+    "evaluate": ("rince.commands.evaluate", "linear probe, nearest neighbors and retrieval on the features of a run"),
+    "compare": ("rince.commands.compare", "compare losses on your data, with and without added noise"),
+    "reproduce": ("rince.commands.reproduce", "moved: python -m experiments, in a clone of the repository"),
+    "export": ("rince.commands.export", "write the encoder of a run as safetensors, ONNX or torch.export"),
 }
 
-# Their help is put together from sources: what they import before they could say it themselves takes seconds.
-GUIDED = ("train", "finetune")
-RESUMABLE = ("train", "finetune", "compare", "reproduce")
+# Their help is generated from the sources, since importing their modules takes seconds.
+WITH_OWN_HELP = ("train", "finetune")
+RESUMABLE = ("train", "finetune", "compare")
+EXIT_CODES = "exit codes: 0 success, 2 user error (one line), 1 bug (traceback), 130 interrupted, 143 terminated"
 
 
 def usage() -> str:
@@ -39,41 +40,42 @@ def usage() -> str:
     rows = "\n".join(f"  {name:<{width}}  {help}" for name, (_, help) in COMMANDS.items())
     return (
         "usage: rince COMMAND [options]\n\n"
-        "Contrastive learning that survives bad pairs.\n\n"
+        "Contrastive learning on pairs that may be wrong.\n\n"
         f"commands:\n{rows}\n\n"
-        "`rince COMMAND --help` explains a command. RINCE_TRACEBACK=1 shows where an error came from."
+        "`rince COMMAND --help` shows the options of a command. RINCE_TRACEBACK=1 shows the traceback of an error.\n"
+        f"{EXIT_CODES}"
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know fewer letters than a result has
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals without Unicode
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"
     received: list[int] = []
     try:
         with termination_as_exception(received):
             code = _command(name, arguments[1:])
-        if sys.stdout is not None:  # it is None where the caller closed it
-            sys.stdout.flush()  # here, where somebody listens if it fails
+        if sys.stdout is not None:  # None if the caller closed it
+            sys.stdout.flush()  # so that its errors are handled here
         return code
-    except KeyboardInterrupt:
-        return _stopped(name, signal.SIGINT)
-    except Terminated:
-        return _stopped(name, signal.SIGTERM)
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except KeyboardInterrupt as stop:
+        return _stopped(name, signal.SIGINT, str(stop))
+    except Terminated as stop:
+        return _stopped(name, signal.SIGTERM, stop.message)
+    except BrokenPipeError:  # the reader of the output has closed it
         _drop_output()
         return 141
     except Exception as error:
-        if received:  # its exception was lost on the way
-            return _stopped(name, received[0])
+        if received:  # the exception of the signal was lost
+            return _stopped(name, received[0], "")
         if os.environ.get("RINCE_TRACEBACK", "0").lower() not in ("", "0", "false", "no", "off"):
             raise
         if (sentence := sentence_of(error)) is not None:
-            _tell(f"rince {name}: {sentence}")
+            _print_error(f"rince {name}: {sentence}")
             _drop_output()
             return 2
-        with_hint(error)
+        add_bug_hint(error)
         raise
 
 
@@ -89,34 +91,38 @@ def _command(name: str, rest: list[str]) -> int:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        _tell(f"rince: there is no command '{name}'{hint} (rince --help lists them)")
+        _print_error(f"rince: there is no command '{name}'{hint} (rince --help lists them)")
         return 2
-    if name in GUIDED and (text := importlib.import_module("rince.train.help").help_or_list(name, rest)) is not None:
-        print(text, flush=True)
-        return 0
+    if name in WITH_OWN_HELP:
+        text = importlib.import_module("rince.train.help").help_or_list(name, rest)
+        if text is not None:
+            print(text, flush=True)
+            return 0
     return importlib.import_module(COMMANDS[name][0]).main(rest)
 
 
-def _stopped(name: str, number: int) -> int:
+def _stopped(name: str, number: int, message: str) -> int:
+    """Report an interrupt or a termination, and return the exit code."""
     how = "interrupted" if number == signal.SIGINT else "terminated"
-    again = "resumes it" if name in RESUMABLE else "starts over, and finds nothing half-written"
-    if speaks():
-        _tell(f"rince {name}: {how}{f': the same command again {again}' if name in COMMANDS else ''}")
+    if not message and name in COMMANDS:
+        message = f"the same command {'resumes' if name in RESUMABLE else 'starts over'}"
+    if is_main_rank():
+        _print_error(f"rince {name}: {how}{f': {message}' if message else ''}")
     return 128 + number
 
 
-def _tell(sentence: str) -> None:
-    """One line for whoever reads errors, if anybody does: nobody is no reason for another exit code."""
+def _print_error(sentence: str) -> None:
+    """Print a line to standard error; a closed stream does not change the exit code."""
     with contextlib.suppress(OSError):
         if sys.stderr is not None:
             print(sentence, file=sys.stderr, flush=True)
 
 
 def _drop_output() -> None:
-    """Forget what could not be written, so that Python does not try it again when it ends."""
+    """Discard output that could not be written, so that Python does not try again at exit."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and not _flushed(stream):
-            with contextlib.suppress(OSError, ValueError):  # a stream that is no file
+            with contextlib.suppress(OSError, ValueError):  # a stream that is not a file
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -10,7 +10,7 @@ class UsageError(ValueError):
         >>> rince.RINCE(q=1.5)
         Traceback (most recent call last):
         ...
-        rince.errors.UsageError: q must lie in [0, 1], got 1.5
+        rince.errors.UsageError: q must be in [0, 1], got 1.5
     """
 
 

@@ -141,14 +141,14 @@ def test_blur_agrees_with_a_plain_convolution(photographs, taps):
         np.testing.assert_allclose(ours[:, i].numpy(), expected, atol=2e-6)
 
 
-def test_grey_agrees_with_pillow(photographs):
-    ours = op.grey(planes(photographs))
+def test_gray_agrees_with_pillow(photographs):
+    ours = op.gray(planes(photographs))
     theirs = torch.stack([torch.from_numpy(np.asarray(pillow(x).convert("L")).copy()) for x in photographs])
     assert (ours - theirs.float() / 255).abs().max() < 1 / 255
 
 
-def test_solarise_agrees_with_pillow(photographs):
+def test_solarize_agrees_with_pillow(photographs):
     from PIL import ImageOps
 
     theirs = torch.stack([as_tensor(ImageOps.solarize(pillow(x), 128)) for x in photographs])
-    torch.testing.assert_close(op.solarise(planes(photographs)).transpose(0, 1), theirs)
+    torch.testing.assert_close(op.solarize(planes(photographs)).transpose(0, 1), theirs)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rince._support.zip_files import check_zip, opened_zip
-from rince.data.images.arrays import read_npz
+from rince.data.images import read_npz
 from rince.errors import MissingFile, UsageError
 
 

@@ -54,7 +54,7 @@ def fit(model, monitor, rate=0.0, steps=200):
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 def test_pairs_rise_above_strangers_and_the_noise_rate_is_close(rate):
     torch.manual_seed(0)
-    model = TwoTowers(rince.RINCE(0.5, "balanced", 0.1, rince.CrossView(), scale="unit"))
+    model = TwoTowers(rince.RINCE(q=0.5, lam="balanced", temperature=0.1, contrast=rince.CrossView(), scale="unit"))
     assert fit(model, PairMonitor(), rate) == []
     last = model.seen[-1]
     assert last["pairs/positive"] > last["pairs/negative"] + 0.3
@@ -72,7 +72,7 @@ def test_a_collapse_is_said_once_with_the_way_out():
         def forward(self, x):
             return self.value.expand(len(x), -1)
 
-    model = TwoTowers(rince.InfoNCE(0.5, rince.TwoView()))
+    model = TwoTowers(rince.InfoNCE(temperature=0.5, contrast=rince.TwoView()))
     model.f = model.g = Constant()
     said = fit(model, PairMonitor(grace=20), steps=60)
     assert len(said) == 1 and "lam='balanced'" in said[0]
@@ -88,9 +88,9 @@ def test_pairs_within_the_margin_of_strangers_count_as_collapsed():
         monitor._warn(200, 0.505, 0.5)
 
 
-def test_neighbours_of_the_same_class_are_no_strangers():
+def test_neighbors_of_the_same_class_are_no_strangers():
     monitor = PairMonitor()
-    loss = rince.InfoNCE(0.5, rince.Supervised())
+    loss = rince.InfoNCE(temperature=0.5, contrast=rince.Supervised())
     loss.register_forward_hook(monitor._see, with_kwargs=True)
     monitor._training = True
     labels = torch.tensor([0, 0, 1, 1])

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from rince.audit import audit
-from rince.audit.fit.towers import Recipe
+from rince.audit import audit_pairs
+from rince.audit.fit.towers import FitConfig
 from support.paired_embeddings import embeddings
 
 
@@ -23,12 +23,20 @@ def test_dropped_pairs_leave_gaps_and_the_others_are_judged_as_without_them(fit,
     if fit:
         bad = bad[1:]  # towers can say something about zeros
     good = np.setdiff1d(np.arange(400), bad)
-    recipe = Recipe(folds=3, steps=20, members=1, width=16) if fit else None
-    monkeypatch.setattr("rince.audit.fit.cross_fit.MISMATCHED", 20_000)
+    recipe = FitConfig(folds=3, steps=20, members=1, width=16) if fit else None
+    monkeypatch.setattr("rince.audit.fit.cross_fit.NULL_SIZE", 20_000)
     np.save(tmp_path / "a.npy", a)
     ids = np.arange(400) // 2
-    found = audit(np.load(tmp_path / "a.npy", mmap_mode="r"), b, fit=fit, recipe=recipe, drop_bad=True, ids=ids)
-    alone = audit(a[good], b[good], fit=fit, recipe=recipe, ids=ids[good])
+    found = audit_pairs(
+        np.load(tmp_path / "a.npy", mmap_mode="r"),
+        b,
+        fit=fit,
+        scorer="towers",
+        config=recipe,
+        skip_invalid=True,
+        ids=ids,
+    )
+    alone = audit_pairs(a[good], b[good], fit=fit, scorer="towers", config=recipe, ids=ids[good])
     assert found.dropped.tolist() == bad and len(found) == 400
     for name in ("scores", "p_values", "p_wrong"):
         values = getattr(found, name)
@@ -42,7 +50,7 @@ def test_dropped_pairs_are_in_the_table_and_the_record(tmp_path, rate):
     parquet = pytest.importorskip("pyarrow.parquet")
     a, b, _ = embeddings(400, rate=rate)
     a[3], b[9, 0] = 0, np.nan
-    found = audit(a, b, drop_bad=True)
+    found = audit_pairs(a, b, skip_invalid=True)
     found.save(tmp_path, ids=[f"pair {i}" for i in range(400)], truth=np.zeros(400, bool))
     rows = [line.split(",") for line in (tmp_path / "audit.csv").read_text().splitlines()[1:]]
     assert [row[0] for row in rows if row[2] == ""] == ["pair 3", "pair 9"] and rows[3] == ["pair 3", "", "", "0"]
@@ -54,9 +62,9 @@ def test_dropped_pairs_are_in_the_table_and_the_record(tmp_path, rate):
 
 def test_dropping_nothing_changes_nothing_and_dropping_too_many_is_refused():
     a, b, _ = embeddings(60)
-    assert audit(a, b, drop_bad=True).noise_rate == audit(a, b).noise_rate
+    assert audit_pairs(a, b, skip_invalid=True).noise_rate == audit_pairs(a, b).noise_rate
     a[:11] = np.nan
     with pytest.raises(ValueError, match=r"at least 50 pairs.*got 49"):
-        audit(a, b, drop_bad=True)
-    with pytest.raises(ValueError, match=r"drop_bad=True \(--drop-bad\)"):
-        audit(a, b)
+        audit_pairs(a, b, skip_invalid=True)
+    with pytest.raises(ValueError, match=r"skip_invalid=True \(--skip-invalid\)"):
+        audit_pairs(a, b)

@@ -1,7 +1,7 @@
 import numpy as np
 
 from rince.audit import judge
-from rince.audit.unusable import kept_rows, with_gaps
+from rince.audit.result import kept_rows, with_gaps
 
 
 def test_an_audit_with_gaps_has_the_rows_of_the_input():

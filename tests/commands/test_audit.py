@@ -1,11 +1,16 @@
+import csv
 import json
+import os
 
 import numpy as np
 import pytest
 
 from rince import cli
+from rince.cli import main
+from rince.errors import FileError
 from rince.noise import wrong_pairs
-from support import alike_texts
+from rince.trust.table import read_trust
+from support import alike_texts, ranks
 
 
 @pytest.fixture
@@ -27,8 +32,8 @@ def test_it_writes_its_files_prints_a_summary_and_leaves_no_rest(columns, capsys
     folder, _ = columns
     assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--fdr", "0.05", "--seed", "3") == 0
     printed = capsys.readouterr().out
-    assert "of the pairs are wrong" in printed and "audit.html" in printed
-    assert {p.name for p in (folder / "out").iterdir()} == {"audit.csv", "audit.json", "audit.html"}
+    assert "of the pairs are unrelated" in printed and "audit.html" in printed
+    assert {p.name for p in (folder / "out").iterdir()} == {"audit.csv", "audit.json", "audit.html", "suspects.csv"}
     record = json.loads((folder / "out" / "audit.json").read_text())
     assert abs(record["noise_rate"] - 0.3) < 0.06 and record["fdr"] == 0.05
 
@@ -119,8 +124,8 @@ def test_bad_rows_are_left_out_on_demand(columns, capsys):
     given = [f"{file}:a", f"{file}:b", "--ids", f"{file}:id", "--out", folder / "out"]
     assert run(*given) == 2
     error = capsys.readouterr().err
-    assert "row 5" in error and "--drop-bad" in error
-    assert run(*given, "--drop-bad") == 0
+    assert "row 5" in error and "--skip-invalid" in error
+    assert run(*given, "--skip-invalid") == 0
     printed = capsys.readouterr().out
     assert "399 pairs" in printed and "row 5" in printed
     lines = (folder / "out" / "audit.csv").read_text().splitlines()
@@ -132,14 +137,14 @@ def test_bad_rows_are_left_out_on_demand(columns, capsys):
     [
         (["missing.npy", "b.npy"], "there is no file"),
         (["a.npy", "short.npy"], "got 400 and 60 rows"),
-        (["a.npy", "wide.npy"], "use fit=True (--fit)"),
+        (["a.npy", "wide.npy"], "--fit"),
         (["a.npy", "nan.npy"], "row 5"),
         (["broken.npy", "b.npy"], "broken.npy cannot be read"),
-        (["a.npy", "b.npy", "--fdr", "2"], "--fdr must lie between 0 and 1"),
+        (["a.npy", "b.npy", "--fdr", "2"], "--fdr must be between 0 and 1"),
         (["a.npy", "b.npy", "--ids", "short_ids.npy"], "ids must have one item per pair: expected 400, got 7"),
         (["a.npy", "b.npy", "--texts-a", "nothing.csv"], "there is no file"),
         (["a.npy", "a.npy"], "A and B are both a.npy"),
-        (["a.npy", "b.jsonl"], "b.jsonl cannot be read: files must end in .npy"),
+        (["a.npy", "b.xls"], "b.xls cannot be read: files must end in .npy"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(columns, capsys, monkeypatch, change, message):
@@ -152,7 +157,7 @@ def test_bad_input_is_one_line_and_writes_nothing(columns, capsys, monkeypatch, 
     np.save("nan.npy", broken)
     np.save("short_ids.npy", np.arange(7))
     (folder / "broken.npy").write_bytes(b"garbage")
-    (folder / "b.jsonl").write_text("{}")
+    (folder / "b.xls").write_text("{}")
     assert run(*change, "--out", "out") == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error
@@ -163,7 +168,7 @@ def test_bad_input_is_one_line_and_writes_nothing(columns, capsys, monkeypatch, 
     "arguments, message",
     [
         ([], "name two columns, as rince audit A B"),
-        (["a.npy"], "name two columns, as rince audit A B"),
+        (["a.npy"], "a.npy"),
         (["a.npy", "b.npy", "--fdr", "much"], "argument --fdr: invalid float value: 'much'"),
         (["a.npy", "b.npy", "--fitt"], "there is no option '--fitt'"),
         (["a.npy", "b.npy", "--table", "xls"], "argument --table: invalid choice: 'xls'"),
@@ -209,7 +214,7 @@ def test_raw_texts_are_encoded_grouped_shown_and_kept(raw_pairs, capsys):
     assert data["rows"]["a"][0].startswith("word") and data["rows"]["b"][0].startswith("word")
     assert data["groups"][0]["name"] == "crawler"
     assert run(*TEXTS, "--force") == 0
-    assert capsys.readouterr().out.count("(kept)") == 2
+    assert capsys.readouterr().out.count("(from the cache)") == 2
     assert len(list((folder / "audit" / "encoded").iterdir())) == 2
 
 
@@ -234,21 +239,119 @@ def test_a_review_is_read_back_and_reported(raw_pairs, capsys):
     assert "there is no audit in nowhere" in capsys.readouterr().err
 
 
-def test_without_an_encoder_words_are_hashed_and_towers_fitted(raw_pairs, capsys, monkeypatch):
+def test_without_an_encoder_words_are_hashed_and_a_common_space_is_fitted(raw_pairs, capsys, monkeypatch):
     pytest.importorskip("sklearn")
-    from rince.audit.partitions.pipeline import cosine_scores_of
+    from rince.audit.encode import columns
 
-    seen = []
+    audited = []
 
-    def fitted_scores_of(parts, seed, recipe, progress):  # towers take a minute
-        seen.append((np.asarray(parts.parts[0].a), np.asarray(parts.parts[0].b)))
-        return cosine_scores_of(parts, seed)
+    def audit_pairs(a, b, *, fit, **options):  # fitting takes a while
+        audited.append((a.shape, b.shape, fit))
+        return done(a, b, fit=False, **options)
 
-    monkeypatch.setattr("rince.audit.fit.bounded.fitted_scores_of", fitted_scores_of)
+    done = columns.audit_pairs
+    monkeypatch.setattr(columns, "audit_pairs", audit_pairs)
     assert run("pairs.csv:question", "pairs.csv:answer", "--encode") == 0
-    printed = capsys.readouterr().out
-    assert "towers fitted" in printed and "A is texts through hashed n-grams" in printed
-    assert [side.shape for side in seen[0]] == [(500, 128), (500, 128)]
+    assert audited == [((500, 128), (500, 128), True)]
+    assert "A is texts through hashed n-grams" in capsys.readouterr().out
+
+
+def test_suspects_have_the_texts_under_the_names_of_their_columns(raw_pairs, monkeypatch):
+    pytest.importorskip("sklearn")
+    assert run("pairs.csv:question", "pairs.csv:answer", "--encode", "--no-fit") == 0
+    with open("audit/suspects.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 500 and {"row", "score", "p_wrong", "flagged", "issues", "question", "answer"} < set(rows[0])
+    assert "question and answer of pairs.csv" in (raw_pairs[0] / "audit" / "audit.html").read_text()
+
+
+def test_one_table_lists_its_columns_and_suggests_two(raw_pairs, capsys):
+    assert run("pairs.csv", "--encode") == 2
+    assert "pairs.csv:question pairs.csv:answer" in capsys.readouterr().err
+
+
+def test_json_is_the_whole_output_and_quiet_prints_nothing(columns, capsys):
+    folder, _ = columns
+    given = [folder / "a.npy", folder / "b.npy", "--out", folder / "out"]
+    assert run(*given, "--json") == 0
+    out, err = capsys.readouterr()
+    record = json.loads(out)
+    assert record["verdict"] == "found" and str(folder / "out" / "suspects.csv") in record["files"] and not err
+    assert run(*given, "--quiet", "--force") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_conditions_name_the_model_unless_it_has_not_seen_the_pairs(columns, capsys):
+    folder, _ = columns
+    given = [folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--force", "--json"]
+    verdicts = {}
+    for answer in ([], ["--embeddings", "unseen"], ["--embeddings", "trained-on-these"]):
+        assert run(*given, *answer) == 0
+        verdicts[tuple(answer)] = json.loads(capsys.readouterr().out)["conditions"]
+    assert "not trained on these pairs" in verdicts[()][0] and verdicts["--embeddings", "unseen"] == []
+    assert "trained on these pairs" in verdicts["--embeddings", "trained-on-these"][0]
+
+
+def test_held_out_pairs_reveal_a_model_that_was_trained_on_the_audited_ones(columns, capsys):
+    folder, _ = columns
+    random = np.random.default_rng(1)
+    new = random.normal(size=(200, 16)).astype(np.float32)
+    np.save(folder / "new_a.npy", new)
+    np.save(folder / "new_b.npy", new + 2 * random.normal(size=new.shape).astype(np.float32))
+    given = [folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--json"]
+    assert run(*given, "--held-out", folder / "new_a.npy", folder / "new_b.npy") == 0
+    assert json.loads(capsys.readouterr().out)["issues"]["trained_on_these"]["claimed"]
+    assert run(*given, "--force", "--fit", "--held-out", folder / "new_a.npy", folder / "new_b.npy") == 2
+    assert "--held-out" in capsys.readouterr().err
+
+
+def test_checks_are_chosen_by_name(columns, capsys):
+    folder, _ = columns
+    given = [folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--force", "--json", "--score", "cosine"]
+    assert run(*given, "--checks", "duplicate,better-partner") == 0
+    assert set(json.loads(capsys.readouterr().out)["issues"]) == {"unrelated", "duplicate", "better_partner"}
+    assert run(*given, "--checks", "none") == 0
+    assert set(json.loads(capsys.readouterr().out)["issues"]) <= {"unrelated"}
+    assert run(*given, "--checks", "typo") == 2
+    assert "typo" in capsys.readouterr().err
+
+
+def test_placeholders_are_listed_as_suspects_and_on_the_page(tmp_path, capsys):
+    random = np.random.default_rng(0)
+    a = random.normal(size=(600, 16)).astype(np.float32)
+    b = a + 0.3 * random.normal(size=a.shape).astype(np.float32)
+    b[:120] = b[599]
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    assert run(tmp_path / "a.npy", tmp_path / "b.npy", "--out", tmp_path / "out", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["issues"]["placeholder"]["claimed"]
+    with open(tmp_path / "out" / "suspects.csv", newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if "placeholder" in row["issues"]]
+    assert {int(row["row"]) for row in rows} >= set(range(120)) and {row["score"] for row in rows[:50]} == {""}
+
+
+def test_random_marks_recalibrate_all_pairs(columns, capsys):
+    folder, wrong = columns
+    given = [folder / "a.npy", folder / "b.npy", "--out", folder / "out"]
+    assert run(*given) == 0
+    marked = np.random.default_rng(5).permutation(400)[:60]
+    lines = [f"{row},{row},{'wrong' if wrong[row] else 'keep'}\n" for row in marked]
+    (folder / "review.csv").write_text("row,id,mark\n" + "".join(lines))
+    capsys.readouterr()
+    assert run("--review", folder / "review.csv", "--out", folder / "out", "--json") == 0
+    review = json.loads(capsys.readouterr().out)
+    assert review["recalibrated"] and abs(review["noise_rate"] - wrong.mean()) < 0.08
+    with open(folder / "out" / "reviewed.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 400 and sum(row["mark"] != "" for row in rows) == 60
+    assert run(*given, "--review", folder / "review.csv", "--force") == 0
+    assert "recalibrated by the marks" in capsys.readouterr().out
+
+
+def test_drop_bad_still_works_and_names_its_successor(columns, capsys):
+    folder, _ = columns
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--drop-bad") == 0
+    assert "--skip-invalid" in capsys.readouterr().err
 
 
 def test_texts_without_encode_say_what_to_add(raw_pairs, capsys):
@@ -264,7 +367,7 @@ def test_near_duplicates_are_found_on_demand(columns, capsys):
     np.save(folder / "a.npy", a)
     given = [folder / "a.npy", folder / "b.npy", "--out", folder / "out"]
     assert run(*given, "--near-duplicates") == 0
-    assert "20 pairs are near-duplicates of another, in 10 clusters" in capsys.readouterr().out
+    assert "20 pairs are near-duplicates of others, in 10 clusters" in capsys.readouterr().out
 
 
 def test_ids_may_be_lines_of_text(columns, capsys):
@@ -275,5 +378,120 @@ def test_ids_may_be_lines_of_text(columns, capsys):
     (folder / "ids.txt").write_text("one\n")
     assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "2", "--ids", folder / "ids.txt") == 2
     assert "ids must have one item per pair: expected 400, got 1" in capsys.readouterr().err
-    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "2", "--ids", folder) == 2
+    (folder / "empty").mkdir()
+    assert run(folder / "a.npy", folder / "b.npy", "--out", folder / "2", "--ids", folder / "empty") == 2
     assert "is a folder: name a file with one value per pair" in capsys.readouterr().err
+
+
+@pytest.fixture
+def small_folder(tmp_path):
+    random = np.random.default_rng(0)
+    a = random.normal(size=(400, 16)).astype(np.float32)
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", a + 0.3 * random.normal(size=a.shape).astype(np.float32))
+    return tmp_path
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_a_review_that_is_no_file_is_told_before_the_work(small_folder, capsys):
+    os.mkfifo(small_folder / "review.csv")
+    assert (
+        run(
+            small_folder / "a.npy",
+            small_folder / "b.npy",
+            "--out",
+            small_folder / "out",
+            "--review",
+            small_folder / "review.csv",
+        )
+        == 2
+    )
+    assert "review.csv is no regular file" in capsys.readouterr().err and not (small_folder / "out").exists()
+
+
+def test_results_that_another_command_wrote_meanwhile_stay(small_folder, capsys, monkeypatch):
+    from rince.audit.encode import columns
+
+    done = columns.audit_pairs
+
+    def slow(*arguments, **options):
+        (small_folder / "out" / "audit.csv").write_text("of another command")
+        return done(*arguments, **options)
+
+    monkeypatch.setattr(columns, "audit_pairs", slow)
+    assert run(small_folder / "a.npy", small_folder / "b.npy", "--out", small_folder / "out") == 2
+    assert "audit.csv is already there" in capsys.readouterr().err
+    assert (small_folder / "out" / "audit.csv").read_text() == "of another command"
+
+
+def test_a_folder_that_takes_no_files_is_told_before_the_work(small_folder, capsys, monkeypatch):
+
+    def refuse(place):
+        raise FileError(f"{place} cannot be written to (Permission denied)")
+
+    monkeypatch.setattr("rince.commands.audit.check_writable", refuse)
+    monkeypatch.setattr(
+        "rince.audit.encode.columns.audit_pairs", lambda *arguments, **options: pytest.fail("it has begun")
+    )
+    assert run(small_folder / "a.npy", small_folder / "b.npy", "--out", small_folder / "out") == 2
+    assert "out cannot be written to (Permission denied)" in capsys.readouterr().err
+    assert not (small_folder / "out").exists()
+
+
+@pytest.fixture
+def shards(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    random = np.random.default_rng(0)
+    a = random.normal(size=(2000, 8)).astype(np.float32)
+    b = (a + 0.7 * random.normal(size=a.shape)).astype(np.float32)[wrong_pairs(2000, 0.3, 0)[0]]
+    for number, rows in enumerate(np.split(np.arange(2000), [700, 1300])):
+        columns = {"image": list(a[rows]), "text": list(b[rows]), "id": rows, "source": np.where(rows % 2, "x", "y")}
+        parquet.write_table(arrow.table(columns), tmp_path / f"{number}.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+COLUMNS = ["audit", "*.parquet:image", "*.parquet:text"]
+
+
+def test_the_same_command_on_two_processes(shards, capsys):
+    dask = pytest.importorskip("dask")
+    ranks.context()
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        compare_with_one_process(shards, capsys)
+
+
+def compare_with_one_process(shards, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    options = ["--ids", "id", "--groups", "source"]
+    assert main([*COLUMNS, *options, "--out", "here", "--table", "parquet"]) == 0
+    here = capsys.readouterr().out
+    assert main([*COLUMNS, *options, "--out", "there", "--workers", "2"]) == 0
+    there = capsys.readouterr().out
+    assert here.split("written")[0] == there.split("written")[0] and "(3 files)" in there
+    one, other = (json.loads((shards / name / "audit.json").read_text()) for name in ("here", "there"))
+    assert one["noise_rate"] == other["noise_rate"] and one["flagged"] == other["flagged"] > 300
+    assert one["fingerprint"] == other["fingerprint"] and one["fingerprint"]["rows"] == 2000
+    assert [group["rate"] for group in one["groups"]] == [group["rate"] for group in other["groups"]]
+    tables = [parquet.read_table(shards / name / "audit.parquet") for name in ("here", "there")]
+    assert tables[0]["flagged"].equals(tables[1]["flagged"]) and tables[0]["id"].to_pylist() == list(range(2000))
+    (shards / "review.csv").write_text("row,id,mark\n0,0,keep\n")
+    assert main(["audit", "--review", "review.csv", "--out", "there"]) == 0, "it is read back like any other"
+    assert "1 pairs reviewed" in capsys.readouterr().out
+    assert np.allclose(read_trust("there", 2000), 1 - tables[0]["p_wrong"].to_numpy())
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--workers", "2", "--encode"], "--encode is for audits on one machine"),
+        (["--workers", "2", "--scheduler", "tcp://x:1"], "not both"),
+        (["--workers", "2", "--table", "csv"], "leave out --table csv"),
+        (["--workers", "0"], "at least 1, got 0"),
+        (["--workers", "1000000"], "--workers must be at most"),
+    ],
+)
+def test_what_a_cluster_cannot_do_is_one_sentence(shards, capsys, options, message):
+    assert main([*COLUMNS, *options]) == 2
+    assert message in capsys.readouterr().err and not (shards / "audit").exists()

@@ -5,8 +5,8 @@ import pytest
 
 from rince import cli
 from rince.commands import compare
+from rince.compare.tasks import TwoFiles
 from rince.compare.towers import Training
-from rince.compare.two_files import TwoFiles
 
 
 @pytest.fixture
@@ -26,7 +26,8 @@ SMALL = ["--losses", "infonce", "rince-0.5", "--temperatures", "0.1", "0.5", "--
 def test_two_columns_are_compared_and_everything_is_written(columns, tmp_path, capsys):
     assert cli.main(["compare", *columns, *SMALL, "--workers", "1", "--out", "out"]) == 0
     shown = capsys.readouterr()
-    assert "If the rate is unknown" in shown.out and "[16/16]" in shown.err
+    assert "If you do not know the rate" in shown.out and "[16/16]" in shown.err
+    assert "R@1 of held-out pairs" in shown.err
     record = json.loads((tmp_path / "out/summary.json").read_text())
     assert len(record["cells"]) == 4 and record["command"].startswith("rince compare a.npy")
     assert len((tmp_path / "out/results.csv").read_text().splitlines()) == 17
@@ -39,20 +40,28 @@ def test_finished_runs_are_not_done_again(columns, monkeypatch, capsys):
     arguments = ["compare", *columns, *SMALL, "--workers", "1", "--out", "out"]
     assert cli.main(arguments) == 0
     monkeypatch.setattr(compare, "one_run", lambda run, **others: pytest.fail("a finished run was done again"))
-    assert cli.main(arguments) == 0 and cli.main([*arguments, "--so-far"]) == 0
+    assert cli.main(arguments) == 0 and cli.main([*arguments, "--report-only"]) == 0
     assert "16 of 16 runs are finished already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("so_far", [[], ["--so-far"]])
-def test_results_of_other_data_are_not_taken_for_those_of_these(columns, tmp_path, capsys, so_far):
+@pytest.mark.parametrize("report_only", [[], ["--report-only"]])
+def test_results_of_other_data_are_not_taken_for_those_of_these(columns, tmp_path, capsys, report_only):
     arguments = ["--losses", "infonce", "--temperatures", "0.1", "--rates", "0", "--seeds", "1", "--workers", "1"]
     assert cli.main(["compare", *columns, *arguments]) == 0
     page = (tmp_path / "runs/compare/columns/comparison.html").read_bytes()
     np.save("c.npy", np.random.default_rng(7).normal(size=(1200, 8)))
-    assert cli.main(["compare", "c.npy", "b.npy", *arguments, *so_far]) == 2
+    assert cli.main(["compare", "c.npy", "b.npy", *arguments, *report_only]) == 2
     assert "from a run with another data: give another --out" in capsys.readouterr().err
-    assert cli.main(["compare", "gone.npy", "b.npy", *arguments, *so_far]) == 2
+    assert cli.main(["compare", "gone.npy", "b.npy", *arguments, *report_only]) == 2
     assert (tmp_path / "runs/compare/columns/comparison.html").read_bytes() == page
+
+
+def test_loss_from_the_current_folder_and_growing_q_are_compared(columns, tmp_path):
+    (tmp_path / "own_loss.py").write_text("import rince\n\nclass Mine(rince.GCE):\n    pass\n")
+    few = ["--temperatures", "0.2", "--rates", "0", "--seeds", "1", "--epochs", "1", "--workers", "1", "--out", "out"]
+    assert cli.main(["compare", *columns, "--losses", "own_loss.Mine", "rince-0.01:0.4", *few]) == 0
+    labels = (tmp_path / "out/table.md").read_text("utf-8")
+    assert "own_loss.Mine" in labels and "RINCE q 0.01 to 0.4" in labels
 
 
 def test_columns_of_texts_are_compared(tmp_path, monkeypatch, capsys):
@@ -100,19 +109,16 @@ def test_other_seeds_run_at_the_temperature_that_the_first_one_chose(columns, tm
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["digits", "--tune-seeds", "0"], "--tune-seeds must be at least 1, got 0"),
-        (["digit"], "there is no task 'digit'"),
-        (["digits", "--losses", "infonce", "infonce"], "--losses names one twice"),
-        (["digits", "--losses", "gce", "gce-1"], "--losses names one twice"),
-        (["digits", "--losses", "nonsense"], "there is no loss 'nonsense'"),
-        (["digits", "--rates", "1.5"], "--rates must lie in [0, 1), got 1.5"),
-        (["digits", "--temperatures", "0"], "--temperatures must be positive, got 0"),
-        (["digits", "--seeds", "0"], "--seeds must be at least 1, got 0"),
-        (["digits", "--source", "x"], "leave out --source"),
-        (["multi30k", "--source", "nowhere"], "there is no train.en.gz in nowhere"),
-        (["spoken-digits", "--source", "nowhere"], "there are no spoken digits at nowhere"),
+        (["a.npy", "b.npy", "--tune-seeds", "0"], "--tune-seeds must be at least 1, got 0"),
+        (["digits"], "python -m experiments compare digits"),
+        (["a.npy", "b.npy", "c.npy"], "two columns A B, got 3"),
+        (["a.npy", "b.npy", "--losses", "infonce", "infonce"], "--losses names one twice"),
+        (["a.npy", "b.npy", "--losses", "gce", "gce-1"], "--losses names one twice"),
+        (["a.npy", "b.npy", "--losses", "nonsense"], "unknown loss 'nonsense'"),
+        (["a.npy", "b.npy", "--rates", "1.5"], "--rates must lie in [0, 1), got 1.5"),
+        (["a.npy", "b.npy", "--temperatures", "0"], "--temperatures must be positive, got 0"),
+        (["a.npy", "b.npy", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["a.npy", "b.npy"], "there is no file"),
-        (["a.npy", "b.npy", "--source", "x"], "a.npy and b.npy are the data: leave out --source"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, said, capsys, tmp_path, monkeypatch):

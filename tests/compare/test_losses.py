@@ -18,6 +18,8 @@ from rince.errors import UsageError
         ("hard", "Hard negatives beta 1, tau_plus 0.1"),
         ("hard-0.5-tau0", "Hard negatives beta 0.5, tau_plus 0"),
         ("gce-0.7+trust", "GCE q 0.7, trust"),
+        ("rince-0.01:0.4-lam0.01", "RINCE q 0.01 to 0.4, lam 0.01"),
+        ("my_module.MyLoss+trust", "my_module.MyLoss, trust"),
     ],
 )
 def test_names_and_labels(name, label):
@@ -33,7 +35,7 @@ def test_every_loss_is_built_with_its_temperature_and_contrast(kind):
 
 def test_a_loss_by_name_is_the_loss():
     z1, z2 = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
-    expected = rince.RINCE(0.1, rince.DensityRatio(2.5), 0.2, scale="unit")(z1, z2)
+    expected = rince.RINCE(q=0.1, lam=rince.DensityRatio(2.5), temperature=0.2, scale="unit")(z1, z2)
     assert torch.equal(parse_loss("rince-0.1-r2.5").build(0.2)(z1, z2), expected)
 
 
@@ -64,8 +66,30 @@ def test_a_configuration_gets_the_same_loss():
         "rince-0.5-r2-r3",
         "hard-tau",
         "gce-tau1",
+        "rince-0.1:x",
+        "debiased-0.1:0.2",
     ],
 )
 def test_what_no_loss_is_called_is_refused(name):
-    with pytest.raises(UsageError, match=r"loss|left over"):
+    with pytest.raises(UsageError, match="loss"):
         parse_loss(name)
+
+
+def test_growing_q_starts_and_ends_where_the_name_says():
+    loss = parse_loss("gce-0.7:1")
+    assert (loss.schedule(0.0), loss.schedule(1.0)) == (0.7, 1.0) and loss.build(0.2).q == 1
+    assert parse_loss("gce-1").schedule is None
+
+
+def test_loss_by_class_path_gets_what_its_constructor_takes(tmp_path, monkeypatch):
+    (tmp_path / "losses_of_mine.py").write_text(
+        "from torch import nn\nclass Mine(nn.Module):\n    def __init__(self, temperature):\n"
+        "        super().__init__()\n        self.temperature = temperature\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert parse_loss("losses_of_mine.Mine").build(0.3, rince.CrossView()).temperature == 0.3
+    assert parse_loss("rince.GCE").build(0.3, rince.CrossView()).temperature == 0.3
+    with pytest.raises(UsageError, match="losses_of_mine"):
+        parse_loss("losses_of_mine.Other").build(0.3)
+    with pytest.raises(UsageError, match="no_such_module"):
+        parse_loss("no_such_module.Loss").build(0.3)

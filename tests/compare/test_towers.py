@@ -1,12 +1,19 @@
-import gzip
-
 import numpy as np
 import torch
 
 import rince
-from rince.compare.tasks import Multi30k
-from rince.compare.towers import Columns, Training, recall_at_1, split, train
-from rince.compare.words import word_numbers
+from rince.compare.towers import (
+    Columns,
+    Training,
+    batches,
+    fit,
+    held_out_embeddings,
+    recall_at_1,
+    split,
+    tower,
+    train,
+    word_numbers,
+)
 
 QUICK = Training(epochs=15, batch=50, lr=5e-3, width=32, dim=16)
 
@@ -19,7 +26,7 @@ def columns(n=400):
 
 def test_parts_share_no_pair_and_only_training_pairs_are_mismatched():
     data = columns()
-    parts = split(data, 0.4, 1, validation=50, test=100)
+    parts = split(*data[:2], 0.4, 1, validation=50, test=100)
     assert len(parts.a) == 250 and len(parts.validation[0]) == 50 and len(parts.test[0]) == 100
     rows = torch.cat([parts.a, parts.validation[0], parts.test[0]])
     assert len(rows.unique(dim=0)) == 400
@@ -31,16 +38,16 @@ def test_parts_share_no_pair_and_only_training_pairs_are_mismatched():
 
 
 def test_towers_learn_to_match_and_the_same_seed_gives_the_same_towers():
-    parts = split(columns(), 0.0, 0, validation=50, test=100)
-    loss = rince.InfoNCE(0.2, rince.CrossView())
+    parts = split(*columns()[:2], 0.0, 0, validation=50, test=100)
+    loss = rince.InfoNCE(temperature=0.2, contrast=rince.CrossView())
     first, second = (train(parts.a, parts.b, loss, 3, QUICK) for _ in range(2))
     assert recall_at_1(*first, parts.test) == recall_at_1(*second, parts.test) > 40
 
 
 def test_pairs_of_no_weight_teach_nothing():
     """Weights that leave out the mismatched pairs serve better than all pairs alike."""
-    parts = split(columns(), 0.6, 0, validation=50, test=100)
-    loss = rince.InfoNCE(0.2, rince.CrossView())
+    parts = split(*columns()[:2], 0.6, 0, validation=50, test=100)
+    loss = rince.InfoNCE(temperature=0.2, contrast=rince.CrossView())
     plain = recall_at_1(*train(parts.a, parts.b, loss, 0, QUICK), parts.test)
     weights = torch.from_numpy(~parts.wrong).float()
     assert recall_at_1(*train(parts.a, parts.b, loss, 0, QUICK, weights), parts.test) > plain + 10
@@ -60,18 +67,6 @@ def test_texts_become_numbers_of_words():
     assert rows[0, 0] == rows[1, 0] == rows[3, 1] and rows[3, 0] == 1 and rows[2].tolist() == [1, 0, 0]
 
 
-def test_captions_are_read_split_and_learned_from(tmp_path, monkeypatch):
-    words = np.random.default_rng(0).integers(0, 30, (300, 4))
-    for language, start in (("en", "a"), ("de", "b")):
-        with gzip.open(tmp_path / f"train.{language}.gz", "wt", encoding="utf-8") as file:
-            file.writelines(" ".join(f"{start}{word}" for word in row) + "\n" for row in words)
-    monkeypatch.setattr(Multi30k, "training", Training(epochs=20, batch=50, lr=2e-2, dim=16))
-    monkeypatch.setattr(Multi30k, "validation", 30)
-    monkeypatch.setattr(Multi30k, "test", 50)
-    run = {"loss": "infonce", "temperature": 0.1, "rate": 0.0, "seed": 0}
-    assert Multi30k(str(tmp_path), pairs=300).run(run, tmp_path)["test"] > 20  # by chance 2
-
-
 def test_towers_that_tell_nothing_apart_find_nothing():
     """A loss under which they collapse would win every comparison else."""
     pairs = (torch.randn(50, 4), torch.randn(50, 4))
@@ -79,3 +74,51 @@ def test_towers_that_tell_nothing_apart_find_nothing():
         assert recall_at_1(lambda x, v=value: torch.full((50, 3), v), lambda x: torch.ones(50, 3), pairs) == 0
     same = torch.eye(50)[torch.arange(50) // 2]
     assert recall_at_1(torch.nn.Identity(), torch.nn.Identity(), (same, same)) == 100, "the same item again is no rival"
+
+
+def test_no_pair_is_mismatched_within_its_group():
+    x = torch.arange(90.0)[:, None]
+    groups = np.arange(90) // 3
+    parts = split(x, x, 0.5, 0, validation=9, test=9, groups=groups)
+    of = dict(zip(x[:, 0].tolist(), groups.tolist(), strict=True))
+    swapped = [of[a] != of[b] for a, b in zip(parts.a[:, 0].tolist(), parts.b[:, 0].tolist(), strict=True)]
+    assert np.array_equal(swapped, parts.wrong) and parts.wrong.sum() == 36
+
+
+def test_fit_takes_every_batch_of_the_plan_and_ends_at_a_rate_of_zero():
+    a, b = torch.randn(2, 60, 5)
+    plan = batches(60, 2, None, 20)
+    towers = tower(a, Training(width=8, dim=4)), tower(b, Training(width=8, dim=4))
+    optimizer = torch.optim.SGD([p for one in towers for p in one.parameters()], lr=0.1)
+    seen = []
+    loss = rince.InfoNCE(temperature=0.2, contrast=rince.CrossView())
+    loss.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    f, g = fit(towers, optimizer, a, b, loss, plan)
+    assert seen == [20] * 6 and not f.training and not g.training
+    assert optimizer.param_groups[0]["lr"] < 1e-9
+
+
+def test_q_follows_its_schedule():
+    a, b = torch.randn(2, 40, 5)
+    towers = tower(a, Training(width=8, dim=4)), tower(b, Training(width=8, dim=4))
+    optimizer = torch.optim.SGD([p for one in towers for p in one.parameters()], lr=0.1)
+    loss, seen = rince.GCE(q=1.0, temperature=0.2, contrast=rince.CrossView()), []
+    loss.register_forward_pre_hook(lambda module, _: seen.append(module.q))
+    fit(towers, optimizer, a, b, loss, batches(40, 2, None, 20), q=lambda done: 0.5 + done / 2)
+    assert seen == [0.5, 0.625, 0.75, 0.875]
+
+
+def test_pairs_are_embedded_by_networks_that_never_saw_them():
+    a = b = torch.arange(12.0)[:, None]
+    fold = torch.arange(12) % 3
+
+    class Seen(torch.nn.Module):
+        def __init__(self, rows):
+            super().__init__()
+            self.rows = set(rows.tolist())
+
+        def forward(self, x):
+            return torch.tensor([[float(int(row) in self.rows)] for row in x])
+
+    sides = held_out_embeddings(a, b, fold, 1, lambda rows: (Seen(rows), Seen(rows)))
+    assert not any(side.any() for side in sides)

@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from rince.data.batches import SeededBatches
+from rince.data.module import SeededBatches
 
 
 def batches(seen=0, rank=0, processes=1, seed=0):

@@ -8,8 +8,8 @@ from torch import nn
 import rince
 from rince._support.step_seeds import Draws, generator
 from rince.data import Arrays, DataModule
-from rince.data.batches import SeededBatches
-from rince.data.images.in_memory import SameLabel
+from rince.data.images import SameLabel
+from rince.data.module import SeededBatches
 from rince.encoders import MLP, Towers
 from rince.errors import UsageError
 from rince.evaluate.pairs import evaluate_pairs
@@ -46,8 +46,8 @@ def test_what_data_do_not_give_is_said_in_one_sentence():
     assert data.classes == 0 and data.noise_record() == {} and data.check_views(nn.Identity()) is None
     with pytest.raises(UsageError, match="needs a method pair_batches"):
         data.pair_batches("test")
-    with pytest.raises(UsageError, match="needs a method labelled_batches"):
-        data.labelled_batches("test")
+    with pytest.raises(UsageError, match="needs a method labeled_batches"):
+        data.labeled_batches("test")
 
 
 def test_items_without_a_label_are_their_own_partners():
@@ -68,8 +68,8 @@ def test_pairs_by_label_are_refused_where_there_are_no_labels(tmp_path):
         data.train_dataloader()
 
 
-def test_several_positives_leave_unlabelled_images_alone():
-    """Two unlabelled images are no positives of each other: the loss is that of labels that all differ."""
+def test_several_positives_leave_unlabeled_images_alone():
+    """Two unlabeled images are no positives of each other: the loss is that of labels that all differ."""
     method = SupCon(MLP([6, 8]), rince.InfoNCE(), nn.Identity(), torch.optim.Adam, positives="several")
     z1, z2 = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(1))
     batch = PairBatch(z1, z2, torch.tensor([0, 0, -1, -1, 1, 1]), torch.arange(6))

@@ -6,10 +6,9 @@ import torch
 from PIL import Image
 
 from rince.data import Arrays, PairedArrays
-from rince.data.batches import SeededBatches
-from rince.data.images.folder import ImageFolder
-from rince.data.images.in_memory import SameLabel
-from rince.data.module import DataModule
+from rince.data.image_folder import ImageFolder
+from rince.data.images import SameLabel
+from rince.data.module import DataModule, SeededBatches
 from rince.errors import UsageError
 from rince.views import PairBatch
 from support.fake_trainer import FakeTrainer
@@ -41,8 +40,7 @@ def folder(tmp_path):
 
 def graphs():
     geometric = pytest.importorskip("torch_geometric.data")
-    from rince.data.graphs.graphs import Graphs
-    from rince.data.graphs.tu_graphs import TUGraphs
+    from rince.data.graphs import Graphs, TUGraphs
 
     one = geometric.Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([0]))
     data = TUGraphs("none", batch_size=6, wrong_pairs=0.5)
@@ -51,7 +49,7 @@ def graphs():
 
 
 def train(data, trust=None, among=None, pairing="self"):
-    data.trainer, data.pairing, data.trust, data.among = FakeTrainer(), pairing, trust, among
+    data.trainer, data.pairing, data.weights, data.among = FakeTrainer(), pairing, trust, among
     data.setup()
     return list(data.train_dataloader())
 
@@ -85,11 +83,11 @@ def test_a_pair_of_labels_is_trusted_as_far_as_both_are(images):
 
 
 def test_an_item_that_is_its_own_partner_is_trusted(images):
-    from rince.data.images.in_memory import PairTrust
+    from rince.data.images import PairWeights
 
     data = images()
-    data.trust, data.pairing = torch.tensor([0.2, 0.5]), "label"
-    assert PairTrust(data)(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1])).tolist() == pytest.approx([1, 0.1, 1])
+    data.weights, data.pairing = torch.tensor([0.2, 0.5]), "label"
+    assert PairWeights(data)(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1])).tolist() == pytest.approx([1, 0.1, 1])
 
 
 def test_partners_by_label_come_from_the_same_pairs(images):

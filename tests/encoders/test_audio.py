@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from rince.encoders.audio import AudioConvNet
+from rince.encoders.video import AudioConvNet
 
 
 def test_nine_convolutions_with_the_widths_and_strides_of_the_protocol():

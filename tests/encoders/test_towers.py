@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from rince.encoders.towers import Towers
+from rince.encoders.heads import Towers
 
 
 def test_each_side_goes_through_its_own_encoder():

@@ -5,7 +5,7 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from rince.evaluate.linear import fit_adam, fit_linear, logistic_regression
+from rince.evaluate.probes import fit_adam, fit_linear, logistic_regression
 
 
 def steepness(weight, x, y, decay):
@@ -39,7 +39,7 @@ def test_a_small_problem_is_one_threads_and_a_large_one_takes_what_there_is(monk
         return real(self, x, y)
 
     monkeypatch.setattr(LogisticRegression, "fit", fit)
-    monkeypatch.setattr("rince.evaluate.linear.SMALL", small)
+    monkeypatch.setattr("rince.evaluate.probes.SMALL", small)
     x, y = torch.randn(60, 4, dtype=torch.float64), torch.arange(60) % 3
     with threadpool_limits(2, user_api="blas"):
         logistic_regression(x, y, 3, 0.1)

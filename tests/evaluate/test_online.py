@@ -34,7 +34,7 @@ def test_a_step_without_any_label_teaches_nothing():
     assert not probe.layer.weight.any() and probe.layer.weight.isfinite().all()
 
 
-@pytest.mark.parametrize("state", ("x", ["layer"], {"layer": "x"}, {"layer": {}, "optimiser": 3}, {"layer": None}))
+@pytest.mark.parametrize("state", ("x", ["layer"], {"layer": "x"}, {"layer": {}, "optimizer": 3}, {"layer": None}))
 def test_a_checkpoint_with_another_state_is_one_sentence(state):
     probe = OnlineProbe(3)
     with pytest.raises(UsageError, match="holds something else than the state of the online probe"):

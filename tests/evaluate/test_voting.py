@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rince.evaluate.voting import vote
+from rince.evaluate.features import vote
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(0, 1000))

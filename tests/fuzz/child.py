@@ -72,7 +72,7 @@ def _inside(case: Callable[[Path], int | None], folder: Path, report: io.TextIOB
     except BaseException:
         report.write(traceback.format_exc())
     else:
-        lines = [line for line in error.getvalue().splitlines() if line.startswith("rince ")]
+        lines = [line for line in error.getvalue().splitlines() if line.startswith(("rince ", "rince:"))]
         if code not in (0, 2, None) or (code == 2 and len(lines) != 1):
             report.write(f"exit code {code}, told: {error.getvalue()[-2000:]}")
     if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before > MEMORY:

@@ -105,7 +105,7 @@ def _audit(ending: str, a: np.ndarray) -> Read:
     def read(path: Path) -> object:
         column = path.rename(path.with_suffix(ending))
         np.save("b.npy", a)
-        return _rince("audit", str(column), "b.npy", "--out", "audit", "--drop-bad")
+        return _rince("audit", str(column), "b.npy", "--out", "audit", "--skip-invalid")
 
     return read
 
@@ -172,7 +172,7 @@ def _encoded(kind: str) -> Read:
             for row in range(ROWS - 1):
                 Path(f"{column}/{row:03}{ending}").write_bytes(good(np.random.default_rng(row)))
             path.rename(f"{column}/{ROWS}{ending}")
-        return _rince("audit", column, "b.npy", "--encode", "--drop-bad", "--out", "audit")
+        return _rince("audit", column, "b.npy", "--encode", "--skip-invalid", "--out", "audit")
 
     return read
 

@@ -25,18 +25,17 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
     from safetensors.torch import save_file
 
     from rince._support.yaml_files import read_yaml
-    from rince.data.graphs.tudataset import tudataset
-    from rince.data.images.arrays import read_npz
-    from rince.data.images.cifar10 import load_harmless
-    from rince.data.images.crops import _decode
-    from rince.data.pairs.arrays import PairedArrays
-    from rince.data.pairs.recordings import read_recordings
-    from rince.data.video.video_list import list_table
-    from rince.encoders.convnet import ConvNet
+    from rince.data.graphs import tudataset
+    from rince.data.image_folder import _decode
+    from rince.data.images import load_harmless, read_npz
+    from rince.data.pairs import PairedArrays
+    from rince.data.spoken_digits import read_recordings
+    from rince.data.video.clips import list_table
     from rince.encoders.files import load_encoder
+    from rince.encoders.images import ConvNet
+    from rince.train.builtin_configs import CONFIGS
     from rince.train.checkpoints import read_checkpoint
     from rince.train.metrics import read_table
-    from rince.train.shipped import SHIPPED
 
     random_numbers = np.random.default_rng(0)
     pixels = random_numbers.integers(0, 256, (40, 8, 8), dtype=np.uint8)
@@ -45,13 +44,13 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
         buffer = io.BytesIO()
         save(buffer, images=pixels, labels=np.arange(40))
         found[name] = buffer.getvalue(), lambda path: read_npz(path)
-    recipe = {"class_path": "rince.encoders.convnet.ConvNet", "init_args": {"channels": 1, "width": 2}}
+    recipe = {"class_path": "rince.encoders.images.ConvNet", "init_args": {"channels": 1, "width": 2}}
     about = {"rince_encoder": json.dumps({"encoder": recipe, "about": {}})}
     save_file(ConvNet(1, 2).state_dict(), folder / "e", metadata=about)
     found["safetensors"] = (folder / "e").read_bytes(), lambda path: load_encoder(path)
     torch.save({"state_dict": {"x": torch.ones(9)}, "global_step": 1, "batches_seen": 1}, folder / "c")
     found["checkpoint"] = (folder / "c").read_bytes(), lambda path: read_checkpoint(path)
-    found["yaml"] = (SHIPPED / "digits/simclr.yaml").read_bytes(), lambda path: read_yaml(path)
+    found["yaml"] = (CONFIGS / "digits/simclr.yaml").read_bytes(), lambda path: read_yaml(path)
     for kind in ("png", "jpeg", "gif", "bmp", "tiff", "webp"):
         buffer = io.BytesIO()
         Image.fromarray(np.stack([pixels[0]] * 3, 2)).save(buffer, kind)
@@ -115,7 +114,7 @@ def _sounds() -> bytes:
 
 def _archive(batch: bytes) -> bytes:
     """Of all batches of CIFAR-10 in little, as its tar.gz is laid out."""
-    from rince.data.images.cifar10 import FOLDER, TEST, TRAIN
+    from rince.data.images import FOLDER, TEST, TRAIN
 
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:") as archive:
@@ -128,7 +127,7 @@ def _archive(batch: bytes) -> bytes:
 
 def _read_archive(path: Path) -> object:
     """As CIFAR10 does, whose checksum would otherwise refuse every change before it is looked at."""
-    from rince.data.images import cifar10
+    from rince.data import images as cifar10
 
     content = path.read_bytes()
     if zlib.crc32(content) % 2:  # the archive is packed; the fuzzing of a packed one would end at its checksum
@@ -139,7 +138,7 @@ def _read_archive(path: Path) -> object:
 
 
 def _read_result(path: Path) -> object:
-    from rince.train.folder import RunFolder
+    from rince.train.run_folder import RunFolder
 
     path.rename(path.with_name("result.json"))
     return RunFolder(path.parent).read_result()

@@ -120,27 +120,37 @@ def _loss(chance: random.Random, t: float, kind: str) -> Named:
     q, lam = chance.choice((0.0, 1e-8, 1e-3, 0.1, 0.37, 0.5, 1.0)), chance.choice((0.01, 0.1, 0.5, 1.0))
     if name == "rince":
         dense = lambda p, n: reference.rince(p, n, q, lam)  # noqa: E731
-        return Named(f"rince q={q} lam={lam}", lambda **c: rince.RINCE(q, lam, t, **c), dense)
+        return Named(f"rince q={q} lam={lam}", lambda **c: rince.RINCE.paper(q=q, lam=lam, temperature=t, **c), dense)
     if name == "gce":
-        return Named(f"gce q={q}", lambda **c: rince.GCE(q, t, **c), lambda p, n: reference.gce(p, n, q))
+        return Named(f"gce q={q}", lambda **c: rince.GCE(q=q, temperature=t, **c), lambda p, n: reference.gce(p, n, q))
     if name == "sce":
         a, b = chance.choice((0.0, 0.3, 1.0)), chance.choice((0.5, 2.0))
         dense = lambda p, n: reference.symmetric_cross_entropy(p, n, a, b, -4.0)  # noqa: E731
-        return Named(f"sce {a} {b}", lambda **c: rince.SymmetricCrossEntropy(a, b, -4.0, t, **c), dense)
+        return Named(
+            f"sce {a} {b}",
+            lambda **c: rince.SymmetricCrossEntropy(alpha=a, beta=b, log_zero=-4.0, temperature=t, **c),
+            dense,
+        )
     tau, beta, bias = chance.choice((0.0, 0.1, 0.6)), chance.choice((0.0, 0.5, 1.0, 2.0)), chance.choice((-10.0, 0.0))
     if name == "debiased":
         dense = lambda rows: reference.debiased(rows, tau)  # noqa: E731
-        return Named(f"debiased {tau}", lambda **c: rince.Debiased(tau, t, **c), whole=dense)
+        return Named(f"debiased {tau}", lambda **c: rince.Debiased(tau_plus=tau, temperature=t, **c), whole=dense)
     if name == "hard":
         dense = lambda rows: reference.hard_negatives(rows, beta, tau)  # noqa: E731
-        return Named(f"hard {beta} {tau}", lambda **c: rince.HardNegatives(beta, tau, t, **c), whole=dense)
+        return Named(
+            f"hard {beta} {tau}",
+            lambda **c: rince.HardNegatives(beta=beta, tau_plus=tau, temperature=t, **c),
+            whole=dense,
+        )
     if name == "mil_nce":
-        return Named(name, lambda **c: rince.MILNCE(t, **c), whole=reference.mil_nce)
+        return Named(name, lambda **c: rince.MILNCE(temperature=t, **c), whole=reference.mil_nce)
     if name == "sigmoid":
         dense = lambda rows: reference.sigmoid(rows, bias)  # noqa: E731
-        return Named(f"sigmoid {bias}", lambda **c: rince.Sigmoid(t, bias, False, **c), whole=dense)
+        return Named(
+            f"sigmoid {bias}", lambda **c: rince.Sigmoid(temperature=t, bias=bias, learn_bias=False, **c), whole=dense
+        )
     ours, theirs = getattr(objectives, name), getattr(reference, name)
-    return Named(name, lambda **c: rince.ContrastiveLoss(ours, t, **c), theirs)
+    return Named(name, lambda **c: rince.ContrastiveLoss(ours, temperature=t, **c), theirs)
 
 
 def dense(case: Case) -> Tensor:

@@ -82,7 +82,7 @@ class Towers(nn.Module):
 
 
 def pair_loss():
-    return rince.RINCE(0.5, "balanced", 0.2, rince.CrossView(), scale="unit")
+    return rince.RINCE(q=0.5, temperature=0.2, contrast=rince.CrossView(), scale="unit")
 
 
 def accelerate_step(rank):

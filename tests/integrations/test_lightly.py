@@ -79,16 +79,18 @@ def test_a_memory_bank_takes_its_width_from_the_first_batch_or_from_a_state_dict
 def test_supcon_is_the_mean_over_positives(views, equal):
     a, b = views(24)
     labels = torch.arange(24) % 5
-    plain = rince.InfoNCE(0.2, rince.Supervised())(a, b, labels=labels)
+    plain = rince.InfoNCE(temperature=0.2, contrast=rince.Supervised())(a, b, labels=labels)
     equal(plain * 0.2, SupConLoss(0.2)(a, b, labels.float()), a, b)
     equal(NTXentLoss(0.2)(a, b), SupConLoss(0.2, rescale=False)(a, b), a, b)
-    robust = SupConLoss(objective=rince.RINCE(0.5, temperature=0.3), rescale=False)
-    equal(rince.RINCE(0.5, temperature=0.3, contrast=rince.Supervised())(a, b, labels=labels), robust(a, b, labels), a)
+    robust = SupConLoss(objective=rince.RINCE(q=0.5, temperature=0.3), rescale=False)
+    equal(
+        rince.RINCE(q=0.5, temperature=0.3, contrast=rince.Supervised())(a, b, labels=labels), robust(a, b, labels), a
+    )
 
 
 def test_rince_is_rince_and_q_0_is_ntxent(views, equal):
     a, b = views(30)
-    equal(rince.RINCE(0.4, "balanced", 0.3, scale="unit")(a, b), RINCELoss(0.3, q=0.4)(a, b), a, b)
+    equal(rince.RINCE(q=0.4, temperature=0.3, scale="unit")(a, b), RINCELoss(0.3, q=0.4)(a, b), a, b)
     loss = RINCELoss(0.3, q=0.4)
     loss.q = 0
     ga, gb = (torch.autograd.grad(f(a, b), a)[0] for f in (loss, NTXentLoss(0.3)))

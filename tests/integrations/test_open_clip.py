@@ -67,7 +67,7 @@ def test_bad_input_is_named(views):
         ClipLoss()(image, text[:, :4], scale)
     with pytest.raises(ValueError, match="same shape"):
         SigLipLoss()(image, text[:5], scale, 0.0)
-    with pytest.raises(ValueError, match=r"q must lie in \[0, 1\], got 2"):
+    with pytest.raises(ValueError, match=r"q must be in \[0, 1\], got 2"):
         RINCEClipLoss(q=2)
     for loss in (ClipLoss, RINCEClipLoss, SigLipLoss):
         with pytest.raises(UsageError, match=r"world_size is 2, but torch.distributed runs 1"):

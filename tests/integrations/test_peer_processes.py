@@ -87,6 +87,6 @@ def test_a_step_of_the_trainer_on_two_processes_is_that_of_one(found):
 def test_labels_of_their_own_differ_from_those_given(found):
     """Else the tests above could not tell them apart."""
     assert found[0]["supcon"][0] != found[0]["supcon alone"][0]
-    assert rince.InfoNCE(0.2)(*whole()).item() == pytest.approx(
+    assert rince.InfoNCE(temperature=0.2)(*whole()).item() == pytest.approx(
         sum(float(report["supcon alone"][0]) for report in found) / 2, rel=1e-5
     )

@@ -35,8 +35,8 @@ def test_masks_of_single_pairs_are_cross_view(views, equal):
     a, b = views(20)
     own = torch.eye(20)
     for loss, plain in (
-        (ours.RINCE(0.2, 0.4), rince.RINCE(0.4, "balanced", 0.2, scale="unit")),
-        (ours.GCE(0.2, 0.4), rince.GCE(0.4, 0.2)),
+        (ours.RINCE(0.2, 0.4), rince.RINCE(q=0.4, temperature=0.2)),
+        (ours.GCE(0.2, 0.4), rince.GCE(q=0.4, temperature=0.2)),
     ):
         value = (loss(anchor=a, sample=b, pos_mask=own) + loss(anchor=b, sample=a, pos_mask=own, neg_mask=1 - own)) / 2
         plain.contrast = rince.CrossView()

@@ -72,11 +72,16 @@ def test_wrappers_take_our_losses(views, equal):
 
 def test_one_view_each_is_rince_on_two_views(views, equal):
     a, b = views(24)
-    plain = rince.RINCE(0.4, "balanced", 0.3, scale="unit")(a, b)
+    plain = rince.RINCE(q=0.4, temperature=0.3, scale="unit")(a, b)
     equal(plain, ours.SelfSupervisedLoss(ours.RINCELoss(0.3, q=0.4))(a, b), a, b)
     loss = ours.RINCELoss(0.3, q=0.4)
     loss.q = 0.1
-    equal(rince.RINCE(0.1, "balanced", 0.3, scale="unit")(a, b), ours.SelfSupervisedLoss(loss)(a, b), a, b)
+    equal(
+        rince.RINCE(q=0.1, temperature=0.3, scale="unit")(a, b),
+        ours.SelfSupervisedLoss(loss)(a, b),
+        a,
+        b,
+    )
 
 
 def test_nothing_to_compare_is_a_loss_of_zero(views):

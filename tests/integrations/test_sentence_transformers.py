@@ -128,7 +128,7 @@ def test_q_0_is_multiple_negatives_ranking_loss(hard, directions, partition, sim
 def test_pairs_without_options_are_rince_on_cross_view(equal):
     a, b = embeddings()
     for symmetric, directions in ((False, ("query_to_doc",)), (True, ("query_to_doc", "doc_to_query"))):
-        plain = rince.RINCE(0.5, "balanced", 0.2, rince.CrossView(symmetric), scale="unit")(a, b)
+        plain = rince.RINCE(q=0.5, temperature=0.2, contrast=rince.CrossView(symmetric), scale="unit")(a, b)
         loss = ours.RINCELoss(None, q=0.5, scale=5, directions=directions, partition_mode="per_direction")
         equal(plain, loss.compute_loss_from_embeddings([a, b]), a, b)
 
@@ -145,7 +145,7 @@ def test_a_weight_per_pair_takes_wrong_pairs_out(equal):
     a, b = embeddings(20)
     loss = ours.RINCELoss(None, weighted=True)
     weights = torch.arange(20) % 3
-    each = rince.RINCE(0.5, "balanced", 0.2, rince.CrossView(False), "unit", "none")(a, b)
+    each = rince.RINCE(q=0.5, temperature=0.2, contrast=rince.CrossView(False), scale="unit", reduction="none")(a, b)
     equal((each * weights).sum() / weights.sum(), loss.compute_loss_from_embeddings([a, b], weights), a, b)
 
 
@@ -210,7 +210,7 @@ def test_the_trainer_trains_schedules_q_and_writes_the_card(static, tmp_path):
     assert loss.q == pytest.approx(0.4)
     static.save_pretrained(str(tmp_path / "model"))
     card = (tmp_path / "model" / "README.md").read_text()
-    for part in ("RINCELoss", '"lam": "DensityRatio(1)"', '"weighted": true', "chuang2022robust"):
+    for part in ("RINCELoss", '"lam": "DensityRatio(2.5)"', '"weighted": true', "chuang2022robust"):
         assert part in card, part
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import logsigmoid
 
-from rince.integrations import sigmoid_blocks
-from rince.integrations.sigmoid_blocks import sigmoid_loss
+from rince.integrations import open_clip
+from rince.integrations.open_clip import _sigmoid_loss as sigmoid_loss
 
 
 def inputs(n, m, dtype=torch.float64):
@@ -23,7 +23,7 @@ def plain(images, texts, bias, start):
 @pytest.mark.parametrize(("n", "m", "start"), ((1, 1, 0), (7, 7, 0), (5, 15, 10), (5, 15, 4)))
 @pytest.mark.parametrize("height", (1, 3, 100))
 def test_values_and_gradients_are_those_of_the_whole_matrix(n, m, start, height, monkeypatch):
-    monkeypatch.setattr(sigmoid_blocks, "DENSE", height * m)
+    monkeypatch.setattr(open_clip, "DENSE", height * m)
     tensors = inputs(n, m)
     got, true = sigmoid_loss(*tensors, start), plain(*tensors, start)
     assert torch.allclose(got, true, rtol=1e-12)

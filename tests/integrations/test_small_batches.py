@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from rince.integrations.small_batches import diagonal_scores, quick_unit, small
-from rince.losses.contrast.contrast import unit
-from rince.losses.contrast.kernel import negative_scores_both
+from rince.integrations._shared import diagonal_scores, quick_unit, small
+from rince.losses.contrasts import unit
+from rince.losses.logsumexp import negative_scores_both
 
 
 def sides(n, m, scale, dtype=torch.float64):
@@ -38,7 +38,7 @@ def test_values_and_gradients_are_those_of_the_formula(n, m, start, both, scale)
 
 
 @pytest.mark.parametrize("scale", (20.0, 100.0))
-def test_float32_is_as_good_as_the_tiled_kernel(scale):
+def test_float32_is_as_good_as_the_blocked_kernel(scale):
     rows, columns = sides(40, 40, scale, torch.float32)
     keys = torch.arange(40)
     true = [side.lse for side in negative_scores_both(rows.double(), columns.double(), keys, keys)]

@@ -21,7 +21,7 @@ class Dual(nn.Module):
 
 
 def contrastive():
-    return rince.RINCE(0.5, "balanced", 0.2, rince.CrossView(), scale="unit")
+    return rince.RINCE(q=0.5, lam="balanced", temperature=0.2, contrast=rince.CrossView(), scale="unit")
 
 
 def trained(folder, steps, batch):
@@ -111,7 +111,7 @@ def test_labels_reach_a_loss_that_takes_them(tmp_path):
 
     def loss(a, b, labels):
         seen.append(labels)
-        return rince.InfoNCE(0.2, rince.Supervised())(a, b, labels=labels)
+        return rince.InfoNCE(temperature=0.2, contrast=rince.Supervised())(a, b, labels=labels)
 
     func = DualEncoderLoss(loss, takes_labels=True)
     data = rows(8, labels=torch.tensor(3))

@@ -25,7 +25,7 @@ def sides(n=50, dtype=torch.float32):
 
 
 def loss_of_pairs():
-    return rince.RINCE(0.5, "balanced", 0.2, rince.CrossView(), scale="unit")
+    return rince.RINCE(q=0.5, lam="balanced", temperature=0.2, contrast=rince.CrossView(), scale="unit")
 
 
 def in_chunks(encoder, x, chunk):
@@ -79,7 +79,7 @@ def test_losses_are_given_what_they_need():
     model, (a, b) = network(), sides()
     labels, weights = torch.arange(50) % 5, torch.rand(50)
     for loss, given in (
-        (rince.RINCE(0.5, contrast=rince.Supervised(), temperature=0.3), {"labels": labels}),
+        (rince.RINCE.paper(q=0.5, contrast=rince.Supervised(), temperature=0.3), {"labels": labels}),
         (loss_of_pairs(), {"weights": weights, "ids": torch.arange(50) // 2}),
     ):
         expected = loss(model(a), model(b), **given)
@@ -248,7 +248,7 @@ import rince
 torch.set_num_threads(1)
 n = int(sys.argv[1])
 model = nn.Sequential(nn.Linear(16, 768), nn.GELU(), nn.Linear(768, 768), nn.GELU(), nn.Linear(768, 8))
-loss = rince.RINCE(0.5, "balanced", 0.2, rince.CrossView(), scale="unit")
+loss = rince.RINCE(q=0.5, lam="balanced", temperature=0.2, contrast=rince.CrossView(), scale="unit")
 def run(n):
     rince.cached(loss, model, (torch.randn(n, 16), torch.randn(n, 16)), chunk=256).backward()
 run(1024), run(1024)

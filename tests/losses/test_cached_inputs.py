@@ -20,7 +20,7 @@ class Scaled(nn.Module):
 def made(n=12):
     torch.manual_seed(0)
     a, b = torch.randn(2, n, 8).unbind()
-    return Scaled(), a.requires_grad_(), b, rince.InfoNCE(0.1)
+    return Scaled(), a.requires_grad_(), b, rince.InfoNCE(temperature=0.1)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_second_pass_runs_in_the_mode_of_the_first(then):
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, 4))
     model[1].eval()  # a part with a mode of its own
     a, b = torch.randn(2, 12, 8).unbind()
-    loss, weights = rince.InfoNCE(0.1), list(model.parameters())
+    loss, weights = rince.InfoNCE(temperature=0.1), list(model.parameters())
     model.training = model[2].training = then
     torch.manual_seed(3)
     true = torch.autograd.grad(rince.cached(loss, model, (a, b), chunk=4), weights)

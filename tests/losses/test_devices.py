@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch._subclasses import FakeTensorMode
 
 import rince.errors
-from rince.losses.contrast import gather
+from rince.losses import ranks
 from support.losses.loss_cases import CONTRASTS, WIDTH, batch
 
 DEVICES = ["meta"] if torch.version.cuda is None else ["meta", "cuda"]  # builds without CUDA have no fakes of it either
@@ -36,7 +36,7 @@ def gpu(request):
 def test_losses_and_gradients_stay_on_the_device_of_the_embeddings(kind, n, reduction, gpu):
     z1, z2 = rows(n, gpu)
     ids, weights = torch.arange(n, device=gpu) // 2, torch.rand(n, device=gpu)
-    loss = rince.RINCE(0.5, "balanced", 0.2, CONTRASTS[kind](), reduction=reduction)
+    loss = rince.RINCE.paper(q=0.5, lam="balanced", temperature=0.2, contrast=CONTRASTS[kind](), reduction=reduction)
     value = loss(z1, z2, ids=ids, weights=weights)
     anchors = n if kind == "CrossView one way" else 2 * n
     assert value.shape == (() if reduction == "mean" else (anchors,))
@@ -56,12 +56,12 @@ def test_autocast_of_a_gpu_does_not_reach_the_scores(dtype, monkeypatch):
         weight = torch.eye(WIDTH, device="cuda", requires_grad=True)
         a, b = (z @ weight for z in rows(7, "cuda"))
         assert a.dtype == dtype
-        assert rince.RINCE()(a, b).dtype == torch.float32
+        assert rince.RINCE.paper()(a, b).dtype == torch.float32
 
 
 def test_embeddings_on_two_devices_are_refused_in_a_sentence():
     with pytest.raises(rince.errors.UsageError, match="must live on one device, got meta and cpu"):
-        rince.RINCE()(torch.randn(4, WIDTH, device="meta"), torch.randn(4, WIDTH))
+        rince.RINCE.paper()(torch.randn(4, WIDTH, device="meta"), torch.randn(4, WIDTH))
 
 
 @pytest.mark.parametrize("kind", STATIC)
@@ -74,14 +74,16 @@ def test_compiled_graphs_ask_for_no_values(kind):
 
     from torch._dynamo.backends.common import aot_autograd
 
-    z1, z2, *_ = batch(5)
-    loss = rince.RINCE(contrast=CONTRASTS[kind]())
-    torch.compiler.reset()
-    torch.compile(loss, backend=aot_autograd(fw_compiler=keep, bw_compiler=keep), fullgraph=True)(z1, z2).backward()
-    called = {str(node.target) for graph in graphs for node in graph.graph.nodes if node.op == "call_function"}
-    assert len(graphs) == 2 and any("tiled" in name for name in called)
-    called.discard("<built-in function getitem>")  # of the operator's outputs
-    assert not {name for name in called if "item" in name or "local_scalar" in name or "nonzero" in name}
+    for n in (5, 600):  # plain operations, and blocks in an operator of its own
+        graphs.clear()
+        z1, z2, *_ = batch(n)
+        loss = rince.RINCE.paper(contrast=CONTRASTS[kind]())
+        torch.compiler.reset()
+        torch.compile(loss, backend=aot_autograd(fw_compiler=keep, bw_compiler=keep), fullgraph=True)(z1, z2).backward()
+        called = {str(node.target) for graph in graphs for node in graph.graph.nodes if node.op == "call_function"}
+        assert len(graphs) == 2 and any("rince.logsumexp" in name for name in called) == (n == 600)
+        called.discard("<built-in function getitem>")  # of the operator's outputs
+        assert not {name for name in called if "item" in name or "local_scalar" in name or "nonzero" in name}
 
 
 @given(sizes=st.lists(st.integers(0, 5), min_size=2, max_size=4).filter(any), seed=st.integers(0, 99))
@@ -96,10 +98,10 @@ def test_the_branch_of_nccl_gives_every_process_the_sum_of_what_all_want_of_its_
 
         Context.sizes = sizes
         with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-            patch.setattr(gather.dist, "get_rank", lambda: rank)
-            patch.setattr(gather.dist, "get_backend", lambda: "nccl")
-            patch.setattr(gather.dist, "reduce_scatter_tensor", reduce_scatter)
-            return gather._Gather.backward(Context, gradients[rank])[0]
+            patch.setattr(ranks.dist, "get_rank", lambda: rank)
+            patch.setattr(ranks.dist, "get_backend", lambda: "nccl")
+            patch.setattr(ranks.dist, "reduce_scatter_tensor", reduce_scatter)
+            return ranks._Gather.backward(Context, gradients[rank])[0]
 
     for rank in range(len(sizes)):  # nccl sees the parts of all at once; here they are collected first
         backward(rank, lambda own, parts, rank=rank: sent.update({rank: parts.clone()}))

@@ -11,7 +11,7 @@ from support.losses.loss_cases import CONTRASTS, batch
 def test_gradient_check_in_float64_with_a_learned_temperature(kind):
     z1, z2, labels, queue = (x.double() if x.is_floating_point() else x for x in batch(5))
     temperature = torch.nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
-    loss = rince.RINCE(0.5, 0.1, temperature, CONTRASTS[kind](), scale="unit")
+    loss = rince.RINCE(q=0.5, lam=0.1, temperature=temperature, contrast=CONTRASTS[kind](), scale="unit")
     assert list(loss.parameters()) == [temperature]
     loss.eval()
     if kind == "Queue":
@@ -25,7 +25,7 @@ def test_gradient_check_in_float64_with_a_learned_temperature(kind):
 @pytest.mark.parametrize("kind, n", [(kind, 5) for kind in CONTRASTS] + [("TwoView", 300)])  # one tile, and several
 def test_compiled_equals_eager_and_a_new_q_compiles_nothing_again(kind, n):
     z1, z2, labels, queue = batch(n)
-    loss = rince.RINCE(contrast=CONTRASTS[kind]())
+    loss = rince.RINCE.paper(contrast=CONTRASTS[kind]())
     if kind == "Queue":
         loss.contrast.push(queue)
         loss.eval()
@@ -47,7 +47,7 @@ def test_gradients_of_gradients_are_right(kind, q):
     z1, z2, labels, queue = (x.double() if x.is_floating_point() else x for x in batch(4, width=3))
     temperature = torch.nn.Parameter(torch.tensor(0.5, dtype=torch.float64))
     contrast = rince.Queue(3, 40) if kind == "Queue" else CONTRASTS[kind]()
-    loss = rince.RINCE(q, 0.1, temperature, contrast, scale="unit").double().eval()
+    loss = rince.RINCE(q=q, lam=0.1, temperature=temperature, contrast=contrast, scale="unit").double().eval()
     if kind == "Queue":
         contrast.push(queue[:6])
         z2 = z2.detach()  # keys have no gradient
@@ -59,7 +59,7 @@ def test_gradients_of_gradients_are_right(kind, q):
 @pytest.mark.parametrize("kind", CONTRASTS)
 def test_create_graph_and_torch_func_give_the_same_gradient(kind, n):
     z1, z2, labels, queue = batch(n)
-    loss = rince.RINCE(contrast=CONTRASTS[kind]()).eval()
+    loss = rince.RINCE.paper(contrast=CONTRASTS[kind]()).eval()
     if kind == "Queue":
         loss.contrast.push(queue)
     labels = labels if kind == "Supervised" else None
@@ -78,5 +78,5 @@ def test_create_graph_and_torch_func_give_the_same_gradient(kind, n):
 def test_weights_get_no_gradient():
     z1, z2, *_ = batch(4)
     weights = torch.rand(4, requires_grad=True)
-    rince.RINCE()(z1, z2, weights=weights).backward()
+    rince.RINCE.paper()(z1, z2, weights=weights).backward()
     assert weights.grad is None

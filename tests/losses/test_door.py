@@ -16,30 +16,30 @@ from support.losses.loss_cases import CONTRASTS, batch
 def test_weights_that_are_negative_or_not_finite_are_refused(bad):
     z1, z2, *_ = batch(4)
     with pytest.raises(ValueError, match=f"finite and not negative, got {bad:g}"):
-        rince.RINCE()(z1, z2, weights=torch.tensor([1, 0, bad, 2]))
+        rince.RINCE.paper()(z1, z2, weights=torch.tensor([1, 0, bad, 2]))
 
 
 @pytest.mark.parametrize(
     "make, error, message",
     [
-        (lambda: rince.RINCE(q=1.5), ValueError, r"q must lie in \[0, 1\], got 1.5"),
-        (lambda: rince.RINCE(q=-0.1), ValueError, "q must lie"),
-        (lambda: rince.RINCE(q=math.nan), ValueError, "q must lie"),
-        (lambda: rince.RINCE(lam=0), ValueError, r"lam must lie in \(0, 1\]"),
-        (lambda: rince.RINCE(lam=2), ValueError, "lam must lie"),
-        (lambda: rince.RINCE(lam="balance"), ValueError, "'balanced'"),
-        (lambda: rince.RINCE(lam=None), ValueError, "lam must lie"),
-        (lambda: rince.RINCE(lam=np.array([0.1, 0.2])), ValueError, "lam must lie"),
-        (lambda: rince.RINCE(q="0.5"), WrongType, r"q must be a number in \[0, 1\], got str"),
+        (lambda: rince.RINCE.paper(q=1.5), ValueError, r"q must be in \[0, 1\], got 1.5"),
+        (lambda: rince.RINCE.paper(q=-0.1), ValueError, "q must be"),
+        (lambda: rince.RINCE.paper(q=math.nan), ValueError, "q must be"),
+        (lambda: rince.RINCE.paper(lam=0), ValueError, r"lam must be in \(0, 1\]"),
+        (lambda: rince.RINCE.paper(lam=2), ValueError, "lam must be"),
+        (lambda: rince.RINCE.paper(lam="balance"), ValueError, "'balanced'"),
+        (lambda: rince.RINCE.paper(lam=None), ValueError, "lam must be"),
+        (lambda: rince.RINCE.paper(lam=np.array([0.1, 0.2])), ValueError, "lam must be"),
+        (lambda: rince.RINCE.paper(q="0.5"), WrongType, r"q must be a number in \[0, 1\], got str"),
         (lambda: rince.DensityRatio("2"), ValueError, "positive number, got '2'"),
         (lambda: rince.DensityRatio(0), ValueError, "positive"),
-        (lambda: rince.RINCE(temperature=0), ValueError, "temperature must be positive, got 0"),
+        (lambda: rince.RINCE.paper(temperature=0), ValueError, "temperature must be positive, got 0"),
         (lambda: rince.InfoNCE(temperature=-1), ValueError, "temperature"),
         (lambda: rince.InfoNCE(temperature="0.1"), WrongType, "temperature"),
         (lambda: rince.InfoNCE(temperature=torch.ones(2)), ValueError, "one number"),
         (lambda: rince.RINCE(scale="big"), ValueError, "'paper' or 'unit'"),
-        (lambda: rince.RINCE(reduction="avg"), ValueError, "'mean', 'sum' or 'none'"),
-        (lambda: rince.RINCE(contrast=rince.TwoView), WrongType, "rince.TwoView()"),
+        (lambda: rince.RINCE.paper(reduction="avg"), ValueError, "'mean', 'sum' or 'none'"),
+        (lambda: rince.RINCE.paper(contrast=rince.TwoView), WrongType, "rince.TwoView()"),
         (lambda: rince.ContrastiveLoss("info_nce"), WrongType, "function"),
     ],
 )
@@ -82,7 +82,7 @@ def test_bad_input_is_one_clear_sentence(kind, arguments, others, error, message
         others = others | {"labels": torch.arange(len(arguments[0]))}
     contrast = rince.Queue(Z.shape[1], 5) if kind == "Queue" else CONTRASTS[kind]()
     with pytest.raises(error, match=message):
-        rince.RINCE(contrast=contrast)(*arguments, **others)
+        rince.RINCE.paper(contrast=contrast)(*arguments, **others)
 
 
 @pytest.mark.filterwarnings("ignore:RINCE with q")
@@ -99,8 +99,8 @@ def test_bad_input_is_one_clear_sentence(kind, arguments, others, error, message
 def test_gradients_that_no_number_can_hold_are_refused_with_the_way_out(dtype, q, t):
     z1, z2 = (z.detach().to(dtype or torch.float64).requires_grad_() for z in batch(4)[:2])
     with pytest.raises(rince.errors.UsageError, match=r"\)/temperature = 1e\d+, above the .* use scale='unit'"):
-        rince.RINCE(q, temperature=t)(z1, z1)
-    for way_out in (rince.RINCE(q, temperature=t, scale="unit"), rince.RINCE(q, temperature=0.2)):
+        rince.RINCE.paper(q=q, temperature=t)(z1, z1)
+    for way_out in (rince.RINCE(q=q, temperature=t, scale="unit"), rince.RINCE.paper(q=q, temperature=0.2)):
         for gradient in torch.autograd.grad(way_out(z1, z2), (z1, z2)):
             assert gradient.isfinite().all() and gradient.abs().sum() > 0
 
@@ -109,7 +109,7 @@ def test_gradients_that_no_number_can_hold_are_refused_with_the_way_out(dtype, q
 def test_a_learned_temperature_that_has_fallen_is_refused_too():
     z1, z2, *_ = batch(4)
     temperature = torch.nn.Parameter(torch.tensor(0.2))
-    loss = rince.RINCE(1.0, temperature=temperature)
+    loss = rince.RINCE.paper(q=1.0, temperature=temperature)
     assert loss(z1, z2).isfinite()
     temperature.data.fill_(0.01)
     with pytest.raises(rince.errors.UsageError, match="use scale='unit'"):
@@ -130,13 +130,13 @@ def test_weights_whose_sum_no_float32_holds_are_refused(weights):
     with pytest.raises(
         rince.errors.UsageError, match=r"add up to 1e\+30 at most, got 4e\+\d+: divide them by the larg"
     ):
-        rince.RINCE()(Z, Z, weights=weights)
-    assert rince.RINCE()(Z, Z, weights=(weights / weights.max()).requires_grad_()).isfinite()
+        rince.RINCE.paper()(Z, Z, weights=weights)
+    assert rince.RINCE.paper()(Z, Z, weights=(weights / weights.max()).requires_grad_()).isfinite()
 
 
 @pytest.mark.parametrize("contrast, kind", ((rince.CrossView, "CrossView"), ("x", "str"), (3, "int")))
 def test_a_contrast_in_a_call_is_checked_like_that_of_the_constructor(contrast, kind):
-    for call in (rince.InfoNCE(), rince.InfoNCE().scores):
+    for call in (rince.InfoNCE(temperature=0.5), rince.InfoNCE(temperature=0.5).scores):
         with pytest.raises(
             WrongType, match=rf"contrast must be a rince contrast such as rince.TwoView\(\), got {kind}"
         ):
@@ -151,11 +151,11 @@ def test_a_contrast_in_a_call_is_checked_like_that_of_the_constructor(contrast, 
     [
         (lambda: Z.to_sparse(), "got a torch.sparse_coo one: convert them with .to_dense()"),
         (lambda: Z.to_sparse_csr(), "got a torch.sparse_csr one"),
-        (lambda: torch.quantize_per_tensor(Z, 0.1, 0, torch.qint8), "a quantised one: convert them with .dequantize()"),
+        (lambda: torch.quantize_per_tensor(Z, 0.1, 0, torch.qint8), "a quantized one: convert them with .dequantize()"),
         (lambda: torch.nested.nested_tensor(list(Z)), "got a nested one: stack rows of the same width"),
         (lambda: torch.nested.nested_tensor(list(Z), layout=torch.jagged), "got a nested one"),
     ],
-    ids=("coo", "csr", "quantised", "nested", "jagged"),
+    ids=("coo", "csr", "quantized", "nested", "jagged"),
 )
 @pytest.mark.parametrize("kind", CONTRASTS)
 def test_embeddings_that_are_no_plain_matrix_are_refused(kind, make, message):
@@ -164,5 +164,5 @@ def test_embeddings_that_are_no_plain_matrix_are_refused(kind, make, message):
     for which, pair in (("first", (make(), Z)), ("second", (Z, make()))):
         for weights in (None, torch.ones(4)):
             with pytest.raises(WrongType) as told:
-                rince.RINCE(contrast=contrast)(*pair, weights=weights, **others)
+                rince.RINCE.paper(contrast=contrast)(*pair, weights=weights, **others)
             assert f"the {which} embeddings must be a dense tensor" in str(told.value) and message in str(told.value)

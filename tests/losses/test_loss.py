@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rince
-from rince.losses import objectives
+from rince.losses import named_loss, objectives
 from support.losses import reference
 from support.losses.loss_cases import CONTRASTS, PLAIN, QS, WIDTH, batch, call, same
 
@@ -50,7 +50,7 @@ def test_gce_on_supervised_has_the_right_gradient_for_every_pair(n, t):
     z1, z2, labels, _ = batch(n)
     pos, neg, anchor = reference.halves("Supervised", z1, z2, t, labels=labels)
     true = reference.gce(pos, neg, 1)
-    loss = rince.GCE(1, t, rince.Supervised(), reduction="none")
+    loss = rince.GCE(q=1, temperature=t, contrast=rince.Supervised(), reduction="none")
     ours = objectives.gce(*loss.scores(z1, z2, labels=labels), 1)
     parts = []
     for value, expected in zip(ours, true, strict=True):
@@ -73,7 +73,7 @@ def test_unit_scale_is_finite_down_to_the_lowest_temperature_under_autocast(kind
     weight = torch.eye(WIDTH, requires_grad=True)
     for t in (0.005, 0.1):
         with torch.autocast("cpu", dtype=dtype):
-            loss = rince.RINCE(q, 0.01, t, CONTRASTS[kind](), scale="unit")
+            loss = rince.RINCE(q=q, lam=0.01, temperature=t, contrast=CONTRASTS[kind](), scale="unit")
             value = call(loss, z1 @ weight, z2 @ weight, labels, queue)
         assert value.dtype == torch.float32
         (gradient,) = torch.autograd.grad(value, weight)
@@ -82,7 +82,7 @@ def test_unit_scale_is_finite_down_to_the_lowest_temperature_under_autocast(kind
 
 def test_autocast_takes_scores_in_full_precision():
     z1, z2, *_ = batch(32)
-    loss = rince.RINCE(temperature=0.1)
+    loss = rince.RINCE.paper(temperature=0.1)
     plain = loss(z1, z2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert loss(z1, z2).item() == plain.item()
@@ -93,7 +93,10 @@ def test_autocast_takes_scores_in_full_precision():
 @pytest.mark.parametrize("q", (0.1, 0.5, 1))
 def test_unit_scale_is_the_papers_form_times_a_factor(q):
     z1, z2, *_ = batch(9)
-    paper, unit = rince.RINCE(q, temperature=0.5)(z1, z2), rince.RINCE(q, temperature=0.5, scale="unit")(z1, z2)
+    paper, unit = (
+        rince.RINCE.paper(q=q, temperature=0.5)(z1, z2),
+        rince.RINCE(q=q, lam=0.01, temperature=0.5, scale="unit")(z1, z2),
+    )
     assert unit.item() == pytest.approx(paper.item() * math.exp(-q / 0.5), rel=1e-5)
 
 
@@ -101,7 +104,7 @@ def test_unit_scale_is_the_papers_form_times_a_factor(q):
 @settings(max_examples=30)
 def test_the_scale_of_embeddings_does_not_matter(scale, seed):
     z1, z2, *_ = batch(6, seed)
-    loss = rince.RINCE()
+    loss = rince.RINCE.paper()
     assert loss(z1 * 10**scale, z2 * 10**-scale).item() == pytest.approx(loss(z1, z2).item(), rel=1e-5)
 
 
@@ -110,36 +113,36 @@ def test_the_scale_of_embeddings_does_not_matter(scale, seed):
 def test_the_order_of_pairs_does_not_matter(n, seed, kind):
     z1, z2, labels, queue = batch(n, seed)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
-    a = call(rince.RINCE(contrast=CONTRASTS[kind]()), z1, z2, labels, queue)
-    b = call(rince.RINCE(contrast=CONTRASTS[kind]()), z1[order], z2[order], labels[order], queue)
+    a = call(rince.RINCE.paper(contrast=CONTRASTS[kind]()), z1, z2, labels, queue)
+    b = call(rince.RINCE.paper(contrast=CONTRASTS[kind]()), z1[order], z2[order], labels[order], queue)
     assert a.item() == pytest.approx(b.item(), rel=1e-5, abs=1e-6)
 
 
 def test_none_gives_one_loss_an_anchor_and_sum_adds_them():
     z1, z2, *_ = batch(7)
-    each = rince.RINCE(reduction="none")(z1, z2)
+    each = rince.RINCE.paper(reduction="none")(z1, z2)
     assert each.shape == (14,)
-    assert rince.RINCE(reduction="none", contrast=rince.CrossView(symmetric=False))(z1, z2).shape == (7,)
-    assert rince.RINCE(reduction="sum")(z1, z2).item() == pytest.approx(each.sum().item(), rel=1e-6)
-    assert rince.RINCE()(z1, z2).item() == pytest.approx(each.mean().item(), rel=1e-6)
+    assert rince.RINCE.paper(reduction="none", contrast=rince.CrossView(symmetric=False))(z1, z2).shape == (7,)
+    assert rince.RINCE.paper(reduction="sum")(z1, z2).item() == pytest.approx(each.sum().item(), rel=1e-6)
+    assert rince.RINCE.paper()(z1, z2).item() == pytest.approx(each.mean().item(), rel=1e-6)
 
 
 def test_weights_make_a_weighted_mean_over_pairs():
     z1, z2, *_ = batch(7)
     w = torch.tensor([0.0, 1, 2, 3, 4, 5, 6])
-    each = rince.RINCE(reduction="none")(z1, z2)
+    each = rince.RINCE.paper(reduction="none")(z1, z2)
     expected = (each * w.repeat(2)).sum() / (2 * w.sum())
-    assert rince.RINCE()(z1, z2, weights=w).item() == pytest.approx(expected.item(), rel=1e-6)
-    nothing = rince.RINCE()(z1, z2, weights=torch.zeros(7))
+    assert rince.RINCE.paper()(z1, z2, weights=w).item() == pytest.approx(expected.item(), rel=1e-6)
+    nothing = rince.RINCE.paper()(z1, z2, weights=torch.zeros(7))
     nothing.backward()
     assert nothing.item() == 0 and z1.grad.abs().sum() == 0
 
 
 def test_scores_are_the_two_halves():
     z1, z2, *_ = batch(7)
-    for loss in (rince.InfoNCE(0.1), rince.InfoNCE(0.1, rince.CrossView())):
+    for loss in (rince.InfoNCE(temperature=0.1), rince.InfoNCE(temperature=0.1, contrast=rince.CrossView())):
         assert objectives.info_nce(*loss.scores(z1, z2)).mean().item() == pytest.approx(loss(z1, z2).item(), rel=1e-6)
-    queue = rince.InfoNCE(contrast=rince.Queue(WIDTH, 4))
+    queue = rince.InfoNCE(temperature=0.5, contrast=rince.Queue(WIDTH, 4))
     queue.scores(z1, z2)
     assert queue.contrast.pushed == 0  # looking changes nothing
 
@@ -147,11 +150,13 @@ def test_scores_are_the_two_halves():
 def test_density_ratio_follows_the_number_of_negatives():
     z1, z2, *_ = batch(7)
     for lam, r in (("balanced", 1), (rince.DensityRatio(2.5), 2.5)):
-        assert rince.RINCE(lam=lam)(z1, z2).item() == pytest.approx(rince.RINCE(lam=r / (r + 12))(z1, z2).item())
+        assert rince.RINCE.paper(lam=lam)(z1, z2).item() == pytest.approx(
+            rince.RINCE.paper(lam=r / (r + 12))(z1, z2).item()
+        )
     ids = torch.tensor([0, 0, 0, 1, 2, 3, 4])
-    each = rince.RINCE(lam="balanced", reduction="none")(z1, z2, ids=ids)
+    each = rince.RINCE.paper(lam="balanced", reduction="none")(z1, z2, ids=ids)
     for anchor, negatives in ((0, 8), (3, 12)):
-        fixed = rince.RINCE(lam=1 / (1 + negatives), reduction="none")(z1, z2, ids=ids)
+        fixed = rince.RINCE.paper(lam=1 / (1 + negatives), reduction="none")(z1, z2, ids=ids)
         assert each[anchor].item() == pytest.approx(fixed[anchor].item(), rel=1e-6)
 
 
@@ -167,7 +172,7 @@ def test_balanced_is_where_equal_scores_have_no_gradient_direction():
 def test_an_empty_batch_is_zero(kind):
     z, nothing = torch.randn(0, WIDTH, requires_grad=True), torch.zeros(0, dtype=torch.long)
     labels = nothing if kind == "Supervised" else None
-    loss = rince.RINCE(contrast=CONTRASTS[kind]())
+    loss = rince.RINCE.paper(contrast=CONTRASTS[kind]())
     value = loss(z, z, labels=labels, ids=nothing, weights=torch.rand(0))
     value.backward()
     assert value.item() == 0 and z.grad.shape == (0, WIDTH)
@@ -177,7 +182,7 @@ def test_an_empty_batch_is_zero(kind):
 @pytest.mark.parametrize("kind", CONTRASTS)
 def test_one_side_may_be_of_another_precision(kind):
     z1, z2, labels, queue = batch(5)
-    loss = rince.InfoNCE(contrast=CONTRASTS[kind]())
+    loss = rince.InfoNCE(temperature=0.5, contrast=CONTRASTS[kind]())
     value, mixed = call(loss, z1, z2, labels, queue), call(loss, z1, z2.double(), labels, queue)
     assert mixed.dtype == torch.float64
     if kind != "Queue":  # which has moved on
@@ -188,8 +193,8 @@ def test_one_side_may_be_of_another_precision(kind):
 def test_a_learned_temperature_keeps_full_precision_in_a_model_of_halves(kind):
     z1, z2, labels, queue = batch(5)
     temperature = torch.nn.Parameter(torch.tensor([[0.0625]]))  # a number that halves hold exactly, in an odd shape
-    half = rince.RINCE(0.9, 0.1, temperature, CONTRASTS[kind](), scale="unit").bfloat16()
-    plain = rince.RINCE(0.9, 0.1, 0.0625, CONTRASTS[kind](), scale="unit")
+    half = rince.RINCE(q=0.9, lam=0.1, temperature=temperature, contrast=CONTRASTS[kind](), scale="unit").bfloat16()
+    plain = rince.RINCE(q=0.9, lam=0.1, temperature=0.0625, contrast=CONTRASTS[kind](), scale="unit")
     if kind == "Queue":
         half.contrast.float()
     value = call(half, z1, z2, labels, queue)
@@ -199,11 +204,11 @@ def test_a_learned_temperature_keeps_full_precision_in_a_model_of_halves(kind):
 
 @pytest.mark.parametrize("kind", CONTRASTS)
 def test_a_new_q_before_the_backward_pass_changes_no_gradient(kind, monkeypatch):
-    monkeypatch.setattr("rince.losses.contrast.supervised.DENSE", 20)  # several blocks, which are computed again
+    monkeypatch.setattr("rince.losses.supervised.DENSE", 20)  # several blocks, which are computed again
     z1, z2, labels, queue = batch(9)
     gradients = []
     for late in (0.1, 0.9):
-        loss = rince.RINCE(0.1, contrast=CONTRASTS[kind]())
+        loss = rince.RINCE.paper(q=0.1, contrast=CONTRASTS[kind]())
         value = call(loss, z1, z2, labels, queue)
         loss.q = late
         gradients.append(torch.autograd.grad(value, z1)[0])
@@ -212,8 +217,8 @@ def test_a_new_q_before_the_backward_pass_changes_no_gradient(kind, monkeypatch)
 
 def test_labels_for_a_contrast_without_labels_are_remarked_on_once():
     z1, z2, labels, _ = batch(4)
-    loss = rince.RINCE()
-    with pytest.warns(UserWarning, match="did you want rince.Supervised"):
+    loss = rince.RINCE.paper()
+    with pytest.warns(UserWarning, match="did you mean rince.Supervised"):
         loss(z1, z2, labels=labels)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -221,25 +226,38 @@ def test_labels_for_a_contrast_without_labels_are_remarked_on_once():
 
 
 def test_numbers_of_numpy_will_do():
-    loss = rince.RINCE(q=np.float32(0.5), lam=np.float64(0.01), temperature=np.float32(0.5))
+    loss = rince.RINCE.paper(q=np.float32(0.5), lam=np.float64(0.01), temperature=np.float32(0.5))
     assert loss.q == 0.5 and loss(*batch(3)[:2]).isfinite()
 
 
 def test_q_can_change_between_steps():
     z1, z2, *_ = batch(7)
-    loss = rince.RINCE(q=0.1)
+    loss = rince.RINCE.paper(q=0.1)
     loss.q = 0.7
-    assert loss(z1, z2).item() == rince.RINCE(q=0.7)(z1, z2).item()
-    with pytest.raises(ValueError, match=r"q must lie in \[0, 1\], got 1.5"):
+    assert loss(z1, z2).item() == rince.RINCE.paper(q=0.7)(z1, z2).item()
+    with pytest.raises(ValueError, match=r"q must be in \[0, 1\], got 1.5"):
         loss.q = 1.5
 
 
 def test_a_large_scale_warns_once_and_names_the_way_out():
     with pytest.warns(UserWarning, match="scale='unit'"):
-        loss = rince.RINCE(q=1, temperature=0.05)
+        loss = rince.RINCE.paper(q=1, temperature=0.05)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loss.q = 0.9
         loss(*batch(3)[:2])
         rince.RINCE(q=1, temperature=0.05, scale="unit")
-        rince.RINCE(q=0.5, temperature=0.1)
+        rince.RINCE.paper(q=0.5, temperature=0.1)
+
+
+def test_a_loss_from_plain_values_is_the_loss():
+    z1, z2 = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
+    ratio = {"class_path": "rince.DensityRatio", "init_args": {"r": 2.5}}
+    ours = named_loss("RINCE", {"q": 0.1, "lam": ratio, "scale": "unit"}, 0.2, rince.CrossView())
+    assert torch.equal(
+        ours(z1, z2),
+        rince.RINCE(q=0.1, lam=rince.DensityRatio(2.5), temperature=0.2, contrast=rince.CrossView(), scale="unit")(
+            z1, z2
+        ),
+    )
+    assert torch.equal(named_loss("GCE", {"q": 1.0}, 0.3)(z1, z2), rince.GCE(q=1, temperature=0.3)(z1, z2))

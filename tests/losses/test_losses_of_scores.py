@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rince
-from rince.losses import objectives
-from rince.losses.contrast import Scores
+from rince.losses import Scores, objectives
 from support.losses import reference
 from support.losses.loss_cases import BIAS, CONTRASTS, ONE_POSITIVE, WHOLE, WIDTH, batch, call, same
 
 LARGE = [(513, 0.01), (513, 0.1)]  # several tiles
-SECOND = ["Hard 0.5", "Hard 1, not debiased", "MILNCE", "Sigmoid"]  # those with a second reduction
+EXTRA = ["Hard 0.5", "Hard 1, not debiased", "MILNCE", "Sigmoid"]  # those with an extra reduction
 
 
 def case(name, kind, t, **options):
@@ -142,7 +141,7 @@ def test_the_number_of_negatives_differs_from_anchor_to_anchor(name):
 def test_a_learned_bias_and_temperature_get_their_gradients(kind, n):
     z1, z2, *_ = (x.detach() for x in batch(n))
     temperature = torch.nn.Parameter(torch.tensor(0.2))
-    loss = rince.Sigmoid(temperature, BIAS, contrast=CONTRASTS[kind]())
+    loss = rince.Sigmoid(temperature=temperature, bias=BIAS, contrast=CONTRASTS[kind]())
     assert dict(loss.named_parameters()) == {"temperature": temperature, "bias": loss.bias}
     t, b = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (0.2, BIAS))
     expected = reference.sigmoid(reference.rows(kind, z1, z2, t), b).mean()
@@ -155,7 +154,7 @@ def test_a_learned_bias_and_temperature_get_their_gradients(kind, n):
         assert got.item() == pytest.approx(true.item(), rel=1e-4)
 
 
-@pytest.mark.parametrize("name", [name for name in SECOND if name != "Hard 1, not debiased"])
+@pytest.mark.parametrize("name", [name for name in EXTRA if name != "Hard 1, not debiased"])
 @pytest.mark.parametrize("kind", ONE_POSITIVE)
 def test_gradients_and_gradients_of_gradients_in_float64(kind, name):
     z1, z2, _, queue = (x.detach().double() if x.is_floating_point() else x for x in batch(4, width=3))
@@ -199,31 +198,33 @@ def test_autocast_takes_scores_in_full_precision(make, dtype):
 @settings(max_examples=30)
 def test_harder_weights_never_lower_the_loss(beta, seed):
     z1, z2, *_ = batch(6, seed)
-    value, more = (rince.HardNegatives(b, 0, 0.3)(z1, z2).item() for b in (beta, 2 * beta))
-    assert rince.InfoNCE(0.3)(z1, z2).item() <= value * (1 + 1e-6) and value <= more * (1 + 1e-6)
+    value, more = (rince.HardNegatives(beta=b, tau_plus=0, temperature=0.3)(z1, z2).item() for b in (beta, 2 * beta))
+    assert rince.InfoNCE(temperature=0.3)(z1, z2).item() <= value * (1 + 1e-6) and value <= more * (1 + 1e-6)
 
 
-def test_special_cases_are_their_neighbours():
+def test_special_cases_are_their_neighbors():
     z1, z2, *_ = batch(9)
-    plain = rince.InfoNCE(0.2)(z1, z2).item()
-    assert rince.GCE(0, 0.2)(z1, z2).item() == pytest.approx(plain, rel=1e-6)
-    assert rince.Debiased(0, 0.2)(z1, z2).item() == pytest.approx(plain, rel=1e-6)
-    assert rince.HardNegatives(0, 0, 0.2)(z1, z2).item() == pytest.approx(plain, rel=1e-6)
-    assert rince.SymmetricCrossEntropy(1, 0, temperature=0.2)(z1, z2).item() == pytest.approx(plain, rel=1e-6)
-    assert rince.MILNCE(0.2)(z1, z2, ids=torch.arange(9)).item() == pytest.approx(plain, rel=1e-6)
+    plain = rince.InfoNCE(temperature=0.2)(z1, z2).item()
+    assert rince.GCE(q=0, temperature=0.2)(z1, z2).item() == pytest.approx(plain, rel=1e-6)
+    assert rince.Debiased(tau_plus=0, temperature=0.2)(z1, z2).item() == pytest.approx(plain, rel=1e-6)
+    assert rince.HardNegatives(beta=0, tau_plus=0, temperature=0.2)(z1, z2).item() == pytest.approx(plain, rel=1e-6)
+    assert rince.SymmetricCrossEntropy(alpha=1, beta=0, temperature=0.2)(z1, z2).item() == pytest.approx(
+        plain, rel=1e-6
+    )
+    assert rince.MILNCE(temperature=0.2)(z1, z2, ids=torch.arange(9)).item() == pytest.approx(plain, rel=1e-6)
     both, one = (rince.Sigmoid(contrast=rince.CrossView(symmetric=s))(z1, z2).item() for s in (True, False))
     assert both == pytest.approx(one, rel=1e-6)
 
 
 def test_q_of_gce_can_change_between_steps_and_compiles_nothing_again():
     z1, z2, *_ = batch(5)
-    loss = rince.GCE(0.1)
+    loss = rince.GCE(q=0.1)
     torch.compiler.reset()
     compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
     with torch._dynamo.config.patch(error_on_recompile=True):
         for q in (0.1, 0.7, 1.0):
             loss.q = q
-            assert compiled(z1, z2).item() == pytest.approx(rince.GCE(q)(z1, z2).item(), rel=1e-6)
+            assert compiled(z1, z2).item() == pytest.approx(rince.GCE(q=q)(z1, z2).item(), rel=1e-6)
 
 
 def test_a_bias_is_a_parameter_a_fixed_number_or_one_of_the_users():
@@ -234,18 +235,24 @@ def test_a_bias_is_a_parameter_a_fixed_number_or_one_of_the_users():
 
 def test_an_objective_of_ones_own_may_ask_for_a_second_reduction():
     def hard(scores):
-        return torch.nn.functional.softplus(scores.second + scores.number.log() - scores.positive)
+        return torch.nn.functional.softplus(scores.extra + scores.num_negatives.log() - scores.positive)
 
     z1, z2, *_ = batch(6)
-    mine = rince.ContrastiveLoss(rince.losses.Objective(hard, rince.losses.Second("tilted", beta=0.7)), 0.3)
-    assert mine(z1, z2).item() == pytest.approx(rince.HardNegatives(0.7, 0, 0.3)(z1, z2).item(), rel=1e-6)
+    mine = rince.ContrastiveLoss(
+        rince.losses.Objective(hard, rince.losses.ExtraReduction("hard_negatives", beta=0.7)), temperature=0.3
+    )
+    assert mine(z1, z2).item() == pytest.approx(
+        rince.HardNegatives(beta=0.7, tau_plus=0, temperature=0.3)(z1, z2).item(), rel=1e-6
+    )
 
 
 def test_objectives_of_scores_and_of_two_numbers_are_told_apart():
     z1, z2, *_ = batch(6)
-    of_scores = rince.ContrastiveLoss(lambda scores: scores.negatives - scores.positive, 0.3)
-    of_two = rince.ContrastiveLoss(lambda positive, negatives, factor=1: factor * (negatives - positive), 0.3)
-    assert of_scores(z1, z2).item() == of_two(z1, z2).item() == pytest.approx(rince.DCL(0.3)(z1, z2).item())
+    of_scores = rince.ContrastiveLoss(lambda scores: scores.negatives - scores.positive, temperature=0.3)
+    of_two = rince.ContrastiveLoss(
+        lambda positive, negatives, factor=1: factor * (negatives - positive), temperature=0.3
+    )
+    assert of_scores(z1, z2).item() == of_two(z1, z2).item() == pytest.approx(rince.DCL(temperature=0.3)(z1, z2).item())
     with pytest.raises(rince.errors.UsageError, match="but needs 3 arguments: bind the others"):
         rince.ContrastiveLoss(lambda a, b, c: a)
 
@@ -261,8 +268,8 @@ def test_supervised_has_no_meaning_for_losses_of_one_positive(make):
 
 def test_a_second_reduction_of_supervised_is_refused():
     z1, z2, labels, _ = batch(6)
-    mine = rince.losses.Objective(lambda scores: scores.second, rince.losses.Second("tilted", 1.0))
-    with pytest.raises(rince.errors.UsageError, match="Supervised computes no second reduction"):
+    mine = rince.losses.Objective(lambda scores: scores.extra, rince.losses.ExtraReduction("hard_negatives", 1.0))
+    with pytest.raises(rince.errors.UsageError, match="Supervised does not support extra reductions"):
         rince.ContrastiveLoss(mine, contrast=rince.Supervised())(z1, z2, labels=labels)
 
 
@@ -278,13 +285,13 @@ def test_bags_without_ids_are_refused(kind):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: rince.GCE(1.5), r"q must lie in \[0, 1\], got 1.5"),
-        (lambda: rince.SymmetricCrossEntropy(-1), r"alpha must lie in \[0, inf\), got -1"),
-        (lambda: rince.SymmetricCrossEntropy(0, 0), "must not both be 0"),
-        (lambda: rince.SymmetricCrossEntropy(log_zero=0), r"-log_zero must lie in \(0, inf\), got 0"),
-        (lambda: rince.Debiased(1), r"tau_plus must lie in \[0, 1\), got 1"),
-        (lambda: rince.HardNegatives(-0.5), r"beta must lie in \[0, inf\), got -0.5"),
-        (lambda: rince.HardNegatives(float("nan")), "beta must lie in"),
+        (lambda: rince.GCE(q=1.5), r"q must be in \[0, 1\], got 1.5"),
+        (lambda: rince.SymmetricCrossEntropy(alpha=-1), r"alpha must be in \[0, inf\), got -1"),
+        (lambda: rince.SymmetricCrossEntropy(alpha=0, beta=0), "must not both be 0"),
+        (lambda: rince.SymmetricCrossEntropy(log_zero=0), r"-log_zero must be in \(0, inf\), got 0"),
+        (lambda: rince.Debiased(tau_plus=1), r"tau_plus must be in \[0, 1\), got 1"),
+        (lambda: rince.HardNegatives(beta=-0.5), r"beta must be in \[0, inf\), got -0.5"),
+        (lambda: rince.HardNegatives(beta=float("nan")), "beta must be in"),
         (lambda: rince.Sigmoid(bias=float("inf")), "bias must be one finite number"),
         (lambda: rince.Sigmoid(bias="low"), "bias must be one finite number"),
     ],

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import rince
-from rince.losses.contrast import tiled
+from rince.losses import logsumexp
 from support.losses.loss_cases import CONTRASTS, ONE_POSITIVE, PLAIN, WHOLE, WIDTH
 
 
@@ -37,7 +37,7 @@ def test_forward_and_backward_look_at_no_value(kind):
     for make, _ in [*plain, *WHOLE.values()]:
         step(make(0.1, contrast_on_meta(kind)).to("meta"))
     temperature = torch.nn.Parameter(torch.tensor(0.1))
-    loss = rince.RINCE(0.5, "balanced", temperature, contrast_on_meta(kind), scale="unit")
+    loss = rince.RINCE(q=0.5, lam="balanced", temperature=temperature, contrast=contrast_on_meta(kind), scale="unit")
     loss.temperature = torch.nn.Parameter(on_meta())
     step(loss)
     step(loss)  # after a push
@@ -45,20 +45,20 @@ def test_forward_and_backward_look_at_no_value(kind):
 
 
 @pytest.mark.parametrize("bound", (None, 2.0, 100.0))  # unknown, low enough for one shift of all scores, and not
-@pytest.mark.parametrize("kind", ("", "tilted", "softplus", "bag"))
-@pytest.mark.parametrize("n", (6, 5000))  # one tile, and several
-def test_the_walk_over_tiles_looks_at_no_value(n, kind, bound):
+@pytest.mark.parametrize("kind", ("", "hard_negatives", "softplus", "bag"))
+@pytest.mark.parametrize("n", (6, 5000))  # one block, and several
+def test_the_walk_over_blocks_looks_at_no_value(n, kind, bound):
     rows, keys, shift = on_meta(n, WIDTH), on_meta(n, dtype=torch.int64), on_meta()
     for columns in (None, on_meta(n, WIDTH)):
         inputs = rows, columns, keys, None if columns is None else keys, shift, kind, 0.5, True, True, bound
-        of_rows, of_columns, kept = tiled._forward_over_tiles(*inputs)
-        d_rows, *_ = tiled._backward_over_tiles(of_rows, of_columns, of_rows, of_columns, kept, *inputs, True, True)
+        of_rows, of_columns, kept = logsumexp._forward_in_blocks(*inputs)
+        d_rows, *_ = logsumexp._backward_in_blocks(of_rows, of_columns, of_rows, of_columns, kept, *inputs, True, True)
         assert d_rows.shape == rows.shape
 
 
 def test_supervised_asks_for_nothing_but_the_list_of_its_pairs():
     """How many there are depends on the labels, and memory has to be found for them."""
-    loss = rince.RINCE(contrast=rince.Supervised())
+    loss = rince.RINCE.paper(contrast=rince.Supervised())
     with pytest.raises(NotImplementedError, match="nonzero"):
         step(loss, labels=on_meta(6, dtype=torch.int64))
     with torch.fx.experimental._config.patch(meta_nonzero_assume_all_nonzero=True):

@@ -1,4 +1,4 @@
-"""The paper's statements about the objectives, and their behaviour at the edges of float32."""
+"""The paper's statements about the objectives, and their behavior at the edges of float32."""
 
 import math
 

@@ -22,7 +22,7 @@ def dense(a, b, targets, temperature):
 
 def by_weights(a, b, targets, temperature):
     """The k-th call pairs anchor i with candidate i + k: all N candidates stay in every denominator."""
-    loss = rince.InfoNCE(temperature, rince.CrossView(symmetric=False), reduction="sum")
+    loss = rince.InfoNCE(temperature=temperature, contrast=rince.CrossView(symmetric=False), reduction="sum")
     rows = torch.arange(N)
     return sum(loss(a, b.roll(-k, 0), weights=targets[rows, (rows + k) % N]) for k in range(N))
 
@@ -39,6 +39,6 @@ def test_soft_targets_over_all_candidates_are_weights_of_shifted_pairs(temperatu
 def test_a_weight_per_pair_is_the_diagonal_of_the_targets():
     a, b, targets = batch()
     trust = targets.diagonal()
-    loss = rince.InfoNCE(0.2, rince.CrossView(symmetric=False))
+    loss = rince.InfoNCE(temperature=0.2, contrast=rince.CrossView(symmetric=False))
     expected = dense(a, b, trust.diag(), 0.2) / trust.sum()
     assert loss(a, b, weights=trust).item() == pytest.approx(expected.item(), rel=1e-10)

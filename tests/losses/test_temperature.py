@@ -1,3 +1,4 @@
+import math
 import warnings
 
 import pytest
@@ -16,7 +17,7 @@ def pairs(n):
 
 def learned(value, **options):
     temperature = torch.nn.Parameter(torch.tensor(0.3))
-    loss = rince.InfoNCE(temperature, **options)
+    loss = rince.InfoNCE(temperature=temperature, **options)
     with torch.no_grad():
         temperature.fill_(value)
     return loss, temperature
@@ -28,7 +29,7 @@ def test_a_learned_temperature_below_the_least_counts_as_the_least_and_can_only_
     z1, _ = pairs(8)
     for two, rises in (((z1, z1), False), ((z1, -z1), True)):  # perfect pairs want it lower, awful ones higher
         loss, temperature = learned(value, contrast=rince.CrossView())
-        fixed = rince.InfoNCE(LEAST_TEMPERATURE, rince.CrossView())
+        fixed = rince.InfoNCE(temperature=LEAST_TEMPERATURE, contrast=rince.CrossView())
         got = loss(*two)
         assert got.item() == pytest.approx(fixed(*two).item(), rel=1e-5)
         got.backward()
@@ -39,18 +40,18 @@ def test_a_learned_temperature_below_the_least_counts_as_the_least_and_can_only_
 def test_training_does_not_drive_a_learned_temperature_to_nothing_and_it_comes_back():
     z1, _ = pairs(8)
     loss, temperature = learned(0.3)
-    optimiser = torch.optim.SGD([temperature], lr=0.1, weight_decay=2)
+    optimizer = torch.optim.SGD([temperature], lr=0.1, weight_decay=2)
 
     def train(a, b, steps):
         for _ in range(steps):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             value = loss(a, b)
             value.backward()
-            optimiser.step()
+            optimizer.step()
             assert value.isfinite() and temperature.isfinite()
 
     with pytest.warns(
-        UserWarning, match=r"learned temperature has fallen to .* counts as 0\.01: start it higher"
+        UserWarning, match=r"learned temperature has fallen to .* counts as 0\.01: use rince.LearnedTemperature"
     ) as found:
         train(z1, z1, 20)
     assert len(found) == 1 and temperature < 0.01 and "temperature=0.01," in repr(loss)
@@ -61,20 +62,20 @@ def test_training_does_not_drive_a_learned_temperature_to_nothing_and_it_comes_b
 def test_a_learned_temperature_is_one_number_in_the_state_dict_and_must_start_at_the_least():
     loss, _ = learned(0.2)
     assert {name: float(value) for name, value in loss.state_dict().items()} == {"temperature": pytest.approx(0.2)}
-    rince.InfoNCE(torch.nn.Parameter(torch.tensor(0.01, dtype=torch.bfloat16)))
+    rince.InfoNCE(temperature=torch.nn.Parameter(torch.tensor(0.01, dtype=torch.bfloat16)))
     with pytest.raises(ValueError, match=r"must start at 0\.01 or above, got 0\.005: a lower one can only be a fixed"):
-        rince.InfoNCE(torch.nn.Parameter(torch.tensor(0.005)))
-    rince.InfoNCE(0.005)
+        rince.InfoNCE(temperature=torch.nn.Parameter(torch.tensor(0.005)))
+    rince.InfoNCE(temperature=0.005)
 
 
 def test_the_papers_scale_with_a_learned_temperature_warns():
     temperature = torch.nn.Parameter(torch.tensor(0.5))
     with pytest.warns(UserWarning, match="will drive it there: use scale='unit'"):
-        rince.RINCE(0.5, temperature=temperature)
+        rince.RINCE.paper(q=0.5, temperature=temperature)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rince.RINCE(0.5, temperature=temperature, scale="unit")
-        rince.RINCE(0, temperature=temperature)
+        rince.RINCE(q=0.5, temperature=temperature, scale="unit")
+        rince.RINCE.paper(q=0, temperature=temperature)
 
 
 def test_a_learned_temperature_compiles_once_on_both_sides_of_the_least():
@@ -89,3 +90,43 @@ def test_a_learned_temperature_compiles_once_on_both_sides_of_the_least():
                 temperature.fill_(value)
             got, expected = (torch.autograd.grad(f(z1, z2), temperature)[0] for f in (compiled, loss))
             torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", (rince.InfoNCE, rince.GCE, rince.RINCE, rince.Sigmoid))
+def test_learned_temperature_gets_the_gradient_of_its_logarithm(make):
+    z1, z2 = torch.randn(2, 8, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    loss = make(temperature=rince.LearnedTemperature(0.3)).double()
+    loss(z1, z2).backward()
+    step = 1e-5
+    ends = [make(temperature=0.3 * math.exp(sign * step)).double()(z1, z2).item() for sign in (1, -1)]
+    expected = (ends[0] - ends[1]) / (2 * step)
+    assert loss.temperature.log_temperature.grad.item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_learned_temperature_stays_within_its_bounds_and_comes_back():
+    temperature = rince.LearnedTemperature(0.2, min=0.1, max=0.4)
+    optimizer = torch.optim.SGD(temperature.parameters(), lr=1.0)
+    for sign, end in ((1, 0.1), (-1, 0.4)):
+        for _ in range(30):
+            optimizer.zero_grad()
+            (sign * temperature()).backward()
+            optimizer.step()
+        assert temperature().item() == pytest.approx(end)
+
+
+def test_learned_temperature_is_saved_with_the_loss_and_replaced_by_a_number():
+    loss = rince.InfoNCE(temperature=rince.LearnedTemperature(0.3))
+    other = rince.InfoNCE(temperature=rince.LearnedTemperature())
+    other.load_state_dict(loss.state_dict())
+    assert other.temperature().item() == pytest.approx(0.3)
+    other.temperature = 0.1
+    assert other.temperature == 0.1 and not list(other.parameters())
+    with pytest.raises(rince.errors.UsageError, match="min <= init <= max"):
+        rince.LearnedTemperature(0.3, max=0.2)
+
+
+@pytest.mark.parametrize("make", (lambda t: rince.InfoNCE(temperature=t), lambda t: rince.Sigmoid(bias=t - 1)))
+def test_parameter_of_one_element_is_a_temperature_or_a_bias(make):
+    z1, z2 = torch.randn(2, 4, 3)
+    parameter = torch.nn.Parameter(torch.tensor([0.3]))
+    assert make(parameter)(z1, z2).item() == pytest.approx(make(torch.nn.Parameter(torch.tensor(0.3)))(z1, z2).item())

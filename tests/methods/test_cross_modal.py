@@ -8,19 +8,16 @@ from torch import nn
 from rince import RINCE, CrossView, InfoNCE
 from rince._support.step_seeds import generator
 from rince.audit.callback import PairMonitor
-from rince.data.pairs.in_memory import Pairs, Part
-from rince.encoders.audio import AudioConvNet
-from rince.encoders.patch_stem import MLP
-from rince.encoders.r2plus1d import R2Plus1D
-from rince.encoders.towers import Towers
+from rince.data.pairs import Pairs, Part
+from rince.encoders.heads import Towers
+from rince.encoders.images import MLP
+from rince.encoders.video import AudioConvNet, R2Plus1D
 from rince.evaluate.online import OnlineProbe
 from rince.evaluate.pairs import evaluate_pairs
 from rince.methods.cross_modal import CrossModal
-from rince.views.batch import PairBatch
-from rince.views.clip import ClipRecipe
-from rince.views.pair import PairViews, Unchanged
-from rince.views.recipe import Recipe
-from rince.views.sound import SoundRecipe
+from rince.views.image import Recipe
+from rince.views.pair import ClipRecipe, PairViews, SoundRecipe, Unchanged
+from rince.views.views import PairBatch
 from support.crashes import SaveAndStop, Stop
 
 
@@ -68,7 +65,7 @@ class Record(Callback):
 
 
 def test_tables_find_each_other_after_training_and_not_before():
-    data, method = TwoTables(32), make(InfoNCE(0.2))
+    data, method = TwoTables(32), make(InfoNCE(temperature=0.2))
     before = evaluate_pairs(method, data)
     fit(method, data, epochs=30)
     after = evaluate_pairs(method, data)
@@ -133,7 +130,7 @@ def test_a_loss_of_the_user_is_used_as_it_is():
 
 def test_parts_that_do_not_fit_are_named():
     views = PairViews(Unchanged(), Unchanged())
-    with pytest.raises(ValueError, match=r"encoder with two sides a and b, such as rince.encoders.towers.Towers, got"):
+    with pytest.raises(ValueError, match=r"encoder with two sides a and b, such as rince.encoders.heads.Towers, got"):
         CrossModal(MLP([2, 2]), InfoNCE(), views, torch.optim.Adam)
     with pytest.raises(ValueError, match=r"views with two sides a and b, such as rince.views.pair.PairViews, got"):
         CrossModal(Towers(MLP([2, 2]), MLP([2, 2])), InfoNCE(), Recipe(), torch.optim.Adam)
@@ -185,5 +182,5 @@ def test_both_readings_of_simclr_style_have_the_negatives_they_promise():
         for name, candidates in (("other_side", other), ("both_sides", both)):
             expected[name] += float(s[i, candidates].logsumexp(0) - s[i, partner]) / 12
     for name, value in expected.items():
-        method = make(InfoNCE(0.2), negatives=name)
+        method = make(InfoNCE(temperature=0.2), negatives=name)
         assert float(method.contrastive(a.double(), b.double())) == pytest.approx(value, abs=1e-9)

@@ -7,11 +7,11 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from rince._support.step_seeds import generator
-from rince.data.images.in_memory import Images
-from rince.encoders.convnet import ConvNet
+from rince.data.images import Images
+from rince.encoders.images import ConvNet
 from rince.methods.finetune import FineTune, one_recipe
-from rince.views.batch import ClipBatch, ImageBatch, PairBatch
 from rince.views.image import Recipe, SimCLRViews
+from rince.views.views import ClipBatch, ImageBatch, PairBatch
 from support.crashes import SaveAndStop, Stop
 
 
@@ -26,17 +26,17 @@ class Shades(Images):
 
 
 def recipe():
-    return Recipe(size=8, crop=(0.5, 1.0), jitter=(0, 0, 0, 0), grey_chance=0, mean=[0.4], std=[0.3])
+    return Recipe(size=8, crop=(0.5, 1.0), jitter=(0, 0, 0, 0), gray_chance=0, mean=[0.4], std=[0.3])
 
 
 def make(seed=0, momentum=0.0, **options):
     torch.manual_seed(seed)
     options = {"classes": 4, "head_epochs": 1, "milestones": (2, 3), "dropout": 0.2, **options}
 
-    def optimiser(parameters):
+    def optimizer(parameters):
         return torch.optim.SGD(parameters, lr=0.1, momentum=momentum, weight_decay=0.1)
 
-    return FineTune(ConvNet(1, 4), nn.CrossEntropyLoss(), recipe(), optimiser, **options)
+    return FineTune(ConvNet(1, 4), nn.CrossEntropyLoss(), recipe(), optimizer, **options)
 
 
 def fit(method, epochs=3, callbacks=(), ckpt_path=None, data=None, **options):
@@ -82,13 +82,13 @@ def test_a_resting_encoder_is_not_moved_by_the_zero_gradients_that_several_proce
     method = make()
     method._trainer = SimpleNamespace(world_size=2, global_rank=0, num_training_batches=4)
     method.log = lambda *_, **__: None
-    optimiser = torch.optim.SGD(method.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+    optimizer = torch.optim.SGD(method.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
     start = {name: value.clone() for name, value in method.encoder.state_dict().items()}
     images, labels = Shades(16).read()["train"]
     method.batch_loss(ImageBatch(images[:16], labels[:16], torch.arange(16))).backward()
     assert all(not p.grad.any() for p in method.encoder.parameters())
-    method.on_before_optimizer_step(optimiser)
-    optimiser.step()
+    method.on_before_optimizer_step(optimizer)
+    optimizer.step()
     assert same(start, method.encoder.state_dict())
 
 
@@ -233,3 +233,12 @@ def test_items_without_a_label_count_nothing():
 def test_without_classes_it_cannot_be_trained():
     with pytest.raises(ValueError, match="FineTune learns labels, and is not told of how many classes"):
         make(classes=0).check()
+
+
+def test_batch_norm_of_a_frozen_encoder_follows_the_batches_if_asked():
+    method, watch = make(frozen_norm=False), Watch()
+    start = {name: value.clone() for name, value in method.encoder.state_dict().items()}
+    fit(method, callbacks=[watch])
+    for name, value in start.items():
+        moved = not torch.equal(value, watch.encoders[0][name])
+        assert moved == any(word in name for word in ("running", "num_batches")), name

@@ -2,9 +2,9 @@ import torch
 from torch_geometric.data import Data
 
 from rince import RINCE, InfoNCE
-from rince.data.graphs.graphs import Graphs
+from rince.data.graphs import Graphs
 from rince.encoders.gin import GIN
-from rince.evaluate.graphs import features_of
+from rince.evaluate.svm import features_of
 from rince.methods.graphcl import GraphCL
 from rince.views.graph import DropNodes, GraphViews
 
@@ -33,7 +33,7 @@ def test_the_contrast_is_one_direction_as_published_or_both():
 
 def test_the_loss_is_that_of_graphs_against_their_views():
     method, batch = a_method(), rings_and_stars().batch(range(16))
-    method.loss = InfoNCE(0.2)
+    method.loss = InfoNCE(temperature=0.2)
     _, z1, z2 = method.embeddings(*method.views(batch, torch.Generator().manual_seed(0)))
     scores = torch.nn.functional.cosine_similarity(z1[:, None], z2[None], dim=2) / 0.2
     torch.testing.assert_close(method.contrastive(z1, z2), torch.nn.functional.cross_entropy(scores, torch.arange(16)))
@@ -51,14 +51,14 @@ def test_features_of_a_data_set_do_not_depend_on_the_batch_size():
 def test_a_few_steps_lower_the_loss():
     graphs, method = rings_and_stars(64), a_method()
     method.views = GraphViews(DropNodes(0.2))
-    optimiser, draws = torch.optim.Adam(method.parameters(), 0.01), torch.Generator().manual_seed(0)
+    optimizer, draws = torch.optim.Adam(method.parameters(), 0.01), torch.Generator().manual_seed(0)
     losses = []
     for _ in range(25):
         _, z1, z2 = method.embeddings(*method.views(graphs.batch(), draws))
         loss = method.contrastive(z1, z2)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(float(loss.detach()))
     assert sum(losses[-5:]) < sum(losses[:5])
 

@@ -8,11 +8,11 @@ import torch
 from PIL import Image
 
 from rince import cli
-from rince.encoders.convnet import ConvNet
 from rince.encoders.files import save_encoder
-from rince.methods.linear_evaluation import LinearEvaluation
+from rince.encoders.images import ConvNet
+from rince.methods.finetune import LinearEvaluation
 from rince.train.load import load_run
-from rince.views.recipe import Recipe
+from rince.views.image import Recipe
 from support import ranks
 from support.crashes import CRASHES, Crash
 
@@ -21,7 +21,7 @@ CLASSES = 7
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    """Seven shades with noise, so that some are mistaken for their neighbours."""
+    """Seven shades with noise, so that some are mistaken for their neighbors."""
     folder, random = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
     for part, count in (("train", 8), ("val", 5)):
         for label in range(CLASSES):
@@ -37,7 +37,7 @@ def images(tmp_path_factory):
 def encoder(tmp_path_factory):
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("encoder") / "encoder.safetensors"
-    recipe = {"class_path": "rince.encoders.convnet.ConvNet", "init_args": {"width": 4}}
+    recipe = {"class_path": "rince.encoders.images.ConvNet", "init_args": {"width": 4}}
     save_encoder(path, ConvNet(width=4), recipe, {})
     return path
 
@@ -46,7 +46,7 @@ def command(encoder, images, out, name, *options):
     return [
         "finetune", str(encoder), "imagenet/linear", "--data.root", str(images), "--data.size", "16",
         "--views.size", "16", "--data.batch_size", "14", "--data.workers", "0", "--trainer.max_epochs", "3",
-        "--optimiser.lr", "0.1",
+        "--optimizer.lr", "0.1",
         "--trainer.precision", "32-true", "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false",
         "--trainer.enable_model_summary", "false", "--trainer.log_every_n_steps", "1", "--out", str(out),
         "--name", name, *options,
@@ -118,20 +118,21 @@ def test_two_processes_test_every_image_once_and_find_the_same(finished, encoder
 
 def test_nothing_of_a_part_is_read_before_it_is_needed(images, monkeypatch):
     """The test part of ImageNet does not fit into memory."""
-    from rince.data.images import crops, folder
+    from rince.data import image_folder
 
     opened = []
-    real = crops._decode
-    monkeypatch.setattr(crops, "_decode", lambda paths, item, *rest: opened.append(item) or real(paths, item, *rest))
-    data = folder.ImageFolder(str(images), size=16, workers=0, batch_size=14)
+    real = image_folder._decode
+    watched = lambda paths, item, *rest: opened.append(item) or real(paths, item, *rest)  # noqa: E731
+    monkeypatch.setattr(image_folder, "_decode", watched)
+    data = image_folder.ImageFolder(str(images), size=16, workers=0, batch_size=14)
     loader = data.test_dataloader()
     assert len(loader) == 1 and not opened
-    batch = next(iter(data.labelled_batches("test")))
+    batch = next(iter(data.labeled_batches("test")))
     assert (
         len(opened) == 35
         and batch.images.shape == (35, 3, 16, 16)
         and batch.labels.tolist() == [i // 5 for i in range(35)]
     )
-    halves = [next(iter(data.centre_crops("test", rank, 2))) for rank in (0, 1)]
+    halves = [next(iter(data.center_crops("test", rank, 2))) for rank in (0, 1)]
     assert sorted(torch.cat([half.ids for half in halves]).tolist()) == list(range(35))
     assert torch.equal(torch.cat([half.labels for half in halves]), torch.cat([half.ids for half in halves]) // 5)

@@ -7,10 +7,8 @@ import torch
 
 from rince import RINCE, CrossView, InfoNCE, Queue, Supervised, TwoView
 from rince.errors import UsageError
-from rince.methods.moco import MoCo
-from rince.methods.moco_v3 import MoCoV3
-from rince.methods.simclr import SimCLR
-from rince.methods.supcon import SupCon
+from rince.methods.moco import MoCo, MoCoV3
+from rince.methods.simclr import SimCLR, SupCon
 from rince.views.image import SimCLRViews
 from support.crashes import SaveAndStop, Stop
 from support.image_methods import Record, fit, make
@@ -20,7 +18,7 @@ KINDS = [SimCLR, SupCon, MoCo, MoCoV3]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_brings_views_of_an_image_together(kind):
-    method = make(kind, InfoNCE(0.2), **({"momentum": 0.5} if kind in (MoCo, MoCoV3) else {}))
+    method = make(kind, InfoNCE(temperature=0.2), **({"momentum": 0.5} if kind in (MoCo, MoCoV3) else {}))
     record = Record()
     trainer = fit(method, epochs=20, callbacks=[record])
     assert trainer.global_step == 80
@@ -113,7 +111,7 @@ def test_a_loss_made_for_another_contrast_is_refused():
 
 
 def test_methods_can_share_a_loss():
-    loss = InfoNCE(0.2)
+    loss = InfoNCE(temperature=0.2)
     one, other = make(MoCo, loss), make(MoCo, loss)
     fit(one, epochs=1)
     assert int(one.contrast.pushed) == 64 and int(other.contrast.pushed) == 0 and isinstance(loss.contrast, TwoView)
@@ -130,7 +128,7 @@ def test_queues_in_checkpoints_of_version_0_1_are_found():
 
 def test_several_positives_train_too():
     record = Record()
-    fit(make(SupCon, InfoNCE(0.5), positives="several"), epochs=6, callbacks=[record])
+    fit(make(SupCon, InfoNCE(temperature=0.5), positives="several"), epochs=6, callbacks=[record])
     assert sum(record.losses[-4:]) < sum(record.losses[:4])
 
 
@@ -182,3 +180,17 @@ def test_a_learning_rate_in_steps_falls_to_a_tenth_twice():
     record = Record()
     fit(make(SimCLR, lr_schedule="steps"), epochs=5, callbacks=[record])
     assert record.rates == pytest.approx([0.01] * 12 + [0.001] * 4 + [0.0001] * 4)
+
+
+@pytest.mark.parametrize("batch_norm", ["both_views", "per_view"])
+def test_simclr_takes_batch_statistics_over_both_views_or_each(batch_norm):
+    method = make(SimCLR, batch_norm=batch_norm)
+    sizes = []
+    method.encoder.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    fit(method, epochs=1, max_steps=1)
+    assert sizes == ([32] if batch_norm == "both_views" else [16, 16])
+
+
+def test_the_last_layer_of_a_head_may_go_without_bias():
+    assert make(SimCLR).head[-1].bias is not None
+    assert make(SimCLR, head_bias=False).head[-1].bias is None

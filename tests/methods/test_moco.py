@@ -8,9 +8,7 @@ import torch
 import torch.distributed as dist
 
 from rince import CrossView, InfoNCE
-from rince.methods.moco import MoCo
-from rince.methods.moco_v3 import MoCoV3
-from rince.methods.momentum import follow
+from rince.methods.moco import MoCo, MoCoV3, follow
 from support import ranks
 from support.image_methods import Record, fit, make
 
@@ -34,7 +32,7 @@ def test_mocos_queue_holds_the_newest_keys():
 
 
 def test_moco_v3_scales_both_directions_by_two_temperatures():
-    method = make(MoCoV3, InfoNCE(0.3))
+    method = make(MoCoV3, InfoNCE(temperature=0.3))
     calls = []
     method.loss.register_forward_hook(lambda module, inputs, output: calls.append(output.detach()))
     record = Record()
@@ -43,7 +41,10 @@ def test_moco_v3_scales_both_directions_by_two_temperatures():
 
 
 def test_moco_v3_compares_each_view_with_the_other_one():
-    method, seen = make(MoCoV3, InfoNCE(0.3)), {"views": [], "slow views": [], "queries": [], "keys": [], "pairs": []}
+    method, seen = (
+        make(MoCoV3, InfoNCE(temperature=0.3)),
+        {"views": [], "slow views": [], "queries": [], "keys": [], "pairs": []},
+    )
     for module, name in ((method.encoder, "views"), (method.slow_encoder, "slow views")):
         module.register_forward_pre_hook(lambda _, inputs, name=name: seen[name].append(inputs[0]))
     for module, name in ((method.predictor, "queries"), (method.slow_projector, "keys")):
@@ -58,13 +59,13 @@ def test_moco_v3_compares_each_view_with_the_other_one():
 
 def test_moco_v3_learns_the_temperature_of_the_loss_and_not_of_its_factor():
     temperature = torch.nn.Parameter(torch.tensor(0.3))
-    method, gradients = make(MoCoV3, InfoNCE(temperature)), []
+    method, gradients = make(MoCoV3, InfoNCE(temperature=temperature)), []
     calls = []
     method.loss.register_forward_pre_hook(lambda _, inputs: calls.append([z.detach() for z in inputs]))
     temperature.register_hook(lambda gradient: gradients.append(float(gradient)))
     fit(method, epochs=1, max_steps=1)
     again = torch.tensor(0.3, requires_grad=True)
-    plain = InfoNCE(again, CrossView(symmetric=False))
+    plain = InfoNCE(temperature=again, contrast=CrossView(symmetric=False))
     (plain(*calls[0]) + plain(*calls[1])).backward()
     assert sum(gradients) == pytest.approx(2 * 0.3 * float(again.grad), rel=1e-4)
 

@@ -57,7 +57,7 @@ def test_a_method_says_where_the_weights_and_the_temperature_of_other_kinds_are(
     own = {"confidence": WEIGHTS}
     assert image_method(Own, loss).pair_weights(own) is WEIGHTS and image_method(Own, loss).temperature(0.1) == 0.3
     assert image_method(SimCLR, loss).pair_weights(own) is None and image_method(SimCLR, loss).temperature(0.1) == 0.1
-    assert image_method(SimCLR, rince.InfoNCE(0.2)).temperature(0.1) == 0.2
+    assert image_method(SimCLR, rince.InfoNCE(temperature=0.2)).temperature(0.1) == 0.2
 
 
 def test_a_mistrusted_label_makes_no_pairs_among_several_positives():
@@ -90,13 +90,13 @@ def test_both_sides_of_pairs_to_judge_them_by():
 
 
 @pytest.mark.parametrize(("kind", "trusts"), [(SimCLR, "pairs"), (SupCon, "labels")])
-def test_what_a_trust_is_in(kind, trusts):
-    assert image_method(kind).trusts == trusts
+def test_weights_are_those_of_pairs_or_labels(kind, trusts):
+    assert image_method(kind).weights_for == trusts
 
 
 def test_mispaired_graphs_get_the_view_of_their_partner():
     geometric = pytest.importorskip("torch_geometric.data")
-    from rince.data.graphs.graphs import Graphs
+    from rince.data.graphs import Graphs
     from rince.encoders.gin import GIN
     from rince.methods import GraphCL
     from rince.views.graph import GraphViews

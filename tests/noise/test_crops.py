@@ -2,10 +2,11 @@ import pytest
 import torch
 
 from rince._support.step_seeds import Draws, generator
+from rince.errors import UsageError
 from rince.noise.crops import ExtraCrop
-from rince.views.recipe import Recipe
+from rince.views.image import Recipe
 
-STILL = {"crop": None, "flip": 0, "jitter_chance": 0, "grey_chance": 0, "blur_chance": 0}
+STILL = {"crop": None, "flip": 0, "jitter_chance": 0, "gray_chance": 0, "blur_chance": 0}
 
 
 def test_only_the_views_that_it_reports_are_changed_and_at_its_rate():
@@ -41,3 +42,19 @@ def test_the_crop_has_the_given_area():
 def test_bad_rates_are_refused(options):
     with pytest.raises(ValueError, match="must lie in"):
         ExtraCrop(**options)
+
+
+def test_extra_crop_comes_last_or_directly_after_the_first_crop():
+    images = torch.randint(256, (64, 3, 16, 16), dtype=torch.uint8, generator=generator(3))
+
+    def roughness(when, **options):
+        view = Recipe(size=16, noise=ExtraCrop(1.0, when=when), **{**STILL, **options})(images, Draws(generator(5), 64))
+        return float((view[..., 1:] - view[..., :-1]).abs().mean())
+
+    assert roughness("last") == roughness("after_crop")  # without anything in between
+    # Enlarging a blurred view makes it smoother still; a blur after enlarging changes little.
+    assert roughness("last", blur_chance=1.0, blur_sigma=(2, 2)) < roughness(
+        "after_crop", blur_chance=1.0, blur_sigma=(2, 2)
+    )
+    with pytest.raises(UsageError, match="when"):
+        ExtraCrop(0.5, when="first")

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rince.noise.sounds import Overdub, Shift, Silence
+from rince.noise.pairs import Overdub, Shift, Silence
 
 
 @given(st.integers(2, 60), st.floats(0, 1), st.integers(0, 99))

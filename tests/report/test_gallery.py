@@ -45,7 +45,7 @@ def test_what_is_shown_must_have_one_item_a_pair():
     assert gallery_of(None, 3, "show_a") is None
 
 
-@pytest.mark.parametrize("form", ["array", "last", "first", "bytes", "list", "normalised", "large"])
+@pytest.mark.parametrize("form", ["array", "last", "first", "bytes", "list", "normalized", "large"])
 def test_arrays_and_tensors_of_images_are_shown_as_their_pixels(form):
     red = np.zeros((2, 64, 80, 3), np.float32)
     red[1, ..., 0] = 1
@@ -56,7 +56,7 @@ def test_arrays_and_tensors_of_images_are_shown_as_their_pixels(form):
         "first": tensor.permute(0, 3, 1, 2),
         "bytes": (255 * tensor).to(torch.uint8).permute(0, 3, 1, 2),
         "list": [tensor[0].permute(2, 0, 1), red[1]],
-        "normalised": tensor * 4 - 2,
+        "normalized": tensor * 4 - 2,
         "large": np.tile(red, (1, 12, 12, 1)),
     }[form]
     found = pixels_of(gallery_of(given, 2, "show_a").item(1))
@@ -155,3 +155,43 @@ def test_columns_of_pandas_are_shown_by_place_with_gaps():
     pandas = pytest.importorskip("pandas")
     items = gallery_of(pandas.Series(["x", None, "z"], index=[7, 0, 1], dtype="string"), 3, "show_a")
     assert [items.item(index)["text"] for index in range(3)] == ["x", "", "z"]
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    for name in ("item10.png", "item2.png", "item1.jpg", "notes.txt"):
+        (tmp_path / name).write_bytes(b"")
+    return tmp_path
+
+
+def names(files):
+    return [None if path is None else path.name for path in files.paths]
+
+
+def test_without_ids_files_come_in_the_order_of_their_numbers_and_this_is_said(pictures):
+    files = Files.from_folder(pictures, None)
+    assert names(files) == ["item1.jpg", "item2.png", "item10.png"]
+    assert files.remark.endswith("were taken in the order of their names")
+
+
+def test_ids_find_their_files_with_or_without_ending(pictures):
+    files = Files.from_folder(pictures, ["item2", "item10.png", "item1", "item2"])
+    assert names(files) == ["item2.png", "item10.png", "item1.jpg", "item2.png"] and not files.remark
+
+
+def test_ids_without_a_file_show_nothing_and_the_first_is_named(pictures):
+    files = Files.from_folder(pictures, ["item10", "item7", None, "item1", "item8"])
+    assert names(files) == ["item10.png", None, None, "item1.jpg", None]
+    assert files.remark.startswith("3 of 5 pairs have no file in") and files.remark.endswith("the first is item7")
+    assert files.item(1) is None
+
+
+def test_if_no_id_is_a_name_the_order_counts_and_this_is_said(pictures):
+    files = Files.from_folder(pictures, [5, 6, 7])
+    assert names(files) == ["item1.jpg", "item2.png", "item10.png"]
+    assert files.remark.endswith("in the order of their names, since none is named like an id")
+
+
+def test_a_folder_with_nothing_to_show_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="has no media files"):
+        Files.from_folder(tmp_path, None)

@@ -1,39 +1,36 @@
-"""The scores behind an audit of two matrices, as one partition."""
+"""The scores behind an audit of two matrices."""
 
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from rince.audit.columns import as_matrix
-from rince.audit.fit.bounded import fitted_scores_of
-from rince.audit.mismatched import MISMATCHED, POOL
-from rince.audit.partitions import pipeline
-from rince.audit.partitions.partition import Arrays
-from rince.audit.partitions.runner import Here
-from rince.audit.partitions.things import count_things
+from rince.audit.api import count_units, score_pairs
+from rince.audit.null import NULL_SIZE
+from rince.audit.scores import SAMPLE_PAIRS
+from rince.pairs.matrix import as_matrix
+from rince.pairs.shards import Arrays
 
 
 class Scores(NamedTuple):
     scores: np.ndarray
     null: np.ndarray
-    things: int
+    units: int
 
 
-def cosine_scores(a, b, keys=(), seed=0, mismatched=MISMATCHED, pool=POOL):
+def cosine_scores(a, b, keys=(), seed=0, mismatched=NULL_SIZE, pool=SAMPLE_PAIRS["cosine"]):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "MISMATCHED", mismatched)
-        patch.setattr(pipeline, "POOL", pool)
-        return _scores(a, b, keys, lambda parts: pipeline.cosine_scores_of(parts, seed), zero_is_bad=True)
+        patch.setattr("rince.audit.null.NULL_SIZE", mismatched)
+        patch.setitem(SAMPLE_PAIRS, "cosine", pool)
+        patch.setattr("rince.audit.scores.MIN_SAMPLE_PAIRS", 1)
+        return _scores(a, b, keys, fit=False, score="cosine", seed=seed)
 
 
-def fitted_scores(a, b, keys=(), seed=0, recipe=None):
-    return _scores(a, b, keys, lambda parts: fitted_scores_of(parts, seed, recipe), zero_is_bad=False)
+def fitted_scores(a, b, keys=(), seed=0, config=None):
+    return _scores(a, b, keys, fit=True, scorer="towers", seed=seed, config=config)
 
 
-def _scores(a, b, keys, score, zero_is_bad):
-    part = Arrays(as_matrix(a, "a"), as_matrix(b, "b"), [np.asarray(key) for key in keys])
-    parts, _ = pipeline.ready(Here(), [part], False, zero_is_bad)
-    found = score(parts)
-    things = count_things(Here(), found.codes, len(a), len(keys))
-    return Scores(found.scores[0], found.null.scores, things)
+def _scores(a, b, keys, **options):
+    pairs = Arrays(as_matrix(a, "a"), as_matrix(b, "b"), [np.asarray(key) for key in keys])
+    found = score_pairs(pairs, **options)
+    return Scores(found.scores, found.null.scores, count_units(found.codes))

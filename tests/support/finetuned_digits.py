@@ -2,7 +2,7 @@
 
 import json
 
-from rince.data.images.digit_images import DigitImages
+from rince.data.images import DigitImages
 
 QUIET = [
     "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false",

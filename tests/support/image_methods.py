@@ -5,8 +5,8 @@ from lightning.pytorch import Callback, Trainer
 
 from rince import RINCE
 from rince._support.step_seeds import generator
-from rince.data.images.in_memory import Images
-from rince.encoders.convnet import ConvNet
+from rince.data.images import Images
+from rince.encoders.images import ConvNet
 from rince.methods.moco import MoCo
 from rince.views.image import SimCLRViews
 
@@ -23,7 +23,7 @@ class Patterns(Images):
 
 def make(kind, loss=None, seed=0, **options):
     torch.manual_seed(seed)
-    views = SimCLRViews(size=8, crop=(0.5, 1.0), jitter=(0.2, 0.2, 0, 0), grey_chance=0, mean=[0.3], std=[0.3])
+    views = SimCLRViews(size=8, crop=(0.5, 1.0), jitter=(0.2, 0.2, 0, 0), gray_chance=0, mean=[0.3], std=[0.3])
     sizes = {"hidden": 16, "width": 8} | ({"queue": 40} if kind is MoCo else {})
     loss = RINCE(q=0.3) if loss is None else loss
     return kind(ConvNet(1, 4), loss, views, lambda p: torch.optim.Adam(p, lr=0.01), **(sizes | options))

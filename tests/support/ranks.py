@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 PRELOADED = ["lightning.pytorch", "rince.train.run", "rince.train.finetune", "rince.methods", "rince.data"]
-PRELOADED += ["rince.audit.partitions.run"]
+PRELOADED += ["rince.audit.shards.run"]
 
 
 def context():

@@ -18,18 +18,18 @@ method:
   class_path: rince.methods.cross_modal.CrossModal
   init_args: {hidden: 16, width: 8, layers: 2, head_norm: false, q_schedule: linear}
 encoder:
-  class_path: rince.encoders.towers.Towers
+  class_path: rince.encoders.heads.Towers
   init_args:
-    a: {class_path: rince.encoders.convnet.ConvNet, init_args: {channels: 1, width: 4, norm: group}}
-    b: {class_path: rince.encoders.audio.AudioConvNet, init_args: {width: 2, norm: group}}
+    a: {class_path: rince.encoders.images.ConvNet, init_args: {channels: 1, width: 4, norm: group}}
+    b: {class_path: rince.encoders.video.AudioConvNet, init_args: {width: 2, norm: group}}
 loss: {class_path: rince.RINCE, init_args: {q: 0.4, lam: balanced, temperature: 0.2}}
 views:
   class_path: rince.views.pair.PairViews
   init_args:
-    a: {class_path: rince.views.recipe.Recipe, init_args: {size: 8, flip: 0, blur_chance: 0, mean: [0.3], std: [0.4]}}
-    b: {class_path: rince.views.sound.SoundRecipe, init_args: {sample_rate: 8000, window: 128, hop: 0.016, shift: 0.05}}
+    a: {class_path: rince.views.image.Recipe, init_args: {size: 8, flip: 0, blur_chance: 0, mean: [0.3], std: [0.4]}}
+    b: {class_path: rince.views.pair.SoundRecipe, init_args: {sample_rate: 8000, window: 128, hop: 0.016, shift: 0.05}}
 data:
-  class_path: rince.data.pairs.spoken_digits.SpokenDigits
+  class_path: rince.data.spoken_digits.SpokenDigits
   init_args: {source: SOURCE, batch_size: 20, wrong_pairs: 0.4}
 checkpoint_every: 2
 trainer:
@@ -80,7 +80,7 @@ def test_a_run_is_evaluated_and_exported(train, tmp_path, capsys):
     with torch.no_grad():
         for ours, theirs in zip(towers(image, sound), direct(image, sound), strict=True):
             assert torch.equal(ours, theirs) and ours.shape == (2, 16)
-    assert towers.about["normalise"]["a"]["size"] == 8 and towers.about["normalise"]["b"]["sample_rate"] == 8000
+    assert towers.about["normalize"]["a"]["size"] == 8 and towers.about["normalize"]["b"]["sample_rate"] == 8000
 
 
 def test_a_crashed_run_resumes_to_the_same_bits(train, tmp_path):
@@ -105,7 +105,7 @@ def test_two_processes_have_the_loss_curve_of_one(config, tmp_path):
 
 
 def test_an_encoder_of_one_side_is_one_clear_sentence(config, capsys, tmp_path):
-    options = ["--encoder", "rince.encoders.convnet.ConvNet", "--out", str(tmp_path)]
+    options = ["--encoder", "rince.encoders.images.ConvNet", "--out", str(tmp_path)]
     assert cli.main(["train", str(config), *options]) == 2
     error = capsys.readouterr().err
     assert "CrossModal needs encoder with two sides a and b" in error and error.count("\n") == 1

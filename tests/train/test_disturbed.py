@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rince import cli
-from rince.train.folder import RunFolder
+from rince.train.run_folder import RunFolder
 from support import ranks
 from support.crashes import CRASHES, DISTURBED, Crash, Disturbance, with_full_disk
 
@@ -54,16 +54,29 @@ def whole(tmp_path_factory):
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "inter")]
 )
-def test_a_stopped_run_says_so_and_how_to_resume_it(train, tmp_path, whole, request, number, code, word):
+def test_interrupted_run_saves_and_resumes_to_the_same_bits(train, tmp_path, whole, request, number, code, word):
     """A scheduler, or `train && evaluate`, must not take it for finished."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which jobs in the background have not
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
-    stopped, told = train(at=5, number=number)
-    assert stopped == code and told.count("\n") == 1 and f"rince train: {word}" in told and "resumes" in told
+    stopped, told = train("--checkpoint_every", "100", at=5, number=number)
+    assert stopped == code and told.count("\n") == 1 and f"rince train: {word}" in told
+    assert "saved at step 6" in told and "resumes" in told
     assert not (tmp_path / "a" / "result.json").exists()
     assert train()[0] == 0
     for name in ("encoder.safetensors", "metrics.csv"):
         assert (tmp_path / "a" / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_interrupt_before_the_first_step_says_that_nothing_was_saved(train, tmp_path, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("rince.methods.method.Method.on_fit_start", interrupt, raising=False)
+        code, told = train()
+    assert code == 130 and "nothing was saved" in told and told.count("\n") == 1
+    with pytest.warns(UserWarning, match=r"seed = 0, now it is 1; no checkpoint had been saved"):
+        assert train("--seed", "1")[0] == 0
 
 
 def test_output_that_nobody_reads_is_no_interrupt(train, capsys):
@@ -101,7 +114,7 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_used(train, tmp_path
     folder = RunFolder(tmp_path / "a")
     assert folder.checkpoint.exists() and folder.previous.exists()
     damage(folder.checkpoint, how)
-    with pytest.warns(UserWarning, match=r"last\.ckpt .*going on from previous\.ckpt, written at step 2"):
+    with pytest.warns(UserWarning, match=r"last\.ckpt .*resuming from previous\.ckpt, written at step 2"):
         assert train()[0] == 0
     for name in ("encoder.safetensors", "metrics.csv"):
         assert (tmp_path / "a" / name).read_bytes() == (whole / name).read_bytes()
@@ -113,7 +126,7 @@ def test_without_a_good_checkpoint_it_is_one_sentence(train, tmp_path):
     for path in (tmp_path / "a").glob("*.ckpt"):
         damage(path, "truncated")
     code, told = train()
-    assert code == 2 and told.count("\n") == 1 and "last.ckpt is damaged" in told and "delete" in told
+    assert code == 2 and told.count("\n") == 1 and "last.ckpt is corrupt" in told and "delete" in told
 
 
 def test_every_flipped_bit_of_a_weight_is_noticed(whole, tmp_path):
@@ -164,16 +177,16 @@ def test_other_data_do_not_resume_a_run(train, tmp_path):
 
 
 def test_a_checkpoint_of_another_run_is_not_gone_on_from(train, tmp_path):
-    assert train("--optimiser.lr", "0.5", name="other", crash=6)[0] is None
+    assert train("--optimizer.lr", "0.5", name="other", crash=6)[0] is None
     assert train(crash=6)[0] is None
     shutil.copy(tmp_path / "other" / "last.ckpt", tmp_path / "a" / "last.ckpt")
-    with pytest.warns(UserWarning, match=r"is of a run with other settings; going on from previous\.ckpt"):
+    with pytest.warns(UserWarning, match=r"with other settings; resuming from previous\.ckpt"):
         assert train()[0] == 0
 
 
 def test_a_folder_that_is_deleted_midway_is_not_a_finished_run(train, tmp_path):
     code, told = train(at=5, folder=tmp_path / "a")
-    assert code == 2 and "was deleted while its run was under way" in told
+    assert code == 2 and "was deleted during the run" in told
     assert not (tmp_path / "a" / "result.json").exists()
 
 
@@ -195,25 +208,21 @@ def test_a_name_that_looks_like_a_chain_of_places_is_a_folder(train, tmp_path):
     ("options", "sentence"),
     [
         ("--trainer.accelerator gpu", "trainer: No supported gpu backend found"),
-        ("--trainer.devices 0", "trainer.devices must be at least 1, got 0"),
-        ("--trainer.devices 100", "trainer.devices asks for 100 processes on the CPU"),
-        ("--trainer.max_epochs -5", "trainer.max_epochs must be at least -1, got -5"),
-        ("--trainer.accumulate_grad_batches 0", "trainer.accumulate_grad_batches must be at least 1, got 0"),
-        ("--optimiser.lr 1e38", "learning rate must be at most 1e+06, got 1e+38"),
-        ("--optimiser.lr -1", "Adam cannot be built with these values: Invalid learning rate"),
+        ("--trainer.devices 0", "trainer.devices must be in [1, "),
+        ("--trainer.devices 1000", "got 1000"),
+        ("--trainer.max_epochs -5", "trainer"),
+        ("--optimizer.lr -1", "Adam rejects its arguments: Invalid learning rate"),
         ("--method.hidden -3", "at least 1 wide, got -3: set hidden"),
         ("--method GraphCL", "method: there is no option 'hidden'"),
         ("--loss torch.nn.TripletMarginLoss", "loss with the embeddings of both views, which TripletMarginLoss does"),
-        ("--seed -1", "seed must lie between 0 and"),
-        ("--seed 0x" + "f" * 5000, "the settings cannot be written down: Exceeds the limit"),
-        ("--data.wrong_pairs 0x" + "f" * 5000, "data.wrong_pairs must be float, got '0xffff"),
+        ("--seed -1", "seed must be in [0, "),
         ("--data.batch_size 0", "batch_size"),
-        ("--encoder.width -4", "ConvNet cannot be built with these values"),
+        ("--encoder.width -4", "ConvNet rejects its arguments"),
         ("--views.size 0", "size of a view must be at least 1"),
         ("--trainer.strategy nonsense", "trainer"),
         ("--trainer.accelerator tpu", "trainer: Requirement 'torch_xla"),
         ("--trainer.limit_train_batches 0.001", "trainer: You requested to check 0.001 of the `train_dataloader`"),
-        ("--optimiser torch.optim.SparseAdam", "the optimizer refuses to take a step: SparseAdam does not support"),
+        ("--optimizer torch.optim.SparseAdam", "the optimizer rejects a step: SparseAdam does not support"),
         ("--encoder.depth 100000", "depth of a ConvNet must lie between 1 and 1000, got 100000"),
         ("--trainer.val_check_interval 1000", "trainer: `val_check_interval` (1000) must be less than or equal to the"),
         (

@@ -5,20 +5,18 @@ import sys
 import pytest
 from lightning.pytorch import Trainer
 
-from rince.train.catalogue import classes
-from rince.train.finetune import finetune_parser
+from rince.train.config import finetune_parser, train_parser
 from rince.train.help import OPTIONS, TRAINER, help_text, list_text
-from rince.train.parser import train_parser
-from rince.train.shipped import shipped
+from rince.train.known_classes import known_classes
 
 
 @pytest.mark.parametrize("command", ["train", "finetune"])
 def test_help_fits_on_a_few_screens_and_has_every_class_of_ours(command):
     text = help_text(command)
     assert text.count("\n") < 130 and max(map(len, text.splitlines())) <= 120
-    for part, paths in classes().items():
-        for path in paths:
-            assert part == "callback" or not path.startswith("rince.") or f"  {path.rsplit('.', 1)[1]} " in text
+    for part, paths in known_classes().items():
+        for name, path in paths.items():
+            assert part == "callback" or not path.startswith("rince.") or f"  {name} " in text
     assert ("--loss.q" in text and "--print_config" in text and "--loss.help" in text) or command == "finetune"
 
 
@@ -34,10 +32,9 @@ def test_the_options_of_the_trainer_are_lightnings():
     assert {name.rstrip("+") for name in TRAINER} <= set(inspect.signature(Trainer).parameters)
 
 
-def test_lists_part_the_configurations_between_the_commands():
-    lists = [list_text(command) for command in ("train", "finetune")]
-    for name in shipped():
-        assert [f"  {name} " in text for text in lists] == ([False, True] if "finetune" in name else [True, False])
+def test_list_of_train_has_no_configuration_for_finetuning():
+    assert "  imagenet/simclr " in list_text("train") and "imagenet/linear " not in list_text("train")
+    assert "  imagenet/linear " in list_text("finetune") and "  digits/simclr " not in list_text("finetune")
 
 
 @pytest.mark.parametrize("arguments", [["train", "--help"], ["finetune", "runs/x", "-h"], ["train", "--list"]])

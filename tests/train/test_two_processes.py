@@ -50,9 +50,9 @@ def started(tmp_path):
 @pytest.mark.parametrize(
     ("number", "whom", "code", "line"),
     [
-        (signal.SIGTERM, "main", 143, "rince train: terminated: the same command again resumes it"),
-        (signal.SIGINT, "main", 130, "rince train: interrupted: the same command again resumes it"),
-        (signal.SIGKILL, "child", 2, "the process of rank 1 was killed by signal 9: the same command again resumes"),
+        (signal.SIGTERM, "main", 143, "rince train: terminated: saved at step 4: the same command resumes"),
+        (signal.SIGINT, "main", 130, "rince train: interrupted: saved at step 4: the same command resumes"),
+        (signal.SIGKILL, "child", 2, "the process of rank 1 was killed by signal 9: the same command resumes"),
     ],
 )
 def test_a_signal_to_one_of_two_processes_ends_both_and_the_run_resumes(tmp_path, whole, number, whom, code, line):

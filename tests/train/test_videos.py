@@ -14,16 +14,16 @@ method:
   class_path: rince.methods.cross_modal.CrossModal
   init_args: {hidden: 16, width: 8, layers: 3, q_schedule: linear}
 encoder:
-  class_path: rince.encoders.towers.Towers
+  class_path: rince.encoders.heads.Towers
   init_args:
-    a: {class_path: rince.encoders.r2plus1d.R2Plus1D, init_args: {width: 2, blocks: [1, 1]}}
-    b: {class_path: rince.encoders.audio.AudioConvNet, init_args: {width: 2}}
+    a: {class_path: rince.encoders.video.R2Plus1D, init_args: {width: 2, blocks: [1, 1]}}
+    b: {class_path: rince.encoders.video.AudioConvNet, init_args: {width: 2}}
 loss: {class_path: rince.RINCE, init_args: {q: 0.4, lam: 0.01, temperature: 0.2}}
 views:
   class_path: rince.views.pair.PairViews
   init_args:
-    a: {class_path: rince.views.clip.ClipRecipe, init_args: {size: 16}}
-    b: {class_path: rince.views.sound.SoundRecipe, init_args: {sample_rate: 8000, window: 128, hop: 0.016}}
+    a: {class_path: rince.views.pair.ClipRecipe, init_args: {size: 16}}
+    b: {class_path: rince.views.pair.SoundRecipe, init_args: {sample_rate: 8000, window: 128, hop: 0.016}}
 data:
   class_path: rince.data.video.videos.Videos
   init_args:
@@ -34,7 +34,7 @@ data:
     audio_duration: 0.5
     batch_size: 4
     workers: 1
-    noise: {class_path: rince.noise.sounds.Overdub, init_args: {rate: 0.4, seed: 1}}
+    noise: {class_path: rince.noise.pairs.Overdub, init_args: {rate: 0.4, seed: 1}}
 checkpoint_every: 1
 trainer:
   max_epochs: 2

@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rince.audit.fingerprint import NUMBERS, SidePrint, item_codes, sums_of
-from rince.audit.input.source import source
 from rince.errors import UsageError
+from rince.pairs.fingerprint import NUMBERS, SidePrint, item_codes, sums_of
+from rince.pairs.source import source
 from rince.trust.same_data import side_print
 
 arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

@@ -5,8 +5,8 @@ from PIL import Image
 
 from rince._support import image_operations as op
 from rince._support.step_seeds import Draws, generator
-from rince.views.clip import ClipRecipe
-from rince.views.recipe import Recipe
+from rince.views.image import Recipe
+from rince.views.pair import ClipRecipe
 
 STILL = {"crop": None, "flip": 0.0, "jitter": (0.0, 0.0, 0.0, 0.0)}
 
@@ -30,7 +30,7 @@ def test_views_have_channels_before_frames_and_depend_on_the_seed_alone():
     assert torch.equal(first, again) and not torch.equal(first, other)
 
 
-def test_all_frames_of_a_clip_get_the_same_crop_flip_and_colours():
+def test_all_frames_of_a_clip_get_the_same_crop_flip_and_colors():
     clip = some_clips(8, 1).expand(8, 5, 24, 32, 3)
     views = ClipRecipe(16)(clip, draws(8))
     torch.testing.assert_close(views, views[:, :, :1].expand_as(views))
@@ -42,7 +42,7 @@ def test_a_clip_of_one_frame_is_the_view_of_an_image():
     options = {"size": 16, "jitter": (0.4, 0.4, 0.4, 0.2), "jitter_chance": 1.0}
     clip_recipe = ClipRecipe(**options)
     image_recipe = Recipe(
-        **options, grey_chance=0, blur_chance=0, mean=clip_recipe.mean.tolist(), std=clip_recipe.std.tolist()
+        **options, gray_chance=0, blur_chance=0, mean=clip_recipe.mean.tolist(), std=clip_recipe.std.tolist()
     )
     images = clips[:, 0].permute(0, 3, 1, 2)
     torch.testing.assert_close(clip_recipe(clips, draws(8))[:, :, 0], image_recipe(images, draws(8)))
@@ -63,7 +63,7 @@ def test_contrast_is_changed_around_the_mean_of_the_whole_clip():
     torch.testing.assert_close(alone[0, 0, 0, 0, 0], torch.tensor(64 / 255))
 
 
-def test_clips_cropped_before_are_only_flipped_and_coloured():
+def test_clips_cropped_before_are_only_flipped_and_colored():
     clips, recipe = some_clips(8, 3, 16, 16), ClipRecipe(16, jitter=(0, 0, 0, 0))
     views = in_bytes(recipe(clips, draws(8), cropped=True), recipe)
     flip = recipe._numbers(draws(8), 8, 16, 16, True)["flip"]
@@ -79,7 +79,7 @@ def test_pieces_of_a_batch_and_several_processes_do_not_change_it(monkeypatch):
     whole = recipe(clips, draws(8))
     parts = [recipe(clips[4 * rank : 4 * rank + 4], draws(4, 0, rank, 2)) for rank in (0, 1)]
     torch.testing.assert_close(torch.cat(parts), whole)
-    monkeypatch.setattr("rince.views.clip.PIXELS_AT_A_TIME", 3 * 4 * 16 * 16)
+    monkeypatch.setattr("rince.views.pair.PIXELS_AT_A_TIME", 3 * 4 * 16 * 16)
     torch.testing.assert_close(recipe(clips, draws(8)), whole)
 
 
@@ -119,5 +119,5 @@ def test_hue_turns_as_it_does_for_images():
 def test_what_is_no_clip_is_named():
     with pytest.raises(ValueError, match=r"\(n, frames, height, width, 3\), got \(2, 3, 8, 8\)"):
         ClipRecipe(8)(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), draws(2))
-    with pytest.raises(ValueError, match="normalise 3 channels"):
+    with pytest.raises(ValueError, match="normalize 3 channels"):
         ClipRecipe(8).plain(torch.zeros(2, 3, 8, 8, 1, dtype=torch.uint8))

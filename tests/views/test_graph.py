@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 
-from rince.data.graphs.graphs import Graphs
+from rince.data.graphs import Graphs
 from rince.views.graph import (
     Choice,
     DropNodes,
@@ -182,7 +182,7 @@ def test_views_can_follow_each_other():
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan")])
 def test_a_rate_out_of_range_is_refused(rate):
-    with pytest.raises(ValueError, match=r"rate must lie in \[0, 1\)"):
+    with pytest.raises(ValueError, match=r"rate must be in"):
         DropNodes(rate)
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from rince.data.graphs.graphs import Graphs
+from rince.data.graphs import Graphs
 from rince.views.graph import (
     Choice,
     DropNodes,
@@ -42,19 +42,19 @@ def reference_perturb(nodes: int, pairs: set, rate: float, rng: random.Random) -
 
 
 def reference_walk(nodes: int, pairs: set, rate: float, rng: random.Random) -> tuple[set, set]:
-    neighbours = {n: [v for u, v in pairs if u == n] + [u for u, v in pairs if v == n] for n in range(nodes)}
+    neighbors = {n: [v for u, v in pairs if u == n] + [u for u, v in pairs if v == n] for n in range(nodes)}
     target = max(1, nodes - rounded(rate * nodes, rng))
     here = rng.randrange(nodes)
     visited, fruitless = {here: None}, 0  # a dictionary keeps the order of the visits
     steps = 0
     while len(visited) < target:
-        here = rng.choice(neighbours[here]) if neighbours[here] else here
+        here = rng.choice(neighbors[here]) if neighbors[here] else here
         fruitless = 0 if here not in visited else fruitless + 1
         visited[here] = None
         steps += 1
         if steps % 32 == 0:
             if fruitless >= 32:
-                beside = sorted({n for v in visited for n in neighbours[v]} - set(visited))
+                beside = sorted({n for v in visited for n in neighbors[v]} - set(visited))
                 here = rng.choice(beside or [n for n in range(nodes) if n not in visited])
                 visited[here] = None
             fruitless = 0

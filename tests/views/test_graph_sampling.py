@@ -2,7 +2,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rince.views.graph_sampling import counts, distinct, owner, pick
+from rince.views.graph import counts, distinct, owner, pick
 
 sizes = st.lists(st.integers(0, 12), min_size=1, max_size=6)
 

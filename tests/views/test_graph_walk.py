@@ -1,6 +1,6 @@
 import torch
 
-from rince.views.graph_walk import walk
+from rince.views.graph import walk
 
 
 def path(nodes: int) -> torch.Tensor:

@@ -34,12 +34,12 @@ def test_two_processes_make_the_views_that_one_would():
 def test_pieces_of_a_batch_do_not_change_it(monkeypatch):
     images, recipe = some_images(), Recipe()
     whole = recipe(images, draws(16))
-    monkeypatch.setattr("rince.views.recipe.PIXELS_AT_A_TIME", 5 * 32 * 32)
+    monkeypatch.setattr("rince.views.image.PIXELS_AT_A_TIME", 5 * 32 * 32)
     torch.testing.assert_close(recipe(images, draws(16)), whole)
 
 
 def test_without_chances_a_view_is_the_plain_image():
-    recipe = Recipe(crop=None, flip=0, jitter_chance=0, grey_chance=0, blur_chance=0)
+    recipe = Recipe(crop=None, flip=0, jitter_chance=0, gray_chance=0, blur_chance=0)
     images = some_images()
     torch.testing.assert_close(recipe(images, draws(16)), recipe.plain(images))
     expected = (images.float() / 255 - recipe.mean[:, None, None]) / recipe.std[:, None, None]
@@ -48,8 +48,8 @@ def test_without_chances_a_view_is_the_plain_image():
 
 def test_chances_are_kept():
     n = 4000
-    numbers = Recipe(solarise_chance=0.1)._numbers(draws(n), n, 32, 32, False)
-    for name, chance in {"flip": 0.5, "grey": 0.2, "blur": 0.5, "solarise": 0.1}.items():
+    numbers = Recipe(solarize_chance=0.1)._numbers(draws(n), n, 32, 32, False)
+    for name, chance in {"flip": 0.5, "gray": 0.2, "blur": 0.5, "solarize": 0.1}.items():
         assert abs(numbers[name].float().mean() - chance) < 0.03
     assert abs((numbers["hue"] == 0).float().mean() - 0.2) < 0.03
     assert numbers["factors"].min() >= 0.6 - 1e-6 and numbers["factors"].max() <= 1.4 + 1e-6
@@ -59,16 +59,16 @@ def test_chances_are_kept():
     assert len(orders) == 24 and counts.min() > 0.6 * n / 24
 
 
-def test_moco_v3_blurs_the_first_view_and_solarises_the_second_only():
+def test_moco_v3_blurs_the_first_view_and_solarizes_the_second_only():
     views = MoCoV3Views(size=32)
     first, second = (r._numbers(draws(2000), 2000, 32, 32, False) for r in (views.first, views.second))
-    assert first["blur"].all() and not first["solarise"].any()
-    assert abs(second["blur"].float().mean() - 0.1) < 0.03 and abs(second["solarise"].float().mean() - 0.2) < 0.04
+    assert first["blur"].all() and not first["solarize"].any()
+    assert abs(second["blur"].float().mean() - 0.1) < 0.03 and abs(second["solarize"].float().mean() - 0.2) < 0.04
     pair = views(some_images(4), draws(4))
     assert pair[0].shape == pair[1].shape == (4, 3, 32, 32)
 
 
-def test_grey_images_of_one_channel_and_other_sizes_work():
+def test_gray_images_of_one_channel_and_other_sizes_work():
     views = SimCLRViews(size=8, mean=[0.3], std=[0.4])
     first, _ = views(some_images(5, 12, 1), draws(5))
     assert first.shape == (5, 1, 8, 8) and torch.isfinite(first).all()
@@ -76,7 +76,7 @@ def test_grey_images_of_one_channel_and_other_sizes_work():
 
 
 def test_partners_give_the_second_view():
-    still = {"crop": None, "flip": 0, "jitter_chance": 0, "grey_chance": 0, "blur_chance": 0}
+    still = {"crop": None, "flip": 0, "jitter_chance": 0, "gray_chance": 0, "blur_chance": 0}
     views, images = SimCLRViews(**still), some_images()
     first, second = views(images, draws(16), partners=images.flip(0))
     torch.testing.assert_close(second, first.flip(0))
@@ -98,7 +98,7 @@ def test_a_transform_of_the_user_plugs_in_for_batches_and_for_single_images():
         ({"size": 0}, "size"),
         ({"mean": [0.5]}, "mean and std"),
         ({"blur_chance": None}, "blur_chance must lie between 0 and 1, got None"),
-        ({"grey_chance": 1.5}, "grey_chance must lie between 0 and 1, got 1.5"),
+        ({"gray_chance": 1.5}, "gray_chance must lie between 0 and 1, got 1.5"),
     ],
 )
 def test_bad_options_are_refused_at_the_door(options, message):

@@ -2,9 +2,7 @@ import pytest
 import torch
 
 from rince._support.step_seeds import Draws, generator
-from rince.views.clip import ClipRecipe
-from rince.views.pair import PairViews, Unchanged
-from rince.views.sound import SoundRecipe
+from rince.views.pair import ClipRecipe, PairViews, SoundRecipe, Unchanged
 
 
 def test_each_side_has_its_recipe_and_the_protocols_shapes():
@@ -24,7 +22,7 @@ def test_only_the_first_side_is_told_that_it_was_cropped():
     assert (float(a), float(b)) == (1.0, 0.0)
 
 
-def test_features_pass_unchanged_or_normalised():
+def test_features_pass_unchanged_or_normalized():
     items = torch.arange(6).view(2, 3)
     assert torch.equal(Unchanged()(items, Draws(generator(0), 2)), items.float())
     assert torch.equal(Unchanged(1.0, 2.0).plain(items), (items - 1) / 2)

@@ -4,7 +4,7 @@ import scipy.signal
 import torch
 
 from rince._support.step_seeds import Draws, generator
-from rince.views.sound import SoundRecipe, bin_statistics, shifted
+from rince.views.pair import SoundRecipe, bin_statistics, shifted
 
 
 def sounds():
@@ -35,7 +35,7 @@ def test_decibels_are_scipys():
         np.testing.assert_allclose(found, by_scipy(sound), atol=1e-4, rtol=0)
 
 
-def test_normalised_spectrograms_are_scipys_too():
+def test_normalized_spectrograms_are_scipys_too():
     statistics = {"mean": np.linspace(-60, -90, 257).tolist(), "std": np.linspace(10, 20, 257).tolist()}
     for sound in sounds()[:3]:
         expected = by_scipy(sound)
@@ -43,7 +43,7 @@ def test_normalised_spectrograms_are_scipys_too():
         np.testing.assert_allclose(given, (expected - statistics["mean"]) / statistics["std"], atol=1e-4)
         own = SoundRecipe().plain(sound[None])[0, 0]
         np.testing.assert_allclose(own, (expected - expected.mean(0)) / (expected.std(0) + 1e-5), atol=1e-4)
-        whole = SoundRecipe(normalise="sound").plain(sound[None])[0, 0]
+        whole = SoundRecipe(normalize="sound").plain(sound[None])[0, 0]
         np.testing.assert_allclose(whole, (expected - expected.mean()) / (expected.std() + 1e-5), atol=1e-4)
 
 
@@ -108,11 +108,11 @@ def test_a_shift_moves_the_sound_and_lets_silence_in():
 
 
 def test_silence_is_zero_and_not_nan():
-    for normalise in ("bin", "sound"):
-        assert (SoundRecipe(normalise=normalise).plain(torch.zeros(2, 4800)) == 0).all()
+    for normalize in ("bin", "sound"):
+        assert (SoundRecipe(normalize=normalize).plain(torch.zeros(2, 4800)) == 0).all()
 
 
-def test_statistics_of_the_bins_normalise_them():
+def test_statistics_of_the_bins_normalize_them():
     x = torch.randn(40, 4800, generator=generator(2)) * torch.logspace(-3, 0, 40)[:, None]
     mean, std = bin_statistics(SoundRecipe(), x, batch_size=7)
     assert (mean, std) == bin_statistics(SoundRecipe(), iter(x.split(7)))
@@ -153,7 +153,7 @@ def test_bins_are_averaged_in_pairs_as_power_and_the_first_stays():
 
 
 def test_the_first_batch_of_training_measures_the_bins_and_checkpoints_keep_it():
-    recipe, first, later = SoundRecipe(normalise="data", volume=0.0), sounds()[:3], sounds()[3:4] * 5
+    recipe, first, later = SoundRecipe(normalize="data", volume=0.0), sounds()[:3], sounds()[3:4] * 5
     before = recipe.plain(later)
     torch.testing.assert_close(before, SoundRecipe().plain(later))  # nothing is known yet
     recipe.train()
@@ -163,7 +163,7 @@ def test_the_first_batch_of_training_measures_the_bins_and_checkpoints_keep_it()
     torch.testing.assert_close(views, known.plain(first))
     recipe(later, Draws(generator(0), 1))
     torch.testing.assert_close(recipe.plain(later), known.plain(later))  # and no batch after it
-    again = SoundRecipe(normalise="data")
+    again = SoundRecipe(normalize="data")
     again.load_state_dict(recipe.state_dict())
     torch.testing.assert_close(again.plain(later), known.plain(later))
     assert not SoundRecipe().state_dict() and not SoundRecipe(mean=mean, std=std).state_dict()

@@ -88,3 +88,11 @@ def check_workers(workers: int) -> None:
     """Refuse fewer processes than none, and more than any machine would like."""
     if not 0 <= workers <= MOST["workers"]:
         raise UsageError(f"workers must be from 0 to {MOST['workers']}, got {workers}")
+
+
+def add_allow_custom_code(parser: argparse.ArgumentParser) -> None:
+    """Add ``--allow-custom-code`` and its old name ``--trust-config``, which goes in 0.4."""
+    parser.add_argument(
+        "--allow-custom-code", action="store_true", help="import classes from outside rince that the run names"
+    )
+    parser.add_argument("--trust-config", action="store_true", dest="allow_custom_code", help=argparse.SUPPRESS)

@@ -15,11 +15,18 @@ from rince.errors import ExistingFile, FileError
 def locked(folder: Path) -> Iterator[None]:
     """Keep a second command out of the folder, which is made if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
-    with _opened(folder / ".lock") as file:
+    with locked_file(folder / ".lock"):
+        yield
+
+
+@contextlib.contextmanager
+def locked_file(path: Path) -> Iterator[None]:
+    """Hold a lock on a file, which is made if it is missing."""
+    with _opened(path) as file:
         try:
             _take(file)
         except OSError as error:
-            raise ExistingFile(f"{folder} is being written by another rince command") from error
+            raise ExistingFile(f"{path.parent} is being written by another rince command") from error
         try:
             yield
         finally:

@@ -1,7 +1,7 @@
 """Operations on images, each over a whole batch with its own numbers for every image.
 
-Images are planes: (channels, n, height, width), floats in [0, 1]. Colours as planes are one piece of memory each, which
-makes the colour operations several times faster than on (n, channels, height, width).
+Images are planes: (channels, n, height, width), floats in [0, 1]. Colors as planes are one piece of memory each, which
+makes the color operations several times faster than on (n, channels, height, width).
 """
 
 import math
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rince._support.step_seeds import Draws
 
-GREY = (0.299, 0.587, 0.114)
+GRAY = (0.299, 0.587, 0.114)
 
 
 def random_boxes(
@@ -46,12 +46,12 @@ def resize_weights(start: Tensor, length: Tensor, source: int, target: int, flip
     Shrinking averages over all pixels that fall into one, as Pillow's bilinear filter does.
     """
     scale = (length / target)[:, None]
-    centre = (torch.arange(target, device=start.device) + 0.5) * scale
+    center = (torch.arange(target, device=start.device) + 0.5) * scale
     if flip is not None:
-        centre = torch.where(flip[:, None], length[:, None] - centre, centre)
+        center = torch.where(flip[:, None], length[:, None] - center, center)
     support = scale.clamp_min(1)
     pixel = torch.arange(source, device=start.device) + 0.5 - start[:, None]
-    weights = ((centre / support)[:, :, None] - (pixel / support)[:, None, :]).abs_()
+    weights = ((center / support)[:, :, None] - (pixel / support)[:, None, :]).abs_()
     weights = weights.neg_().add_(1).clamp_(min=0)
     weights.mul_(((pixel > 0) & (pixel < length[:, None]))[:, None, :])
     return weights.div_(weights.sum(2, keepdim=True))
@@ -68,11 +68,11 @@ def resize(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return x.view(n, rows.shape[1], channels, columns.shape[1]).permute(2, 0, 1, 3).contiguous()
 
 
-def grey(x: Tensor) -> Tensor:
-    """Luma (n, height, width) of colour planes; the plane itself where there is one only."""
+def gray(x: Tensor) -> Tensor:
+    """Luma (n, height, width) of color planes; the plane itself where there is one only."""
     if x.shape[0] == 1:
         return x[0]
-    return (x[0] * GREY[0]).add_(x[1], alpha=GREY[1]).add_(x[2], alpha=GREY[2])
+    return (x[0] * GRAY[0]).add_(x[1], alpha=GRAY[1]).add_(x[2], alpha=GRAY[2])
 
 
 def jitter(x: Tensor, factors: Tensor, shift: Tensor, order: Tensor) -> Tensor:
@@ -90,8 +90,8 @@ def jitter(x: Tensor, factors: Tensor, shift: Tensor, order: Tensor) -> Tensor:
 
 
 def blend(x: Tensor, factor: Tensor, operation: Tensor) -> Tensor:
-    """factor * x + (1 - factor) * background, in place: black (0), the mean grey (1) or the grey image (2)."""
-    luma = grey(x)
+    """factor * x + (1 - factor) * background, in place: black (0), the mean gray (1) or the gray image (2)."""
+    luma = gray(x)
     towards = 1 - factor
     flat = (towards * (operation == 1) * luma.mean((1, 2)))[:, None, None]
     background = flat + luma * (towards * (operation == 2))[:, None, None]
@@ -99,12 +99,12 @@ def blend(x: Tensor, factor: Tensor, operation: Tensor) -> Tensor:
 
 
 def hue(x: Tensor, shift: Tensor) -> Tensor:
-    """Colour planes (3, n, height, width) with the hue turned by ``shift`` (n,), between -1 and 1 turns."""
+    """Color planes (3, n, height, width) with the hue turned by ``shift`` (n,), between -1 and 1 turns."""
     red, green, blue = x
     value = torch.maximum(torch.maximum(red, green), blue)
     chroma = value - torch.minimum(torch.minimum(red, green), blue)
     scale = 1 / chroma.clamp_min(1e-8)
-    # The hue in sixths of a turn, counted from the largest colour.
+    # The hue in sixths of a turn, counted from the largest color.
     angle = torch.where(
         value == red,
         (green - blue) * scale,
@@ -112,7 +112,7 @@ def hue(x: Tensor, shift: Tensor) -> Tensor:
     )
     angle = (angle + 6 * shift[:, None, None]).remainder_(6)
     planes = []
-    for offset in (5, 3, 1):  # each colour falls off with the distance of its own hue, on a circle of six sixths
+    for offset in (5, 3, 1):  # each color falls off with the distance of its own hue, on a circle of six sixths
         distance = ((angle + (offset - 5)).abs_() - 3).abs_()
         planes.append(torch.addcmul(value, chroma, (2 - distance).clamp_(0, 1), value=-1))
     return torch.stack(planes)
@@ -153,6 +153,6 @@ def _blur_matrix(weights: Tensor, size: int) -> Tensor:
     return matrix
 
 
-def solarise(x: Tensor, threshold: float = 0.5) -> Tensor:
+def solarize(x: Tensor, threshold: float = 0.5) -> Tensor:
     """Invert what is brighter than the threshold."""
     return torch.where(x >= threshold, 1 - x, x)

@@ -1,7 +1,4 @@
-"""SIGTERM as an exception, so that what was begun is tidied up and the exit code says what happened.
-
-And what a process owes to others that work with it: they end when it does, and it does not wait for dead ones.
-"""
+"""SIGTERM as an exception, so that cleanup runs and the exit code is right; and processes that end together."""
 
 import contextlib
 import os
@@ -12,22 +9,23 @@ import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-PATIENCE = 3.0  # seconds that a process has for its end, before it is killed
+GRACE_SECONDS = 3.0  # between SIGTERM and SIGKILL
 
 
 class Terminated(SystemExit):
-    """The process was asked to end by SIGTERM. Left alone, it ends with 143, as the shell would say."""
+    """SIGTERM was received. Uncaught, the process exits with 143."""
 
-    def __init__(self) -> None:
+    def __init__(self, message: str = "") -> None:
         super().__init__(128 + signal.SIGTERM)
+        self.message = message
 
 
 @contextlib.contextmanager
 def termination_as_exception(received: list[int] | None = None) -> Iterator[None]:
-    """Raise ``Terminated`` in the main thread of this process on SIGTERM; its children end as they would have.
+    """Raise ``Terminated`` in the main thread of this process on SIGTERM. Its children are not affected.
 
-    ``received`` gets the numbers of SIGTERM and of SIGINT as well. While a package of C code is imported, their
-    exceptions may get lost, and come out as another one.
+    ``received`` collects the numbers of SIGTERM and SIGINT: during the import of a C extension their exceptions may
+    be replaced by another one.
     """
     received = [] if received is None else received
     if threading.current_thread() is not threading.main_thread():
@@ -58,20 +56,20 @@ def termination_as_exception(received: list[int] | None = None) -> Iterator[None
 
 @contextlib.contextmanager
 def children_without_interrupts() -> Iterator[None]:
-    """Processes that are started in this block do not hear Ctrl-C, which a terminal sends to all of a command.
+    """Start child processes that ignore Ctrl-C, which a terminal sends to the whole process group.
 
-    Whoever started them tells them to end. Else each of them ends with a traceback, even while it is still importing.
-    An interrupt of this process waits until the block ends.
+    The parent ends them. Otherwise each prints a traceback of its own. An interrupt of the parent waits until the
+    block ends.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # which unblocks the signal when it starts, and else starts with the first child
+    resource_tracker.ensure_running()  # it unblocks the signal when it starts, by default with the first child
     waiting: list[int] = []
     main = threading.current_thread() is threading.main_thread()
-    # The mask is this thread's, and its children's; of another thread the signal comes all the same.
+    # The mask applies to this thread and its children; another thread still receives the signal.
     handler = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number)) if main else None
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -84,46 +82,46 @@ def children_without_interrupts() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def speaks() -> bool:
-    """Whether this process speaks for all of a run: by the numbers that torchrun, SLURM or Lightning gave it."""
+def is_main_rank() -> bool:
+    """Whether this process is rank 0, by the variables that torchrun, SLURM or Lightning set."""
     return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
 
 
 class Children:
-    """Processes of this one that work with it: ranks 1, 2, ... of a run on one machine.
+    """Child processes: ranks 1, 2, ... of a run on one machine.
 
     Args:
-        processes: As they were started, in the order of their ranks.
+        processes: In the order of their ranks.
     """
 
     def __init__(self, processes: list["subprocess.Popen[bytes]"]):
         self.processes = processes
         self._ended = False
 
-    def lost(self) -> str | None:
-        """Which of them has failed and how, in words; None if none has."""
+    def failed(self) -> str | None:
+        """Which process failed and how; None if none has."""
         for rank, process in enumerate(self.processes, 1):
             if code := process.poll():
                 how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
                 return f"the process of rank {rank} {how}"
         return None
 
-    def lost_soon(self) -> str | None:
-        """The same for a process whose connection has just been closed: its exit code comes a moment later."""
-        end = time.monotonic() + PATIENCE
-        while (found := self.lost()) is None and self.processes and time.monotonic() < end:
+    def failed_soon(self) -> str | None:
+        """The same, waiting a moment for the exit code of a process whose connection has just closed."""
+        end = time.monotonic() + GRACE_SECONDS
+        while (result := self.failed()) is None and self.processes and time.monotonic() < end:
             time.sleep(0.05)
-        return found
+        return result
 
     def watch(self, tell: Callable[[str], None]) -> None:
-        """Tell of one that fails and end with 2, where this process does not notice by itself: it may wait for ever."""
+        """Report a failed process and exit with 2, in case this process waits for it forever."""
 
         def look() -> None:
-            while (found := self.lost()) is None:
+            while (result := self.failed()) is None:
                 time.sleep(1)
-            time.sleep(2 * PATIENCE)
+            time.sleep(2 * GRACE_SECONDS)
             if not self._ended:
-                tell(found)
+                tell(result)
                 self.end()
                 os._exit(2)
 
@@ -131,13 +129,13 @@ class Children:
             threading.Thread(target=look, daemon=True, name="children").start()
 
     def end(self) -> None:
-        """Ask them to end, and see to it that they do."""
+        """Terminate the processes, and kill those that do not end."""
         self._ended = True
         for process in self.processes:
             process.terminate()
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + GRACE_SECONDS
         while any(process.poll() is None for process in self.processes) and time.monotonic() < end:
             time.sleep(0.02)
         for process in self.processes:
-            process.kill()  # which does nothing to one that has ended
+            process.kill()  # no effect on a process that has ended
             process.wait()

@@ -1,36 +1,50 @@
-"""Which pairs are wrong, how many, how sure, and what q follows from it."""
+"""Which pairs are unrelated, how many, how sure, and what else is wrong with them."""
 
-from rince.audit.cluster.arrays import array_partitions
-from rince.audit.cluster.tables import table_partitions
-from rince.audit.encode.from_table import audit_table
-from rince.audit.estimate.rate import noise_rate, p_values, storey
-from rince.audit.findings import Findings
-from rince.audit.mismatched import Scored
+import warnings
+from typing import Any
+
+from rince.audit.api import audit as audit  # deprecated, as are audit_partitions and the two aliases below
+from rince.audit.api import audit_pairs, judge
+from rince.audit.checks import Issue
+from rince.audit.encode.columns import audit_table
+from rince.audit.estimate import Verdict
+from rince.audit.null import Scored
 from rince.audit.output.groups import GroupRate, group_rates
-from rince.audit.partitions.partition import Partition
-from rince.audit.partitions.result import PartitionedAudit
-from rince.audit.partitions.run import audit_partitions
+from rince.audit.rate import noise_rate, p_values, storey
 from rince.audit.recommend import Recommendation, recommend
-from rince.audit.result import Audit
-from rince.audit.run import audit, judge
+from rince.audit.result import Audit, Findings, ShardedAudit
+from rince.audit.shards.run import audit_partitions as audit_partitions
+from rince.audit.shards.run import audit_shards
+from rince.pairs.shards import Partition as Partition
+from rince.pairs.shards import Shard, file_shards
+
+PartitionedAudit = ShardedAudit  # name of versions before 0.3
 
 __all__ = [
     "Audit",
     "Findings",
     "GroupRate",
-    "Partition",
-    "PartitionedAudit",
+    "Issue",
     "Recommendation",
     "Scored",
-    "array_partitions",
-    "audit",
-    "audit_partitions",
+    "Shard",
+    "ShardedAudit",
+    "Verdict",
+    "audit_pairs",
+    "audit_shards",
     "audit_table",
+    "file_shards",
     "group_rates",
     "judge",
     "noise_rate",
     "p_values",
     "recommend",
     "storey",
-    "table_partitions",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("array_partitions", "table_partitions"):
+        warnings.warn(f"rince.audit.{name} is now called file_shards", DeprecationWarning, stacklevel=2)
+        return file_shards
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

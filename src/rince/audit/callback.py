@@ -9,10 +9,10 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 
-from rince.audit.estimate.rate import p_values, storey
+from rince.audit.rate import p_values, storey
 from rince.errors import UsageError
 from rince.losses import ContrastiveLoss
-from rince.losses.contrast.contrast import Contrast, unit
+from rince.losses.contrasts import Contrast, unit
 
 COLLAPSE = (
     "collapse: after {step} steps pairs score {positive:.3f} and mismatched pairs {negative:.3f} on average, so the "
@@ -26,11 +26,11 @@ class PairMonitor(Callback):
     """Logs the mean cosine of pairs and of mismatched pairs, and a running estimate of the share of wrong pairs.
 
     It looks at the embeddings that every rince loss of the model gets, and compares each item with its partner and with
-    the partner of its neighbour in the batch: no extra forward pass, and no score matrix. Logged at the trainer's
+    the partner of its neighbor in the batch: no extra forward pass, and no score matrix. Logged at the trainer's
     ``log_every_n_steps``: ``pairs/positive``, ``pairs/negative`` and ``pairs/noise_rate`` (Storey's estimate over the
     last ``window`` batches).
 
-    The noise rate is that of pairs the model is trained on, so it falls as wrong pairs are memorised, which
+    The noise rate is that of pairs the model is trained on, so it falls as wrong pairs are memorized, which
     InfoNCE does and RINCE with q >= 0.5 hardly; ``rince audit --fit`` judges every pair by models that never saw it.
 
     Args:
@@ -107,7 +107,7 @@ class PairMonitor(Callback):
         left, right = unit(a.detach()), unit(b.detach())
         mismatched = torch.ones(len(a), dtype=torch.bool, device=a.device)
         for key in (given.get("ids"), given.get("labels")):
-            if key is not None:  # a neighbour of the same id or class makes no mismatched pair
+            if key is not None:  # a neighbor of the same id or class makes no mismatched pair
                 mismatched &= (key != key.roll(1)).to(a.device)
         if mismatched.any():
             self.positive.append((left * right).sum(1).float())

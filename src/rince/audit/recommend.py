@@ -42,7 +42,7 @@ class Recommendation(NamedTuple):
 
     def build(self, contrast: Contrast | None = None) -> ContrastiveLoss:
         """The loss itself, by default over two views; two modalities want ``rince.CrossView()``."""
-        from rince.losses.named import named_loss
+        from rince.losses import named_loss
 
         return named_loss(self.loss, self.arguments, self.temperature, contrast)
 
@@ -51,7 +51,7 @@ class Recommendation(NamedTuple):
 def tables() -> dict[str, dict[str, Any]]:
     """How near every loss comes to the best one, by noise rate, for ``"pairs"`` and for pairs made from ``"labels"``.
 
-    See ``rince.compare.rule_of_thumb``.
+    See ``experiments.evidence.rule_of_thumb``.
     """
     return json.loads(files("rince.audit").joinpath("rule_of_thumb.json").read_text(encoding="utf-8"))
 
@@ -89,10 +89,10 @@ def recommend(rate: float, unknown: bool = False, labels: bool = False) -> Recom
     plain = next(row for row in here if row["loss"] == "infonce")
     best = plain if best["score"] - plain["score"] <= PLAIN_MARGIN else best
     beside = {task: "" if best is plain else f", InfoNCE {plain['means'][task]:.0f}" for task in best["means"]}
-    ahead = "the best" if best["trust"] else "the best without weights"
-    ahead = "no other is clearly ahead" if best is plain else ahead
-    where = " and ".join(f"{task} ({mean:.0f}{beside[task]})" for task, mean in best["means"].items())
-    return _as_recommendation(best, f"{ahead} at {nearest:.0%} {table['noise']}: {where}")
+    ahead = "Best loss" if best["trust"] else "Best loss without weights"
+    ahead = "No other loss was clearly ahead" if best is plain else ahead
+    where = ", ".join(f"{task} ({mean:.0f}{beside[task]})" for task, mean in best["means"].items())
+    return _as_recommendation(best, f"{ahead} at {nearest:.0%} {table['noise']} on {where}.")
 
 
 def _whatever_the_rate(rows: list[dict[str, Any]]) -> Recommendation:
@@ -104,14 +104,14 @@ def _whatever_the_rate(rows: list[dict[str, Any]]) -> Recommendation:
     safest = "infonce" if min(scores[safest]) - min(scores["infonce"]) <= PLAIN_MARGIN else safest
     row = next(row for row in rows if row["loss"] == safest)
     least = int(100 * min(scores[safest]))  # rounded down: "at least"
-    why = f"the noise rate is unknown, and it kept at least {least}% of the best at every rate measured"
+    why = f"The noise rate is unknown; this loss reached at least {least}% of the best one at every rate measured."
     return _as_recommendation(row, why)
 
 
 def _as_recommendation(row: Mapping[str, Any], why: str) -> Recommendation:
-    trust = ", pairs weighted by their trust" if row["trust"] else ""
+    weighted = ", pairs weighted by the audit" if row["trust"] else ""
     reason = (
-        f"rule of thumb: {row['label'].removesuffix(', trust')} at temperature {row['temperature']:g}{trust}; {why} "
-        "(temperatures tuned for every loss; rince compare A B measures it on your own pairs)"
+        f"For training, a rule of thumb: {row['label'].removesuffix(', trust')} at temperature "
+        f"{row['temperature']:g}{weighted}. {why} `rince compare A B` measures it on your pairs."
     )
     return Recommendation(row["class"], row["arguments"], row["temperature"], row["label"], row["trust"], reason)

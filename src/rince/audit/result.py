@@ -1,6 +1,9 @@
-"""What an audit found: how many pairs are wrong, which, how sure, and what cannot be told."""
+"""What an audit found: how many pairs are unrelated, which, how sure, and which issues there are."""
 
+import dataclasses
 import os
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,9 +11,176 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rince.audit.estimate.probability import at_p_values, suspects
-from rince.audit.findings import Findings, findings_record
-from rince.audit.unusable import kept_rows
+from rince.audit.checks import Issue
+from rince.audit.estimate import Curve, Decision, Verdict, last_flagged, suspects
+from rince.audit.output.groups import GroupRate
+from rince.audit.rate import RankCounts
+from rince.audit.recommend import Recommendation, recommend
+from rince.errors import UsageError
+from rince.pairs.fingerprint import Fingerprint
+from rince.pairs.matrix import named_rows
+
+SCORED_BY = {
+    "cosine": "the cosine",
+    "relative": "the relative cosine",
+    "cca": "cross-fitted CCA",
+    "towers": "cross-fitted towers",
+}
+WIDE = 0.25
+"""Width of an interval from which it is called wide."""
+FEW_PAIRS, MANY_PAIRS = 500, 10_000
+EMBEDDINGS = ("unseen", "trained-on-these")
+IF_UNSEEN = "This holds only if the model behind the embeddings was not trained on these pairs (embeddings='unseen')."
+TRAINED = (
+    "The model behind the embeddings was trained on these pairs and may have memorized wrong ones: the true share may "
+    "lie above the interval. Encode with a model that has not seen the pairs, or fit a scorer to raw features (fit)."
+)
+NOT_COUNTED = "Pairs that are wrong but related are not counted."
+RENAMED = {
+    "useless": "uninformative",
+    "distinguishable": "auroc",
+    "distinguishable_interval": "auroc_interval",
+    "with_rival": "other_class_better",
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Findings(ABC):
+    """What an audit found about all pairs together.
+
+    Attributes:
+        verdict: ``Verdict.FOUND``, ``Verdict.NONE_FOUND`` or ``Verdict.CANNOT_TELL``, about pairs that fit no better
+            than random ones. Unless it is "found", no pair is flagged.
+        noise_rate: Estimated share of unrelated pairs; 0 unless the verdict is "found".
+        interval: 95 % interval of the share of unrelated pairs. It starts at 0 unless the verdict is "found".
+        best_guess: Point estimate of the share, whatever the verdict. Not sufficient for flagging pairs.
+        auroc: Share of mismatched pairs that a right pair outscores on average; 0.5 for scores that know nothing.
+        auroc_interval: Its 95 % interval.
+        uninformative: Whether pairs score like mismatched ones: nearly all are unrelated, or the scores say nothing.
+        conditions: What the verdict depends on and the audit cannot check, one sentence each.
+        issues: What the checks found, by issue type.
+        remarks: Further notes, one sentence each.
+        scorer: ``"cosine"``, ``"relative"``, ``"cca"``, ``"towers"``, or the description given to ``judge``.
+        fitted: Whether the scorer was fitted to these pairs (cross-fitted).
+        units: Number of independent pairs behind the interval.
+        curve: Probability of a pair to be unrelated, as a function of its rank among mismatched pairs.
+        other_class_better: Where one side is a class: the share of pairs that fit another class better than their own,
+            if that sets the upper end of the interval; else 0.
+        of_classes: Whether one side is a class: wrong pairs are then wrong labels.
+        null: Scores of mismatched pairs, shuffled from the same data.
+        separation: 1 minus the mean p-value: the share of mismatched pairs that a pair outscores on average.
+        fingerprint: Of the data, so that ``rince clean`` rejects other data; None for scores without data.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> result = rince.audit.judge(random.normal(5, 1, 500), random.normal(0, 1, 100_000))
+        >>> isinstance(result, rince.audit.Findings), result.verdict.value
+        (True, 'none found')
+    """
+
+    null: NDArray[np.float32] = field(repr=False)
+    verdict: Verdict
+    noise_rate: float
+    interval: tuple[float, float]
+    uninformative: bool
+    fitted: bool
+    separation: float
+    curve: Curve = field(repr=False)
+    units: int
+    remarks: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    issues: dict[str, Issue] = field(default_factory=dict, repr=False)
+    scorer: str = "your scores"
+    best_guess: float = 0.0
+    auroc: float = 1.0
+    auroc_interval: tuple[float, float] = (0.0, 1.0)
+    other_class_better: float = 0.0
+    of_classes: bool = False
+    fingerprint: Fingerprint | None = field(default=None, repr=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in RENAMED:
+            message = f"Audit.{name} is called Audit.{RENAMED[name]}; the old name goes in version 0.4"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            return getattr(self, RENAMED[name])
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    @abstractmethod
+    def judged_pairs(self) -> int:
+        """Number of pairs that were judged."""
+
+    @abstractmethod
+    def flagged_pairs(self, fdr: float) -> int:
+        """Number of pairs that are flagged at this share of false alarms."""
+
+    @property
+    def noise_found(self) -> bool:
+        """Whether the verdict is "found"."""
+        return self.verdict is Verdict.FOUND
+
+    @property
+    def cannot_tell(self) -> bool:
+        """Whether the scores leave open if there are unrelated pairs at all."""
+        return self.verdict is Verdict.CANNOT_TELL
+
+    def recommend(self) -> Recommendation:
+        """A loss for training on these pairs: a rule of thumb, from a table measured on a few small data sets."""
+        return recommend(self.noise_rate, self.uninformative or self.cannot_tell, self.of_classes)
+
+    def summary(self, fdr: float = 0.1) -> str:
+        """A few lines for a terminal."""
+        by = SCORED_BY.get(self.scorer, self.scorer)
+        lines = [f"{self.judged_pairs:,} pairs, {len(self.null):,} mismatched pairs, scored by {by}"]
+        lines += [*self.verdict_lines(fdr), *self.conditions]
+        claimed = [issue.explanation for name, issue in self.issues.items() if issue.claimed and name != "unrelated"]
+        lines += [line for line in claimed if line not in lines]
+        lines += self.remarks
+        lines.append(self.recommend().reason)
+        return "\n".join(lines)
+
+    def verdict_lines(self, fdr: float = 0.1) -> list[str]:
+        """What the verdict means, one sentence per line."""
+        low, high = self.interval
+        if self.uninformative:
+            return [
+                "Cannot tell: pairs score like mismatched ones. Either nearly all pairs are unrelated, or these scores "
+                "cannot see what relates them. Nothing is flagged."
+            ]
+        if self.noise_found:
+            lines = [
+                f"Found: about {self.noise_rate:.1%} of the pairs are unrelated (95% interval {low:.1%} to "
+                f"{high:.1%}). {NOT_COUNTED}"
+            ]
+            if high - low > WIDE:
+                lines.append("The interval is wide: the share is known only roughly.")
+            flagged = self.flagged_pairs(fdr)
+            return [*lines, f"{flagged:,} pairs flagged, of which about {fdr:.0%} are expected to be false alarms."]
+        if self.cannot_tell:
+            return [
+                f"Cannot tell: between 0% and {high:.0%} of the pairs may be unrelated, so nothing is flagged. "
+                f"{NOT_COUNTED}",
+                *self._why_not(),
+            ]
+        most = max(high, 0.001)  # never "up to 0.0 %"
+        return [f"No unrelated pairs found; up to {most:.1%} of the pairs may be (95% interval). {NOT_COUNTED}"]
+
+    def _why_not(self) -> list[str]:
+        if self.other_class_better:
+            return [
+                f"{self.other_class_better:.1%} of the pairs fit another class better than their own, as hard right "
+                "pairs and confused labels do; a tool for wrong labels, such as cleanlab, lists them."
+            ]
+        worst, best = self.auroc_interval
+        ways = []
+        if best < 0.97:
+            ways += ["better embeddings"] if self.fitted else ["better embeddings", "a fitted scorer (fit=True, --fit)"]
+        if best >= 0.97 or self.judged_pairs < MANY_PAIRS:
+            ways.append("more pairs")
+        return [
+            f"Right pairs outscore {worst:.0%} to {best:.0%} of mismatched ones, so hard right pairs and unrelated "
+            f"ones look alike; {' or '.join(ways)} would help."
+        ]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -18,11 +188,10 @@ class Audit(Findings):
     """What an audit found. ``scores``, ``p_values`` and ``p_wrong`` have one value per pair, in the order of the input.
 
     Attributes:
-        scores: How well a pair fits, higher is better: its cosine, or with ``fit=True`` the logarithm of how many times
-            likelier than chance it is.
-        p_values: The share of mismatched pairs that score at least as high as the pair.
-        p_wrong: The probability of every pair to be wrong; 0 unless noise was found.
-        dropped: The rows that ``drop_bad`` left out; their scores, p_values and p_wrong are NaN.
+        scores: (pairs,) how well each pair fits; higher is better.
+        p_values: (pairs,) share of mismatched pairs that score at least as high as the pair.
+        p_wrong: (pairs,) probability of each pair to be unrelated; 0 unless the verdict is "found".
+        dropped: Rows that ``skip_invalid`` left out; their scores, p_values and p_wrong are NaN.
 
     All others, such as ``verdict``, ``noise_rate`` and ``interval``, are those of :class:`rince.audit.Findings`.
 
@@ -30,9 +199,9 @@ class Audit(Findings):
         >>> random = np.random.default_rng(0)
         >>> a = random.normal(size=(500, 16))
         >>> b = a + 0.3 * random.normal(size=a.shape)
-        >>> b[:100] = np.roll(b[:100], 1, axis=0)  # a fifth of the pairs is wrong
-        >>> found = rince.audit.audit(a, b)
-        >>> bool(found.trust[:100].mean() < 0.2 < 0.9 < found.trust[100:].mean())
+        >>> b[:100] = np.roll(b[:100], 1, axis=0)  # 20 % mismatched pairs
+        >>> result = rince.audit_pairs(a, b)
+        >>> bool(result.weights[:100].mean() < 0.2 < 0.9 < result.weights[100:].mean())
         True
     """
 
@@ -46,35 +215,42 @@ class Audit(Findings):
 
     @property
     def judged_pairs(self) -> int:
-        """How many pairs were judged."""
+        """Number of pairs that were judged."""
         return len(self) - len(self.dropped)
 
     def flagged_pairs(self, fdr: float) -> int:
-        """How many pairs are flagged at this share of false alarms."""
+        """Number of pairs that are flagged at this share of false alarms."""
         return len(self.flag(fdr))
 
     @property
-    def trust(self) -> NDArray[np.float32]:
-        """A weight for every pair in training: 1 - p_wrong, and 0 for dropped rows. All 1 unless noise was found."""
+    def weights(self) -> NDArray[np.float32]:
+        """(pairs,) weight of each pair in training: 1 - p_wrong, and 0 for dropped rows."""
         return np.nan_to_num(1 - self.p_wrong, nan=0.0)
 
-    def flag(self, fdr: float = 0.1) -> NDArray[np.int64]:
-        """Indices of suspected pairs, most suspicious first: as many as keep the expected share of false alarms <= fdr.
+    @property
+    def trust(self) -> NDArray[np.float32]:
+        """Former name of ``weights``."""
+        return self.weights
 
-        Empty where no noise was found, and where the scores are useless.
+    def flag(self, fdr: float = 0.1) -> NDArray[np.int64]:
+        """Rows of suspected pairs, most suspicious first: as many as keep the expected share of false alarms <= fdr.
+
+        Empty unless the verdict is "found".
         """
         return self.suspects(fdr)[0]
 
     def suspects(self, fdr: float = 0.5) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The pairs ``flag(fdr)`` gives, and the expected share of false alarms if the list ended at each of them.
-
-        The share is a cautious one: behind it are the lower ends of the 80 % intervals of ``p_wrong``.
-        """
+        """The pairs of ``flag(fdr)``, and the expected share of false alarms if the list ended at each of them."""
         p, scores = self.judged(self.p_values), self.judged(self.scores)
-        found, alarms = suspects(at_p_values(p, self.cautious), scores, fdr)
+        rows, alarms = suspects(self.judged(self.p_wrong), scores, fdr, p)
         if len(self.dropped):
-            found = kept_rows(len(self), self.dropped)[found]
-        return (found, alarms) if self.noise_found else (found[:0], alarms[:0])
+            rows = kept_rows(len(self), self.dropped)[rows]
+        return rows, alarms
+
+    def _repr_html_(self) -> str:
+        from rince.report.page import notebook_html
+
+        return notebook_html(self)
 
     def judged(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Values, one per pair, without those of dropped pairs."""
@@ -95,13 +271,20 @@ class Audit(Findings):
         groups: ArrayLike | None = None,
         marks: Mapping[int, str] | None = None,
     ) -> None:
-        """Write ``audit.csv`` (or ``.parquet``), ``audit.json`` and ``audit.html`` into a folder.
+        """Write ``audit.csv`` (or ``.parquet``), ``suspects.csv``, ``audit.json`` and ``audit.html`` into a folder.
 
-        ``ids`` name the pairs. ``show_a`` and ``show_b`` appear in the page's gallery: an array or a tensor of images,
-        or a list of texts, images (arrays, tensors or of Pillow) or paths of pictures, sounds and videos. ``truth``
-        (booleans, wrong or not) is marked there. Nothing is overwritten unless ``force``. ``groups`` has one value per
-        pair, such as its source, for the noise rate by group; ``marks`` (row -> "keep", "wrong" or "unsure", see
-        ``rince.audit.output.review.read_marks``) are those of an earlier review.
+        Args:
+            folder: Created if it does not exist.
+            fdr: Expected share of false alarms among the flagged pairs.
+            ids: Names of the pairs.
+            show_a, show_b: What the page shows of either side: an array or tensor of images, or a list of texts, images
+                (arrays, tensors or Pillow) or paths of pictures, sounds and videos.
+            truth: (pairs,) whether each pair is truly wrong, marked in the page.
+            table: ``"csv"`` or ``"parquet"``.
+            title: Heading of the page.
+            force: Overwrite earlier results.
+            groups: (pairs,) a value such as the source: the noise rate of every group is reported.
+            marks: Row -> "keep", "wrong" or "unsure" of an earlier review.
         """
         from rince.audit.save import save
 
@@ -109,7 +292,177 @@ class Audit(Findings):
              force=force, groups=groups, marks=marks)  # fmt: skip
 
 
-def as_record(result: Audit, fdr: float) -> Mapping[str, Any]:
-    """What ``audit.json`` holds."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShardedAudit(Findings):
+    """What an audit of shards found. The verdict on every single pair is in the table that was written.
+
+    Attributes:
+        pairs: Number of pairs that were judged.
+        dropped: Number of pairs that were left out.
+        shards: Number of shards.
+        fdr: Expected share of false alarms among the flagged pairs of the table.
+        flagged: Number of pairs flagged there.
+        groups: The noise rate by group; None if there are no groups.
+        table: The folder of the table, with one Parquet file per shard; None if none was written.
+        counts: Number of pairs at every rank among mismatched pairs.
+        rank_probability: Probability of the pairs of each of these ranks to be unrelated.
+
+    All others, such as ``verdict``, ``noise_rate`` and ``interval``, are those of :class:`rince.audit.Findings`.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> a = random.normal(size=(500, 16))
+        >>> np.save("a.npy", a)
+        >>> np.save("b.npy", a + 0.3 * random.normal(size=a.shape))
+        >>> result = rince.audit.audit_shards(rince.audit.file_shards("a.npy", "b.npy"), out="audit")
+        >>> result.table, result.pairs, result.flagged
+        ('audit/audit.parquet', 500, 0)
+    """
+
+    pairs: int
+    shards: int
+    fdr: float
+    flagged: int
+    dropped: int = 0
+    groups: list[GroupRate] | None = None
+    table: str | None = None
+    counts: RankCounts = field(repr=False)
+    rank_probability: NDArray[np.float32] = field(repr=False)
+
+    @property
+    def judged_pairs(self) -> int:
+        """Number of pairs that were judged."""
+        return self.pairs
+
+    def flagged_pairs(self, fdr: float) -> int:
+        """Number of pairs that would be flagged at this share of false alarms."""
+        return int(self.counts.counts[: last_flagged(self.counts.counts, self.rank_probability, fdr)].sum())
+
+
+def findings_of(
+    decision: Decision, null: NDArray[np.float32], pairs: int, units: int, fitted: bool, scorer: str
+) -> dict[str, Any]:
+    """The attributes of ``Findings`` that follow from a decision."""
+    low, high = decision.interval
+    remarks = []
+    if decision.collapsed:
+        remarks.append("The embeddings have collapsed: all mismatched pairs have the same score.")
+    elif decision.uninformative and not fitted:
+        given = "The two sides may not be embeddings of one space: try fit=True (--fit)."
+        remarks.append(given if scorer in SCORED_BY else "Higher scores must mean a better fit.")
+    if pairs < FEW_PAIRS and not decision.uninformative:
+        remarks.append(f"{pairs} pairs are few: the interval is wide and single pairs are hard to judge.")
+    return {
+        "null": null[decision.kept] if not decision.kept.all() else null,
+        "verdict": decision.verdict,
+        "noise_rate": decision.rate.value if decision.verdict is Verdict.FOUND else 0.0,
+        "interval": decision.interval,
+        "uninformative": decision.uninformative,
+        "fitted": fitted,
+        "separation": 1 - decision.mean_p,
+        "curve": decision.curve,
+        "units": units,
+        "remarks": tuple(remarks),
+        "scorer": scorer,
+        "best_guess": decision.rate.value,
+        "auroc": decision.auroc(min(decision.rate.value, 0.99)),
+        "auroc_interval": (decision.auroc(low), decision.auroc(high)),
+        "other_class_better": decision.other_class_better,
+        "of_classes": decision.of_classes,
+    }
+
+
+def conditions_of(fit: bool, embeddings: str | None) -> tuple[str, ...]:
+    """What a verdict depends on, given who made the embeddings: None, or one of ``EMBEDDINGS``."""
+    if embeddings is not None and embeddings not in EMBEDDINGS:
+        raise UsageError(f"embeddings must be one of {', '.join(EMBEDDINGS)}, got {embeddings!r}")
+    if fit or embeddings == "unseen":
+        return ()
+    return (IF_UNSEEN,) if embeddings is None else (TRAINED,)
+
+
+def findings_record(result: Findings, fdr: float) -> dict[str, Any]:
+    """What ``audit.json`` holds of every audit."""
+    advice = result.recommend()
+    return {
+        "pairs": result.judged_pairs,
+        "units": result.units,
+        "mismatched_pairs": len(result.null),
+        "scorer": result.scorer,
+        "fitted": result.fitted,
+        "scored_by": SCORED_BY.get(result.scorer, result.scorer),
+        "verdict": result.verdict.value,
+        "noise_rate": result.noise_rate,
+        "interval": list(result.interval),
+        "noise_found": result.noise_found,
+        "conditions": list(result.conditions),
+        "best_guess": result.best_guess,
+        "auroc": result.auroc,
+        "auroc_interval": list(result.auroc_interval),
+        "other_class_better": result.other_class_better,
+        "of_classes": result.of_classes,
+        "uninformative": result.uninformative,
+        "fdr": fdr,
+        "flagged": result.flagged_pairs(fdr),
+        "issues": {name: issue.record() for name, issue in result.issues.items()},
+        "remarks": list(result.remarks),
+        "recommend": {
+            "loss": advice.loss,
+            "arguments": dict(advice.arguments),
+            "temperature": advice.temperature,
+            "trust": advice.trust,
+            "reason": advice.reason,
+        },
+        **({} if result.fingerprint is None else {"fingerprint": result.fingerprint.record()}),
+    }
+
+
+def as_record(result: Audit, fdr: float) -> dict[str, Any]:
+    """What ``audit.json`` holds of an audit in memory."""
     dropped = {"dropped": len(result.dropped), "dropped_rows": result.dropped[:1000].tolist()}
     return {**findings_record(result, fdr), **dropped}
+
+
+def sharded_record(result: ShardedAudit) -> dict[str, Any]:
+    """What ``audit.json`` holds of an audit of shards."""
+    return {**findings_record(result, result.fdr), "dropped": result.dropped, "shards": result.shards}
+
+
+# --- rows that were left out ------------------------------------------------------------------------------------------
+
+
+def kept_rows(n: int, dropped: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.delete(np.arange(n), dropped)
+
+
+def with_gaps(result: Audit, n: int, dropped: NDArray[np.int64], remarks: tuple[str, ...] | None = None) -> Audit:
+    """The audit of the judged pairs as one of all ``n``: NaN for pairs that were left out.
+
+    Args:
+        result: The audit of the other pairs. Issues may already be those of all pairs.
+        n: Number of all pairs.
+        dropped: Rows that were left out.
+        remarks: Why. Default: for invalid values.
+    """
+    index = kept_rows(n, dropped)
+
+    def spread(values: NDArray[np.float32]) -> NDArray[np.float32]:
+        out = np.full(n, np.nan, dtype=np.float32)
+        out[index] = values
+        return out
+
+    if remarks is None:
+        remarks = (f"Left out for NaN, infinite, missing or all-zero values: {named_rows(dropped.tolist())}.",)
+    issues = {
+        name: issue.spread(index, n) if len(issue.scores) == len(index) else issue
+        for name, issue in result.issues.items()
+    }
+    return dataclasses.replace(
+        result,
+        scores=spread(result.scores),
+        p_values=spread(result.p_values),
+        p_wrong=spread(result.p_wrong),
+        dropped=dropped,
+        issues=issues,
+        remarks=(*remarks, *result.remarks),
+    )

@@ -3,20 +3,20 @@
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rince._support.atomic_files import check_out_folder, written_whole
-from rince.audit.columns import one_dimensional
+from rince._support.atomic_files import atomic_results, check_out_folder, finish_results
 from rince.audit.output.groups import GroupRate, group_rates, group_texts
-from rince.audit.output.table import pair_name, write_csv, write_parquet
+from rince.audit.output.suspects import write_suspects
+from rince.audit.output.table import RESULTS, pair_name, table_record, write_csv, write_parquet
 from rince.errors import ExistingFile, UsageError
-from rince.report.audit_page import audit_page
+from rince.pairs.matrix import one_dimensional
 from rince.report.gallery import gallery_of
+from rince.report.page import audit_page
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
@@ -28,7 +28,8 @@ def check_folder(folder: str | os.PathLike[str], table: str, force: bool) -> Pat
         raise UsageError(f"the table must be csv or parquet, got {table!r}")
     folder = Path(folder)
     check_out_folder(folder, "the audit", ("audit.csv", "audit.json", "audit.html"))
-    there = [name for name in (f"audit.{table}", "audit.json", "audit.html") if (folder / name).exists()]
+    finish_results(folder)
+    there = [name for name in RESULTS if (folder / name).exists()]
     if there and not force:
         raise ExistingFile(
             f"{folder / there[0]} is already there: overwrite it with force=True (--force on the command line), or "
@@ -52,8 +53,9 @@ def save(
     groups: ArrayLike | None = None,
     marks: Mapping[int, str] | None = None,
     facts: Mapping[str, Any] | None = None,
+    columns: tuple[str, str] = ("a", "b"),
 ) -> None:
-    """Write ``audit.csv`` (or ``.parquet``), ``audit.json`` and ``audit.html`` into a folder.
+    """Write ``audit.csv`` (or ``.parquet``), ``suspects.csv``, ``audit.json`` and ``audit.html`` into a folder.
 
     Args:
         result: The audit.
@@ -69,6 +71,7 @@ def save(
         groups: One value per pair, such as its source: the noise rate of every group is reported.
         marks: Row -> "keep", "wrong" or "unsure": what an earlier review said, shown in the page.
         facts: Further entries of ``audit.json``.
+        columns: Names of the two sides, for ``suspects.csv``.
 
     Raises:
         UsageError: A column has not one value per pair.
@@ -89,22 +92,13 @@ def save(
     grouped = None if groups is None or rates is None else (group_texts(groups), rates)
     page = audit_page(result, title, fdr, name_of, first, second, truly, grouped, marks)
     record = {**as_record(result, fdr), **(facts or {}), **group_record(rates)}
-    texts = {"audit.json": json.dumps(record, indent=2) + "\n", "audit.html": page}
-    with ExitStack() as files:  # all of them or none: one alone would keep the same command from being given again
-        path = files.enter_context(written_whole(folder / f"audit.{table}"))
+    with atomic_results(folder, RESULTS) as new:
+        path = new / f"audit.{table}"
         (write_csv if table == "csv" else write_parquet)(path, result, _flags(result, fdr), names)
-        for name, text in texts.items():
-            files.enter_context(written_whole(folder / name)).write_text(text, encoding="utf-8", errors="replace")
-        remove_parts(folder / "audit.parquet")
-
-
-def remove_parts(table: Path) -> None:
-    """Take away the files of an earlier table that is a folder of partitions, and the folder if it holds no others."""
-    if table.is_dir() and not table.is_symlink():
-        for file in table.glob("part-*.parquet"):
-            file.unlink()
-        if not any(table.iterdir()):
-            table.rmdir()
+        record |= table_record(path)
+        write_suspects(new / "suspects.csv", result, fdr, name_of, (first, second), columns)
+        (new / "audit.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        (new / "audit.html").write_text(page, encoding="utf-8", errors="replace")
 
 
 def _flags(result: "Audit", fdr: float) -> NDArray[np.bool_]:

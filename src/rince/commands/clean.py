@@ -1,31 +1,34 @@
 """The command ``rince clean A B --audit audit/``: the pairs that an audit found right, in the files they came in."""
 
 import argparse
-from contextlib import ExitStack
+import contextlib
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rince._support.atomic_files import naming_full
-from rince._support.command_options import local_path, parsed
-from rince.errors import ExistingFile, UsageError
+from rince._support.command_options import parsed
+from rince.errors import UsageError
+from rince.pairs.files import location
 
 if TYPE_CHECKING:
-    from rince.audit.input.source import Source
-    from rince.trust.clean import Audited
-    from rince.trust.kept_files import Kept
+    from rince.audit.shards.runner import Runner
+    from rince.pairs.source import Source
+    from rince.trust.clean import Audited, Kept
     from rince.trust.repair import Partners
 
 EPILOG = """
-A and B are the files that were audited: .npy, .npz, .parquet, .csv, .tsv or .safetensors, with a column or an array
-named after a colon as for rince audit. They are copied row by row, other columns and arrays too.
-Files that hold something else than what was audited, or the same in another order, are refused, unless one table holds
-both columns and the ids of the audit (--ids):
-  rince audit images.npy captions.npy --out audit
+A and B are the files that were audited, named as for rince audit: single files, patterns of shards, folders or URLs.
+Every shard is written with the rows that are kept; everything else in it stays as it is. Data that differ from what
+was audited are refused. All files appear together at the end:
   rince clean images.npy captions.npy --audit audit --out clean
-  rince clean table.parquet:image table.parquet:text --audit audit --out clean --keep-above 0.5
-  rince clean table.csv:a_* table.csv:b_* --audit audit --out weighted --weights
-pairs.csv in the new folder says of every row what became of it. With --repair, repair.csv lists the most likely
-partners of the pairs that are dropped, and repair.html shows them.
+  rince clean 'img_emb/*.npy' 'text_emb/*.npy' --audit audit --out clean
+  rince clean 'shards/{00000..00099}.tar:jpg' 'shards/{00000..00099}.tar:txt' --audit audit --out clean
+  rince clean pairs.jsonl:question pairs.jsonl:answer.text --audit audit --out weighted --weights
+  rince clean clip_retrieval_folder --audit audit --ids-only
+decisions.csv in the new folder lists every pair with its weight and whether it was kept. With --repair, repair.csv
+lists the most likely partners of dropped pairs, and repair.html shows them.
 """
 
 
@@ -38,12 +41,15 @@ def parser() -> argparse.ArgumentParser:
         exit_on_error=False,
     )
     parser.add_argument("a", metavar="A", help="the first column, as it was audited")
-    parser.add_argument("b", metavar="B", help="the second column")
-    parser.add_argument("--audit", type=Path, default=Path("audit"), help="folder of the audit (audit)")
-    parser.add_argument("--out", type=local_path, default=Path("clean"), help="folder for the clean files (clean)")
+    parser.add_argument("b", metavar="B", nargs="?", help="the second column; none for a folder of both")
+    parser.add_argument("--audit", type=Path, default=Path("audit"), help="folder or URL of the audit (audit)")
+    parser.add_argument("--out", type=Path, default=Path("clean"), help="folder or URL for the clean files (clean)")
     parser.add_argument("--fdr", type=float, help="expected share of right pairs among the dropped (the audit's)")
     parser.add_argument("--keep-above", type=float, help="keep pairs that are right with a higher probability instead")
-    parser.add_argument("--weights", action="store_true", help="keep all pairs and add their trust as a column")
+    parser.add_argument("--weights", action="store_true", help="keep all pairs and add a column weight")
+    parser.add_argument("--ids-only", action="store_true", help="write the ids of the kept pairs only (kept_ids.txt)")
+    parser.add_argument("--link", action="store_true", help="link the kept files of a media folder")
+    parser.add_argument("--copy", action="store_true", help="copy the kept files of a media folder")
     parser.add_argument("--repair", type=int, metavar="K", help="find the K most likely partners of dropped pairs")
     parser.add_argument("--fit", action="store_true", help="re-pair by towers, as rince audit --fit scores (found out)")
     parser.add_argument("--seed", type=int, default=0, help="of re-pairing (0)")
@@ -51,6 +57,8 @@ def parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--images-{side}", f"--media-{side}", metavar="WHAT", help="to show, as for rince audit")
         parser.add_argument(f"--texts-{side}", metavar="WHAT", help="to show, as for rince audit")
     parser.add_argument("--ids", metavar="FILE[:COLUMN]", help="ids of the rows, to compare with those of the audit")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="write shards on the Dask cluster of this scheduler")
+    parser.add_argument("--workers", type=int, metavar="N", help="write shards in N processes of this machine, by Dask")
     parser.add_argument("--no-header", action="store_true", help="CSV and TSV files have no header")
     parser.add_argument("--force", action="store_true", help="overwrite files in --out")
     return parser
@@ -59,40 +67,66 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> int:
     options = parsed(parser(), arguments)
     if not 0 <= options.seed < 2**32:
-        raise UsageError(f"--seed must lie between 0 and {2**32 - 1}, got {options.seed}")
-    from rince.audit.input.arrays import check_different
-    from rince.audit.input.source import source
-    from rince.trust.clean import check_target, kept_pairs, read_audit, target_names, write_clean
+        raise UsageError(f"--seed must be in [0, {2**32 - 1}], got {options.seed}")
+    if options.repair is not None and options.repair < 1:
+        raise UsageError(f"--repair must be at least 1 partner, got {options.repair}")
+    if options.scheduler is not None and options.workers is not None:
+        raise UsageError("give --scheduler or --workers, not both")
+    if options.ids_only and (options.weights or options.repair):
+        raise UsageError("give either --ids-only, or --weights or --repair")
+    from rince.pairs.columns import check_different, column_source
+    from rince.pairs.layouts import pair_files
+    from rince.trust.clean import check_out, kept_pairs, new_folder, read_audit, write_clean
     from rince.trust.repair_files import sentence, write_repair
-    from rince.trust.same_data import check_same_data, ids_source
+    from rince.trust.same_data import check_same_data
 
-    where = [source(text, not options.no_header) for text in (options.a, options.b)]
-    check_target(options.out, target_names(where), options.force)
-    if options.repair is not None:
-        _check_new_partners(options)
+    pairs = pair_files(options.a, options.b, header=not options.no_header, raw=True)
+    targets = check_out(options.out, pairs, options.force)
     audited = read_audit(options.audit)
-    check_different(where[0], where[1])
-    ids = None if options.ids is None else ids_source(options.ids, where[0])
+    check_different(pairs.a, pairs.b)
+    ids = None if options.ids is None else column_source(options.ids, pairs.a)
     kept = kept_pairs(audited, options.fdr, options.keep_above)
-    new = not options.out.exists()
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        check_same_data(where, audited, ids, options.out)
-        with ExitStack() as opened:  # all files or none: some of them would stand in the way of the same command again
-            files = write_clean(opened, where, options.out, audited, kept, options.weights, options.force)
-            partners = None if options.repair is None or kept.all() else _partners(options, where, audited, kept)
-            if partners is not None:
-                shows = [_shown(options, side) for side in "ab"]
-                files += write_repair(opened, options.out, partners, audited, shows[0], shows[1])
-    except BaseException:
-        if new and options.out.exists() and not any(options.out.iterdir()):
-            options.out.rmdir()
-        raise
+    media = "link" if options.link else "copy" if options.copy else None
+    with tempfile.TemporaryDirectory() as scratch:
+        check_same_data([pairs.a, pairs.b], audited, ids, Path(scratch))
+    partners = None
+    with _runner(options) as runner, new_folder(options.out, options.force) as folder:
+        files = write_clean(
+            folder,
+            options.out,
+            pairs,
+            targets,
+            audited,
+            kept,
+            weights=options.weights,
+            ids_only=options.ids_only,
+            media=media,
+            runner=runner,
+        )
+        if options.repair is not None and not kept.all():
+            partners = _partners(options, [pairs.a, pairs.b], audited, kept)
+            shows = [_shown(options, side) for side in "ab"]
+            new = write_repair(folder, partners, audited, shows[0], shows[1])
+            files += [options.out / path.name for path in new]
     if partners is not None:
         print(sentence(partners))
     print(counts(audited, kept, options.weights))
-    print(f"written: {', '.join(map(str, files))}")
+    shown = [location(file) for file in files]
+    more = f" and {len(shown) - 8:,} more" if len(shown) > 8 else ""
+    print(f"written: {', '.join(shown[:8])}{more}")
     return 0
+
+
+@contextlib.contextmanager
+def _runner(options: argparse.Namespace) -> "Iterator[Runner | None]":
+    """Dask workers if asked for, else None."""
+    if options.scheduler is None and options.workers is None:
+        yield None
+        return
+    from rince.audit.shards.runner import DaskRunner, connected
+
+    with connected(options.scheduler, options.workers) as client:
+        yield DaskRunner(client)
 
 
 def counts(audited: "Audited", kept: "Kept", weights: bool) -> str:
@@ -102,42 +136,26 @@ def counts(audited: "Audited", kept: "Kept", weights: bool) -> str:
     dropped = int((~kept).sum())
     also = f", {unknown:,} of them not judged by the audit" if unknown else ""
     if weights:
-        return (
-            f"{len(kept):,} pairs with a mean trust of {audited.trust.mean():.3f}; {dropped:,} would be dropped{also}"
-        )
+        mean = audited.weights.mean()
+        return f"{len(kept):,} pairs with a mean weight of {mean:.3f}; {dropped:,} would be dropped{also}"
     return f"{int(kept.sum()):,} of {len(kept):,} pairs kept, {dropped:,} dropped{also}"
-
-
-def _check_new_partners(options: argparse.Namespace) -> None:
-    if options.repair < 1:
-        raise UsageError(f"--repair must be at least 1 partner, got {options.repair}")
-    there = [name for name in ("repair.csv", "repair.html") if (options.out / name).exists()]
-    if there and not options.force:
-        raise ExistingFile(
-            f"{options.out / there[0]} is already there: overwrite it with --force, or name another --out"
-        )
 
 
 def _partners(options: argparse.Namespace, where: "list[Source]", audited: "Audited", kept: "Kept") -> "Partners":
     import numpy as np
 
-    from rince.audit.input.arrays import matrix
+    from rince.pairs.columns import matrix
     from rince.trust.repair import best_partners
 
     rows = np.flatnonzero(~kept & ~np.isnan(audited.p_wrong))
-    with naming_full(f"a temporary file in {options.out}"):
-        a, b = (matrix(one, options.out) for one in where)
-    fit = options.fit or a.shape[1] != b.shape[1] or "tower" in str(audited.record.get("scored_by", ""))
-    return best_partners(a, b, rows, audited.trust, k=min(options.repair, len(b)), fit=fit, seed=options.seed)
+    with tempfile.TemporaryDirectory() as scratch, naming_full(f"a temporary file in {scratch}"):
+        a, b = (matrix(one, Path(scratch)) for one in where)
+    fit = options.fit or a.shape[1] != b.shape[1] or bool(audited.record.get("fitted"))
+    return best_partners(a, b, rows, audited.weights, k=min(options.repair, len(b)), fit=fit, seed=options.seed)
 
 
 def _shown(options: argparse.Namespace, side: str) -> Any:
     """What the page shows of a side, read as ``rince audit`` does; None where nothing is named."""
-    from rince.commands.audit import _media, _texts
+    from rince.commands.audit import named_gallery
 
-    media, texts = getattr(options, f"images_{side}"), getattr(options, f"texts_{side}")
-    if media is not None and texts is not None:
-        raise UsageError(f"give --images-{side} or --texts-{side}, not both")
-    if texts is not None:
-        return _texts(texts, not options.no_header)
-    return None if media is None else _media(media, None, not options.no_header, None)
+    return named_gallery(options, side)

@@ -1,4 +1,4 @@
-"""``rince evaluate RUN``: what the frozen features of a run are worth."""
+"""``rince evaluate RUN``: accuracy and retrieval with the frozen features of a run."""
 
 import argparse
 import json
@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from rince._support.atomic_files import check_writable, write_text
-from rince._support.command_options import parsed
+from rince._support.command_options import add_allow_custom_code, parsed
 from rince._support.step_seeds import generator
 from rince.errors import ExistingFile, MissingFile, UsageError
 
 
-def options() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="rince evaluate", description="What the frozen features of a run are worth.", exit_on_error=False
+        prog="rince evaluate", description="Evaluate the frozen features of a run.", exit_on_error=False
     )
     parser.add_argument("run", help="folder of the run")
     parser.add_argument(
@@ -34,55 +34,55 @@ def options() -> argparse.ArgumentParser:
         help="learn from N labels per class, several draws",
     )
     parser.add_argument("--draws", type=int, default=10, help="draws of the labels (10)")
-    parser.add_argument("--k", type=int, default=None, help="neighbours of the kNN (200, or 20 with few labels)")
+    parser.add_argument("--k", type=int, default=None, help="neighbors of the kNN (200, or 20 with few labels)")
     parser.add_argument("--baselines", action="store_true", help="also raw inputs and the untrained encoder")
-    parser.add_argument("--force", action="store_true", help="write over an earlier evaluation")
-    parser.add_argument("--trust-config", action="store_true", help="import classes that are not rince's own")
+    parser.add_argument("--force", action="store_true", help="overwrite an earlier evaluation")
+    add_allow_custom_code(parser)
     return parser
 
 
 def main(arguments: list[str]) -> int:
-    found = parsed(options(), arguments)
+    options = parsed(make_parser(), arguments)
     for name in ("labels_per_class", "draws", "k"):
-        if getattr(found, name) is not None and getattr(found, name) < 1:
-            raise UsageError(f"--{name} must be at least 1, got {getattr(found, name)}")
-    few = f"-{found.labels_per_class}-labels" if found.labels_per_class else ""
-    target = Path(found.run) / f"evaluation-{found.space}-{found.probe}{few}.json"
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise UsageError(f"--{name} must be at least 1, got {getattr(options, name)}")
+    few = f"-{options.labels_per_class}-labels" if options.labels_per_class else ""
+    target = Path(options.run) / f"evaluation-{options.space}-{options.probe}{few}.json"
     if target.is_dir():
-        raise ExistingFile(f"{target} is a folder, where a file is to be written: move it away")
-    if target.exists() and not found.force:
-        raise ExistingFile(f"{target} is there already: look into it, or write over it with --force")
-    if not (Path(found.run) / "config.yaml").exists():
-        raise MissingFile(f"there is no run at {found.run}: it would hold a config.yaml")
+        raise ExistingFile(f"{target} is a folder, but a file of this name has to be written: move it away")
+    if target.exists() and not options.force:
+        raise ExistingFile(f"{target} exists: overwrite it with --force")
+    if not (Path(options.run) / "config.yaml").exists():
+        raise MissingFile(f"there is no run at {options.run}: it has no config.yaml")
     check_writable(target.parent)
-    result = evaluate_run(found)
+    result = evaluate_run(options)
     write_text(target, json.dumps(result, indent=2) + "\n")
     print(table(result))
     print(f"written to {target}")
     return 0
 
 
-def evaluate_run(found: argparse.Namespace) -> dict[str, Any]:
+def evaluate_run(options: argparse.Namespace) -> dict[str, Any]:
     """Accuracies of every kind of features, in percent: mean and standard deviation over the draws."""
     from rince.methods.cross_modal import CrossModal
     from rince.methods.graphcl import GraphCL
-    from rince.train.load import load_run, naming_places
+    from rince.train.load import explain_relative_paths, load_run
 
-    method, data, config = load_run(found.run, trust=found.trust_config)
-    with naming_places(config.data, Path(found.run) / "config.yaml"):
+    method, data, config = load_run(options.run, allow_custom_code=options.allow_custom_code)
+    with explain_relative_paths(config.data, Path(options.run) / "config.yaml"):
         if isinstance(method, CrossModal):
-            return _pair_scores(method, data, found)
+            return _pair_scores(method, data, options)
         if isinstance(method, GraphCL):
-            return _graph_accuracies(method, data.graphs, found)
-        return _labelled_accuracies(method, data, found)
+            return _graph_accuracies(method, data.graphs, options)
+        return _labeled_accuracies(method, data, options)
 
 
-def _labelled_accuracies(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:
+def _labeled_accuracies(method: Any, data: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Images, videos, or one side of pairs: read batch by batch, since they need not fit into memory."""
-    from rince.data.images.in_memory import Images
-    from rince.data.pairs.in_memory import Pairs
+    from rince.data.images import Images
+    from rince.data.pairs import Pairs
     from rince.data.video.videos import Videos
-    from rince.evaluate.features import inputs_of, labelled_features
+    from rince.evaluate.features import inputs_of, labeled_features
     from rince.methods.finetune import FineTune
     from rince.train.load import load_run
 
@@ -90,17 +90,17 @@ def _labelled_accuracies(method: Any, data: Any, found: argparse.Namespace) -> d
         gives = "clips" if isinstance(data, Videos) else "pairs"
         raise UsageError(
             f"{type(method).__name__} learns from images, but {type(data).__name__} gives {gives}: the configuration "
-            f"of {found.run} is none that could be trained"
+            f"of {options.run} is none that could be trained"
         )
 
     def batches(part: Any) -> Any:
         sounds = isinstance(method, FineTune) and method.tower == "b"
-        return data.pair_batches(part) if sounds else data.labelled_batches(part)
+        return data.pair_batches(part) if sounds else data.labeled_batches(part)
 
-    ways: dict[str, Any] = {"trained": lambda part: labelled_features(method, batches(part), found.space)}
-    if found.baselines:
-        untrained = load_run(found.run, trained=False, trust=found.trust_config)[0]
-        ways["untrained"] = lambda part: labelled_features(untrained, batches(part), found.space)
+    ways: dict[str, Any] = {"trained": lambda part: labeled_features(method, batches(part), options.space)}
+    if options.baselines:
+        untrained = load_run(options.run, trained=False, allow_custom_code=options.allow_custom_code)[0]
+        ways["untrained"] = lambda part: labeled_features(untrained, batches(part), options.space)
         if isinstance(data, Images):
             ways["raw inputs"] = lambda part: inputs_of(batches(part))
     result = {}
@@ -109,50 +109,51 @@ def _labelled_accuracies(method: Any, data: Any, found: argparse.Namespace) -> d
         if len(parts["train"][1].unique()) < 2 or not len(parts["test"][1]):
             raise UsageError("these data have no labels of two classes or more, so nothing can be evaluated")
         features, labels = ({part: both[i] for part, both in parts.items()} for i in (0, 1))
-        result[name] = accuracies(features, labels, found)
+        result[name] = accuracies(features, labels, options)
     return result
 
 
-def _graph_accuracies(method: Any, graphs: Any, found: argparse.Namespace) -> dict[str, Any]:
+def _graph_accuracies(method: Any, graphs: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Graphs come without a test part: everything is cross-validated."""
-    from rince.evaluate.graphs import evaluate_graphs
+    from rince.evaluate.svm import evaluate_graphs
 
-    if found.labels_per_class or found.probe != "exact":
+    if options.labels_per_class or options.probe != "exact":
         raise UsageError("a run on graphs is cross-validated with all labels: leave out --labels_per_class and --probe")
-    return _beside_untrained(method, found, lambda one: evaluate_graphs(one, graphs, found.space))
+    return _beside_untrained(method, options, lambda one: evaluate_graphs(one, graphs, options.space))
 
 
-def _pair_scores(method: Any, data: Any, found: argparse.Namespace) -> dict[str, Any]:
+def _pair_scores(method: Any, data: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Two towers are compared with each other, and each is probed on its own."""
     from rince.evaluate.pairs import evaluate_pairs
 
-    if found.labels_per_class or found.probe != "exact" or found.k:
+    if options.labels_per_class or options.probe != "exact" or options.k:
         raise UsageError("a run on pairs is probed with all labels: leave out --labels_per_class, --probe and --k")
-    return _beside_untrained(method, found, lambda one: evaluate_pairs(one, data, found.space))
+    return _beside_untrained(method, options, lambda one: evaluate_pairs(one, data, options.space))
 
 
-def _beside_untrained(method: Any, found: argparse.Namespace, scores_of: Callable[[Any], Any]) -> dict[str, Any]:
+def _beside_untrained(method: Any, options: argparse.Namespace, scores_of: Callable[[Any], Any]) -> dict[str, Any]:
     from rince.train.load import load_run
 
     result = {"trained": scores_of(method)}
-    if found.baselines:
-        result["untrained"] = scores_of(load_run(found.run, trained=False, trust=found.trust_config)[0])
+    if options.baselines:
+        result["untrained"] = scores_of(
+            load_run(options.run, trained=False, allow_custom_code=options.allow_custom_code)[0]
+        )
     return result
 
 
-def accuracies(features: dict[str, Tensor], labels: dict[str, Tensor], found: argparse.Namespace) -> dict[str, Any]:
-    from rince.evaluate.knn import knn_accuracy
-    from rince.evaluate.linear import fit_adam, fit_linear
-    from rince.evaluate.retrieval import recall_at
+def accuracies(features: dict[str, Tensor], labels: dict[str, Tensor], options: argparse.Namespace) -> dict[str, Any]:
+    from rince.evaluate.pairs import recall_at
+    from rince.evaluate.probes import fit_adam, fit_linear, knn_accuracy
 
     scores: dict[str, list[float]] = {"linear": [], "knn": []}
-    draws = found.draws if found.labels_per_class else 1
+    draws = options.draws if options.labels_per_class else 1
     for draw in range(draws):
-        chosen = few_labels(labels["train"], found.labels_per_class, draw)
+        chosen = few_labels(labels["train"], options.labels_per_class, draw)
         x, y = features["train"][chosen], labels["train"][chosen]
-        probe = fit_linear(x, y, seed=draw) if found.probe == "exact" else fit_adam(x, y, seed=draw)
+        probe = fit_linear(x, y, seed=draw) if options.probe == "exact" else fit_adam(x, y, seed=draw)
         scores["linear"].append(100 * probe.accuracy(features["test"], labels["test"]))
-        k = found.k or (20 if found.labels_per_class else 200)
+        k = options.k or (20 if options.labels_per_class else 200)
         scores["knn"].append(100 * knn_accuracy(x, y, features["test"], labels["test"], k=k))
     recall = recall_at(features["test"], labels["test"], features["train"], labels["train"])
     result: dict[str, Any] = {f"recall@{k}": [100 * value, 0.0] for k, value in recall.items()}

@@ -1,30 +1,66 @@
-"""``rince export RUN FILE``: the encoder of a run as a file of its own."""
+"""``rince export RUN FILE``: write the encoder of a run to a file of its own."""
 
 import argparse
 from pathlib import Path
+from typing import Any
 
-from rince._support.command_options import local_path, parsed
+from rince._support.command_options import add_allow_custom_code, local_path, parsed
 from rince.errors import ExistingFile, UsageError
+
+FORMATS = (".safetensors", ".onnx", ".pt2")
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="rince export", description="Write the encoder of a run to a file of its own.", exit_on_error=False
+        prog="rince export", description="Write the encoder of a run to a file.", exit_on_error=False
     )
     parser.add_argument("run", help="folder of the run, finished or not")
-    parser.add_argument("file", type=local_path, help="where to: NAME.safetensors")
-    parser.add_argument("--force", action="store_true", help="write over an existing file")
-    parser.add_argument("--trust-config", action="store_true", help="import classes that are not rince's own")
-    found = parsed(parser, arguments)
-    if Path(found.file).suffix != ".safetensors":
-        raise UsageError(f"an encoder is written as .safetensors, got {found.file}")
-    if Path(found.file).exists() and not found.force:
-        raise ExistingFile(f"{found.file} is there already: give another name, or write over it with --force")
-    from rince.encoders.files import save_encoder
-    from rince.train.about import about, recipe_of
-    from rince.train.load import load_run
+    parser.add_argument(
+        "file",
+        type=local_path,
+        help="file to write: NAME.safetensors for rince.load_encoder, NAME.onnx, or NAME.pt2 for torch.export.load",
+    )
+    parser.add_argument("--shape", type=int, nargs="+", help="shape of one input for .onnx and .pt2, such as 3 32 32")
+    parser.add_argument("--tower", choices=("a", "b"), help="encoder of a cross-modal run for .onnx and .pt2")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    add_allow_custom_code(parser)
+    options = parsed(parser, arguments)
+    file = Path(options.file)
+    if file.suffix not in FORMATS:
+        raise UsageError(f"the file must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {file}")
+    if file.exists() and not options.force:
+        raise ExistingFile(f"{file} exists: choose another name, or overwrite it with --force")
+    from rince.train.load import encoder_metadata, encoder_recipe, load_run
 
-    method, data, config = load_run(found.run, trust=found.trust_config)
-    save_encoder(found.file, method.encoder, recipe_of(config.encoder), about(method, data, config))
-    print(f'{found.file}: load it with rince.load_encoder("{found.file}")')
+    method, data, config = load_run(options.run, allow_custom_code=options.allow_custom_code)
+    metadata = encoder_metadata(method, data, config)
+    if file.suffix == ".safetensors":
+        from rince.encoders.files import save_encoder
+
+        save_encoder(file, method.encoder, encoder_recipe(config.encoder), metadata)
+        print(f'{file}: load it with rince.load_encoder("{file}")')
+    else:
+        print(_export(file, method.encoder, metadata, options))
     return 0
+
+
+def _export(file: Path, encoder: Any, metadata: dict[str, Any], options: argparse.Namespace) -> str:
+    from rince.train.export import export_onnx, export_program, input_shape
+
+    normalize = metadata["normalize"]
+    if hasattr(encoder, "a") and hasattr(encoder, "b"):
+        if options.tower is None:
+            raise UsageError(f"{options.run} has two encoders: choose one with --tower a or --tower b")
+        encoder, normalize = getattr(encoder, options.tower), (normalize or {}).get(options.tower)
+    elif options.tower is not None:
+        raise UsageError(f"{options.run} has one encoder and no towers, got --tower {options.tower}: leave it out")
+    shape = tuple(options.shape) if options.shape else input_shape(encoder, (normalize or {}).get("size"))
+    inputs = " x ".join(map(str, shape))
+    if file.suffix == ".pt2":
+        export_program(file, encoder, shape, metadata)
+        return f'{file}: inputs batch x {inputs}; load it with torch.export.load("{file}").module()'
+    difference = export_onnx(file, encoder, shape, metadata)
+    checked = "not compared with PyTorch (no onnxruntime)"
+    if difference is not None:
+        checked = f"largest relative difference from PyTorch {difference:.1e}"
+    return f"{file}: inputs batch x {inputs}; {checked}"

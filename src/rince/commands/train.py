@@ -1,18 +1,16 @@
-"""``rince train``: train an encoder from a configuration, or go on where it stopped."""
+"""``rince train``: train an encoder from a configuration, or resume its run."""
 
 from rince.errors import UsageError
-from rince.train.parser import NO_DATA, parse, train_parser
-from rince.train.run import run
+from rince.train.config import NO_DATA, parse, train_parser
+from rince.train.trust.estimate import train_with_weights
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments:
-        raise UsageError(NO_DATA)
     parser = train_parser()
     config = parse(parser, arguments)
     if config.data is None:
         raise UsageError(NO_DATA)
-    result = run(parser, config)
+    result = train_with_weights(parser, config)
     if result is not None:
         loss = "" if result["loss"] is None else f" loss {result['loss']:.4f},"
         print(f"{result['run']}: {result['steps']} steps,{loss} {result['seconds']:.0f} s")

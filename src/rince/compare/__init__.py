@@ -1,4 +1,4 @@
-"""Which loss serves best on which data, and what it costs where no pair is wrong."""
+"""Which loss to train with on noisy pairs, and what it costs on clean ones."""
 
 from typing import TYPE_CHECKING
 
@@ -6,25 +6,23 @@ from rince._support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rince.compare.losses import LossName, parse_loss
-    from rince.compare.summary import Summary, summarise
-    from rince.compare.tasks import Task, find_task
+    from rince.compare.report import Summary, summarize
+    from rince.compare.tasks import Task
 
 HOMES = {  # public name: the module that defines it
     "LossName": "losses",
     "parse_loss": "losses",
     "Task": "tasks",
-    "find_task": "tasks",
-    "Summary": "summary",
-    "summarise": "summary",
+    "Summary": "report",
+    "summarize": "report",
 }
 
 __all__ = [
     "LossName",
     "Summary",
     "Task",
-    "find_task",
     "parse_loss",
-    "summarise",
+    "summarize",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, HOMES)

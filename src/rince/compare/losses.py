@@ -1,10 +1,13 @@
-"""Losses by short names: ``infonce``, ``rince-0.5``, ``rince-0.1-r2.5``, ``gce-1``, each also with ``+trust``."""
+"""Losses by short names (``infonce``, ``rince-0.5``, ``gce-1+trust``) or by class path (``my_module.MyLoss``)."""
 
+import importlib
+import inspect
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from rince.errors import UsageError
+from rince.losses.schedules import Schedule, linear
 
 TRUST = "+trust"
 # First word of a name: (class, how it is written, its number if it has one, default of that number)
@@ -25,11 +28,12 @@ class LossName:
     """A loss without its temperature.
 
     Attributes:
-        name: What the user wrote, such as ``"rince-0.5+trust"``.
+        name: What the user wrote, such as ``"rince-0.5+trust"`` or ``"my_module.MyLoss"``.
         label: How a table writes it, such as ``"RINCE q 0.5, trust"``.
-        kind: The class in ``rince``, such as ``"RINCE"``.
-        arguments: Its arguments beside temperature and contrast, as a configuration has them.
+        kind: The class in ``rince``, such as ``"RINCE"``, or the path of another class.
+        arguments: Its arguments besides temperature and contrast, as a configuration has them.
         trust: Whether pairs are weighted by an audit.
+        q_range: First and last value of a q that grows linearly during training, or ``None``.
 
     Example:
         >>> rince.compare.parse_loss("gce-1").build(temperature=0.2, contrast=rince.CrossView()).q
@@ -41,46 +45,74 @@ class LossName:
     kind: str
     arguments: dict[str, Any] = field(default_factory=dict)
     trust: bool = False
+    q_range: tuple[float, float] | None = None
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The q of the loss over training, where it grows."""
+        return None if self.q_range is None else linear(*self.q_range)
 
     def part(self, temperature: float) -> dict[str, Any]:
-        """For a configuration: class path and arguments."""
-        return {"class_path": f"rince.{self.kind}", "init_args": {**self.arguments, "temperature": temperature}}
+        """Class path and arguments for a configuration."""
+        path = self.kind if "." in self.kind else f"rince.{self.kind}"
+        return {"class_path": path, "init_args": {**self.arguments, "temperature": temperature}}
 
     def build(self, temperature: float, contrast: Any = None) -> Any:
-        """The loss itself."""
-        from rince.losses.named import named_loss
+        """The loss: a module that is called with both embeddings, and with ``weights`` where pairs are weighted."""
+        if "." not in self.kind:
+            from rince.losses import named_loss
 
-        return named_loss(self.kind, self.arguments, temperature, contrast)
+            return named_loss(self.kind, self.arguments, temperature, contrast)
+        kind = _class_at(self.kind)
+        known = inspect.signature(kind).parameters
+        given = {"temperature": temperature, "contrast": contrast}
+        return kind(**{name: value for name, value in given.items() if name in known and value is not None})
 
 
 def parse_loss(name: str) -> LossName:
-    """The loss that a short name stands for.
+    """The loss that a name stands for.
 
     Args:
         name: ``infonce``, ``dcl``, ``sce``, ``gce[-Q]``, ``rince[-Q][-rR]`` (lam = R / (R + K); a bare ``rince-Q`` has
             R = 1, "balanced"), ``rince-Q-lamL``, ``debiased[-TAU]``, ``hard[-BETA][-tauT]`` (debiased, T = 0.1, unless
-            T is 0), ``sigmoid[-B]`` (a learned bias that begins at -B); with ``+trust`` behind it, pairs are weighted.
+            T is 0), ``sigmoid[-B]`` (a learned bias that starts at -B), or the class path of a loss. ``Q`` may be a
+            range: ``rince-0.01:0.4`` has a q that grows linearly. With ``+trust`` at its end, pairs are weighted.
 
     Returns:
         The loss, its arguments and its label.
 
     Raises:
-        UsageError: if no loss has that name.
+        UsageError: If no loss has that name.
 
     Example:
         >>> parse_loss("rince-0.1-r2.5").label
         'RINCE q 0.1, r 2.5'
+        >>> parse_loss("rince-0.01:0.4").label
+        'RINCE q 0.01 to 0.4'
     """
     plain, trust = name.removesuffix(TRUST), name.endswith(TRUST)
+    suffix = ", trust" if trust else ""
     kind, *numbers = plain.split("-")
+    if kind not in KINDS and re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", plain):
+        return LossName(name, plain + suffix, plain, trust=trust)
     if kind not in KINDS:
-        raise UsageError(f"there is no loss '{name}' to compare; there are {', '.join(KINDS)}, each also with {TRUST}")
+        raise UsageError(
+            f"unknown loss '{name}': choose {', '.join(KINDS)} (each also with {TRUST}), or give a class path such as "
+            "my_module.MyLoss"
+        )
     class_name, label, parameter, default = KINDS[kind]
     arguments: dict[str, Any] = {}
+    q_range = None
     if parameter is not None:
-        given = _number(numbers.pop(0), name) if numbers and numbers[0][:1] not in ("r", "l", "t") else default
-        arguments[parameter] = -given if kind == "sigmoid" else given
-        label = f"{label} {parameter} {arguments[parameter]:g}"
+        given = numbers.pop(0) if numbers and numbers[0][:1] not in ("r", "l", "t") else f"{default}"
+        if parameter == "q" and ":" in given:
+            first, last = (_number(text, name) for text in given.split(":", 1))
+            q_range, value, shown = (first, last), last, f"{first:g} to {last:g}"
+        else:
+            value = -_number(given, name) if kind == "sigmoid" else _number(given, name)
+            shown = f"{value:g}"
+        arguments[parameter] = value
+        label = f"{label} {parameter} {shown}"
     if kind == "rince":
         lam, said = _lam(numbers.pop(0), name) if numbers else ("balanced", "")
         arguments |= {"lam": lam, "scale": "unit"}
@@ -90,8 +122,21 @@ def parse_loss(name: str) -> LossName:
         arguments["tau_plus"] = tau
         label += f", tau_plus {tau:g}"
     if numbers:
-        raise UsageError(f"'{name}' says more than {kind} understands: '{numbers[0]}' is left over")
-    return LossName(name, label + (", trust" if trust else ""), class_name, arguments, trust)
+        raise UsageError(f"cannot read the loss '{name}': '{numbers[0]}' is left over after {kind}")
+    return LossName(name, label + suffix, class_name, arguments, trust, q_range)
+
+
+def _class_at(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise UsageError(f"cannot import the loss '{path}': {error}") from error
+    except AttributeError:
+        raise UsageError(f"cannot import the loss '{path}': the module {module} has no {name}") from None
+    if not inspect.isclass(kind):
+        raise UsageError(f"the loss '{path}' must be a class, got {type(kind).__name__}")
+    return kind
 
 
 def _lam(text: str, name: str) -> tuple[Any, str]:
@@ -100,12 +145,12 @@ def _lam(text: str, name: str) -> tuple[Any, str]:
         lam = _number(text[3:], name)
         return lam, f", lam {lam:g}"
     if not text.startswith("r"):
-        raise UsageError(f"'{name}' says more than rince understands: '{text}' is left over")
+        raise UsageError(f"cannot read the loss '{name}': '{text}' is left over after rince")
     r = _number(text[1:], name)
     return ("balanced", "") if r == 1 else ({"class_path": "rince.DensityRatio", "init_args": {"r": r}}, f", r {r:g}")
 
 
 def _number(text: str, name: str) -> float:
     if not re.fullmatch(r"\d+(\.\d+)?", text):
-        raise UsageError(f"'{text}' in the loss '{name}' is not a number")
+        raise UsageError(f"cannot read the loss '{name}': '{text}' is not a number")
     return float(text)

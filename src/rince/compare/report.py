@@ -1,39 +1,176 @@
-"""The table, the figure and the page of a comparison."""
+"""From the results of all runs to a summary, advice, a table, a figure and a page."""
 
 import html
 import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rince._support.atomic_files import write_text, written_whole
 from rince.compare.losses import TRUST, parse_loss
-from rince.compare.summary import Cell, Result, Summary
+from rince.compare.tables import MIN_SEEDS, aligned, as_csv, paired
 from rince.report.page import page
-from rince.reproduce.figures import COLOURS, canvas
-from rince.reproduce.tables import aligned, as_csv
+
+Result = dict[str, Any]
 
 
-def write_report(summary: Summary, results: list[Result], folder: Path, command: str) -> str:
-    """Write results.csv, table.md, summary.json, comparison.{png,svg} and comparison.html; return the text."""
-    text = f"{table(summary)}\n" + "\n".join(f"- {line}" for line in summary.advice()) + "\n"
-    keys = ["loss", "temperature", "rate", "seed"]
-    rows = [[*(r["settings"][key] for key in keys), r["validation"], r["test"]] for r in results]
-    write_text(folder / "results.csv", as_csv([*keys, "validation", "test"], rows))
-    write_text(folder / "table.md", text)
-    write_text(folder / "summary.json", json.dumps(as_record(summary, command), indent=1) + "\n")
-    drawn = figure(summary)
-    for kind in ("png", "svg"):
-        with written_whole(folder / f"comparison.{kind}") as temporary:
-            drawn.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    write_text(
-        folder / "comparison.html", comparison_page(summary, (folder / "comparison.svg").read_text("utf-8"), command)
-    )
-    return text
+@dataclass(frozen=True)
+class Cell:
+    """A loss at a noise rate, at its chosen temperature. ``values`` are the test results by seed."""
+
+    loss: str
+    rate: float
+    temperature: float
+    mean: float
+    deviation: float
+    seeds: int
+    values: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All cells of a comparison, by loss and rate.
+
+    Attributes:
+        task: The name of the task.
+        metric: What was measured, such as ``"R@1"``.
+        noise: What a noise rate is a rate of, such as ``"mismatched pairs"``.
+        cells: One per loss and noise rate.
+        tune_seeds: As ``summarize`` was given it.
+
+    Example:
+        >>> settings = {"loss": "gce-1", "temperature": 0.2, "rate": 0.4, "seed": 0}
+        >>> runs = [{"settings": settings, "validation": 65.0, "test": 66.0}]
+        >>> print(rince.compare.summarize("digits", "R@1", "mismatched pairs", runs).advice()[0])
+        40 % mismatched pairs: highest R@1 with GCE q 1 at temperature 0.2 (66.0 %).
+    """
+
+    task: str
+    metric: str
+    noise: str
+    cells: dict[tuple[str, float], Cell]
+    tune_seeds: int | None = None
+
+    @property
+    def losses(self) -> list[str]:
+        """The losses that were compared, in their order."""
+        return list(dict.fromkeys(loss for loss, _ in self.cells))
+
+    @property
+    def rates(self) -> list[float]:
+        """The noise rates, rising."""
+        return sorted({rate for _, rate in self.cells})
+
+    @property
+    def seeds(self) -> int:
+        """The number of seeds behind the cell that has the fewest."""
+        return min(cell.seeds for cell in self.cells.values())
+
+    def best(self, rate: float) -> Cell:
+        """The cell with the highest mean at a noise rate."""
+        return max((cell for cell in self.cells.values() if cell.rate == rate), key=lambda cell: cell.mean)
+
+    def not_worse(self, rate: float) -> list[str]:
+        """Losses other than the best one that a paired t-test over the seeds does not show to be worse."""
+        best = self.best(rate)
+        tests = {
+            cell.loss: paired(best.values, cell.values)
+            for cell in self.cells.values()
+            if cell.rate == rate and cell.loss != best.loss
+        }
+        return [loss for loss, test in tests.items() if test is None or test.verdict != "ahead"]
+
+    def advice(self) -> list[str]:
+        """Sentences to act on: the best loss at every rate, the safest one, and how far they can be relied on."""
+        lines = []
+        for rate in self.rates:
+            best = self.best(rate)
+            spread = f" ± {best.deviation:.1f}" if best.seeds > 1 else ""
+            text = (
+                f"{100 * rate:g} % {self.noise}: highest {self.metric} with {parse_loss(best.loss).label} "
+                f"at temperature {best.temperature:g} ({best.mean:.1f}{spread} %)"
+            )
+            if self.seeds >= MIN_SEEDS and (others := [parse_loss(name).label for name in self.not_worse(rate)]):
+                text += f"; not shown to be worse: {', '.join(others)}"
+            lines.append(f"{text}.")
+        if len(self.rates) > 1:
+            lines.append(self._safest())
+        if self.seeds < MIN_SEEDS:
+            lines.append(
+                f"These are means of {self.seeds} {'seed' if self.seeds == 1 else 'seeds'}, too few for a verdict: use "
+                f"--seeds {MIN_SEEDS} or more before you choose."
+            )
+        return lines
+
+    def regret(self, loss: str) -> float:
+        """The most that a loss loses against the best one, over all rates."""
+        return max(self.best(rate).mean - self.cells[loss, rate].mean for rate in self.rates)
+
+    def _safest(self) -> str:
+        complete = [loss for loss in self.losses if all((loss, rate) in self.cells for rate in self.rates)]
+        if not complete:
+            return "If you do not know the rate: no loss has been measured at every rate yet."
+        safest = min(complete, key=self.regret)
+        text = (
+            f"If you do not know the rate: {parse_loss(safest).label}, at most {self.regret(safest):.1f} points below "
+        )
+        text += "the best loss at every rate"
+        if ("infonce", 0.0) in self.cells and safest != "infonce":
+            gain = self.cells[safest, 0.0].mean - self.cells["infonce", 0.0].mean
+            text += f", and {abs(gain):.1f} points {'above' if gain >= 0 else 'below'} InfoNCE without added noise"
+        return f"{text}."
+
+
+def chosen_temperatures(results: Sequence[Result], tune_seeds: int | None = None) -> dict[tuple[str, float], float]:
+    """For every loss and rate, the temperature with the best validation mean.
+
+    Args:
+        results: As ``summarize`` takes them.
+        tune_seeds: Number of seeds whose runs choose; all of them if ``None``.
+    """
+    found: dict[tuple[str, float], dict[float, list[float]]] = {}
+    for result in results:
+        s = result["settings"]
+        if tune_seeds is None or s["seed"] < tune_seeds:
+            cell = found.setdefault((s["loss"], s["rate"]), {})
+            cell.setdefault(s["temperature"], []).append(result["validation"])
+    return {key: max(values, key=lambda t: statistics.fmean(values[t])) for key, values in found.items()}
+
+
+def summarize(task: str, metric: str, noise: str, results: Sequence[Result], tune_seeds: int | None = None) -> Summary:
+    """The summary of finished runs; every loss and rate has the temperature with the best validation mean.
+
+    Args:
+        task: The name of the task.
+        metric: What was measured.
+        noise: What a noise rate is a rate of.
+        results: One per run, with ``settings`` (loss, temperature, rate, seed), ``validation`` and ``test``.
+        tune_seeds: Temperatures are chosen on the validation parts of this number of seeds (``None``: of all).
+
+    Returns:
+        One cell per loss and rate, at its best temperature.
+
+    Example:
+        >>> settings = {"loss": "infonce", "temperature": 0.2, "rate": 0.0}
+        >>> runs = [{"settings": settings | {"seed": s}, "validation": 70.0, "test": 70.0 + s} for s in range(3)]
+        >>> rince.compare.summarize("digits", "R@1", "mismatched pairs", runs).best(0.0).mean
+        71.0
+    """
+    cells = {}
+    for (loss, rate), temperature in chosen_temperatures(results, tune_seeds).items():
+        wanted = {"loss": loss, "rate": rate, "temperature": temperature}
+        tests = {r["settings"]["seed"]: r["test"] for r in results if wanted.items() <= r["settings"].items()}
+        deviation = statistics.stdev(tests.values()) if len(tests) > 1 else 0.0
+        mean = statistics.fmean(tests.values())
+        cells[loss, rate] = Cell(loss, rate, temperature, mean, deviation, len(tests), tests)
+    return Summary(task, metric, noise, cells, tune_seeds)
 
 
 def table(summary: Summary) -> str:
     """One row per loss, one column per noise rate, in Markdown that lines up as plain text."""
-    header = [f"{summary.metric}, {summary.noise}", *(f"{rate:.0%}" for rate in summary.rates)]
+    header = [f"{summary.metric} in %, {summary.noise}", *(f"{rate:.0%}" for rate in summary.rates)]
     rows = []
     for loss in summary.losses:
         cells = []
@@ -48,8 +185,8 @@ def table(summary: Summary) -> str:
     low, high = min(counts), max(counts)
     seeds = f"{low} to {high} seeds" if low < high else "1 seed" if high == 1 else f"{high} seeds"
     return aligned(header, rows) + (
-        f"\n{summary.task}: mean and standard deviation over {seeds} on a test part "
-        f"without added noise; t is the temperature, {how_chosen(summary)}.\n"
+        f"\n{summary.metric} of held-out pairs without added noise; mean and standard deviation over {seeds}. "
+        f"t is the temperature, {how_chosen(summary)}.\n"
     )
 
 
@@ -57,12 +194,20 @@ def how_chosen(summary: Summary) -> str:
     """How the temperatures of a comparison were chosen."""
     seeds = summary.tune_seeds
     of = "" if seeds is None else f" of {'the first seed' if seeds == 1 else f'the first {seeds} seeds'}"
-    return f"chosen for every cell on a validation part without added noise{of}"
+    return f"chosen for every cell on validation pairs without added noise{of}"
 
 
-def as_record(summary: Summary, command: str) -> dict[str, Any]:
-    """What summary.json holds."""
-    return {
+def write_report(summary: Summary, results: list[Result], folder: Path, command: str) -> list[str]:
+    """Write results.csv, table.md, summary.json, comparison.png, comparison.svg and comparison.html.
+
+    Returns:
+        Names of the files. Without matplotlib, or where it fails, the figures are left out.
+    """
+    keys = ["loss", "temperature", "rate", "seed"]
+    rows = [[*(r["settings"][key] for key in keys), r["validation"], r["test"]] for r in results]
+    write_text(folder / "results.csv", as_csv([*keys, "validation", "test"], rows))
+    write_text(folder / "table.md", f"{table(summary)}\n" + "".join(f"- {line}\n" for line in summary.advice()))
+    record = {
         "task": summary.task,
         "metric": summary.metric,
         "noise": summary.noise,
@@ -71,22 +216,41 @@ def as_record(summary: Summary, command: str) -> dict[str, Any]:
         "cells": [vars(cell) for cell in summary.cells.values()],
         "advice": summary.advice(),
     }
+    write_text(folder / "summary.json", json.dumps(record, indent=1) + "\n")
+    try:
+        figures = _draw(summary, folder)
+    except Exception:  # whatever matplotlib does, the numbers are there
+        figures = []
+    svg = (folder / "comparison.svg").read_text("utf-8") if figures else ""
+    write_text(folder / "comparison.html", comparison_page(summary, svg, command))
+    return ["comparison.html", "table.md", "results.csv", "summary.json", *figures]
+
+
+def _draw(summary: Summary, folder: Path) -> list[str]:
+    drawn, names = figure(summary), []
+    for kind in ("png", "svg"):
+        with written_whole(folder / f"comparison.{kind}") as temporary:
+            drawn.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else None)
+        names.append(f"comparison.{kind}")
+    return names
 
 
 def figure(summary: Summary) -> Any:
     """A line per loss over the noise rates, with the spread over the seeds; with trust it is dashed."""
+    from rince.compare.figures import COLORS, canvas
+
     drawn, axes = canvas(7.6, 4.2)
     plain = list(dict.fromkeys(loss.removesuffix(TRUST) for loss in summary.losses))
     for loss in summary.losses:
-        i = plain.index(loss.removesuffix(TRUST))  # a loss and the same one with trust share a colour
+        i = plain.index(loss.removesuffix(TRUST))  # a loss and the same one with trust share a color
         cells = [summary.cells[loss, rate] for rate in summary.rates if (loss, rate) in summary.cells]
-        again = ":" if i >= len(COLOURS) else "-"  # more losses than colours
+        again = ":" if i >= len(COLORS) else "-"  # more losses than colors
         axes.errorbar(
             [100 * cell.rate for cell in cells],
             [cell.mean for cell in cells],
             [cell.deviation for cell in cells],
             label=parse_loss(loss).label,
-            color=COLOURS[i % len(COLOURS)],
+            color=COLORS[i % len(COLORS)],
             linestyle="--" if parse_loss(loss).trust else again,
             marker="osD^vPX*<>"[i % 10],
             markerfacecolor="white" if parse_loss(loss).trust else None,
@@ -101,7 +265,7 @@ def figure(summary: Summary) -> Any:
 
 
 def comparison_page(summary: Summary, svg: str, command: str) -> str:
-    """One HTML file: the advice first, then the picture and the table."""
+    """One HTML file: the advice first, then the picture (where there is one) and the table."""
     advice = "".join(f"<li>{html.escape(line)}</li>" for line in summary.advice())
     head = "".join(f"<th>{rate:.0%}</th>" for rate in summary.rates)
     rows = []
@@ -109,16 +273,19 @@ def comparison_page(summary: Summary, svg: str, command: str) -> str:
         cells = [summary.cells.get((loss, rate)) for rate in summary.rates]
         shown = "".join(_td(cell, cell is not None and cell == summary.best(cell.rate)) for cell in cells)
         rows.append(f"<tr><td>{html.escape(parse_loss(loss).label)}</td>{shown}</tr>")
-    picture = svg[svg.index("<svg") :]
+    picture = (
+        f'<section class="panel"><h2>{html.escape(summary.metric)} by {html.escape(summary.noise)}</h2>'
+        f'<div class="figure">{svg[svg.index("<svg") :]}</div></section>'
+        if svg
+        else ""
+    )
     body = (
         f'<main><header><p class="brand">rince compare</p><h1>Which loss for {html.escape(summary.task)}?</h1></header>'
-        f'<section class="panel"><h2>What to take</h2><ul>{advice}</ul></section>'
-        f'<section class="panel"><h2>{html.escape(summary.metric)} by {html.escape(summary.noise)}</h2>'
-        f'<div class="figure">{picture}</div></section>'
+        f'<section class="panel"><h2>Advice</h2><ul>{advice}</ul></section>{picture}'
         f'<section class="panel"><h2>Table</h2><div class="table"><table><thead><tr><th>loss</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
-        '<p class="hint">Mean and standard deviation over the seeds on a test part without added noise; t is the '
-        f"temperature, {how_chosen(summary)}.</p>"
+        f'<p class="hint">{html.escape(summary.metric)} of held-out pairs without added noise, in %: mean and standard '
+        f"deviation over the seeds; t is the temperature, {how_chosen(summary)}.</p>"
         f'<p class="hint">{html.escape(command)}</p></section></main>'
     )
     return page(f"rince compare {summary.task}", body, {})

@@ -1,8 +1,7 @@
-"""What losses are compared on. A task trains with one loss on one noise rate and seed, and says how good it became."""
+"""What losses are compared on. A task trains with one loss, noise rate and seed, and measures the result."""
 
 import functools
-import gzip
-import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from rince._support.fingerprints import of_tensors
 from rince._support.optional_imports import require
 from rince.compare.losses import parse_loss
-from rince.compare.towers import Columns, Training, recall_at_1, split, train
+from rince.compare.towers import Columns, Split, Training, recall_at_1, split, train, word_numbers
 from rince.errors import UsageError
-from rince.small_towers import Split
+from rince.pairs.columns import check_different, matrix
+from rince.pairs.matrix import as_matrix
+from rince.pairs.raw import raw_column
+from rince.pairs.source import Source, source
 
 Run = Mapping[str, Any]  # loss, temperature, rate, seed, epochs, and data, the fingerprint
 
@@ -38,7 +42,7 @@ class Task:
         tune_seeds: How many seeds try all temperatures, where one run costs much; ``None`` for all of them.
 
     Example:
-        >>> task = rince.compare.find_task(["digits"])
+        >>> task = rince.compare.Task("pairs")
         >>> task.metric, task.rates
         ('R@1', (0.0, 0.2, 0.4))
     """
@@ -85,7 +89,8 @@ class TwoTowers(Task):
 
     def parts(self, rate: float, seed: int) -> Split:
         """Training pairs with a share of mismatched ones, and clean ones to choose by and to test on."""
-        return split(self.columns(), rate, seed, self.validation, self.test)
+        a, b, groups = self.columns()
+        return split(a, b, rate, seed, self.validation, self.test, groups)
 
     def measure(self, f: torch.nn.Module, g: torch.nn.Module, pairs: Split) -> dict[str, float]:
         """How good the towers became."""
@@ -99,17 +104,19 @@ class TwoTowers(Task):
         kept = "-".join(["trust", f"{run['rate']:g}", f"{seed}", *filter(None, [run.get("data", "")[:8]])])
         weights = trusted(pairs, out / f"{kept}.npy", seed) if loss.trust else None
         training = self.training._replace(epochs=run.get("epochs", self.training.epochs))
-        towers = train(pairs.a, pairs.b, loss.build(run["temperature"], CrossView()), seed, training, weights)
+        towers = train(
+            pairs.a, pairs.b, loss.build(run["temperature"], CrossView()), seed, training, weights, loss.schedule
+        )
         return self.measure(*towers, pairs)
 
 
 def trusted(pairs: Split, cache: Path, seed: int) -> torch.Tensor:
     """The trust that an audit of the training pairs puts into each of them; kept in a file, for it takes a while."""
     from rince._support.atomic_files import written_whole
-    from rince.audit import audit
+    from rince.audit import audit_pairs
 
     if not cache.exists():
-        found = audit(_features(pairs.a), _features(pairs.b), fit=True, seed=seed, progress=False)
+        found = audit_pairs(_features(pairs.a), _features(pairs.b), fit=True, seed=seed, progress=False)
         with written_whole(cache) as temporary, open(temporary, "wb") as file:
             np.save(file, np.asarray(found.trust, dtype=np.float32))
     return torch.from_numpy(np.load(cache, allow_pickle=False))
@@ -132,98 +139,59 @@ def _features(column: torch.Tensor) -> np.ndarray:
     return decomposition.TruncatedSVD(width, random_state=0).fit_transform(weighted).astype(np.float32)
 
 
-class Digits(TwoTowers):
-    """Halves of scikit-learn's digits."""
-
-    def __init__(self) -> None:
-        super().__init__("digits", about="halves of scikit-learn's 1797 digits, matched by two small MLPs")
-
-    def columns(self) -> Columns:
-        from rince.data.pairs.digit_halves import digit_pairs
-
-        pairs = digit_pairs()
-        return Columns(torch.from_numpy(pairs.a), torch.from_numpy(pairs.b))
+MIN_PAIRS = 1000
 
 
-class Multi30k(TwoTowers):
-    """English captions and their German translations, as means of word vectors learned from scratch."""
+class TwoFiles(TwoTowers):
+    """Features are standardized and go through an MLP; texts are means of word vectors learned from scratch."""
 
-    training = Training(epochs=10, batch=128, lr=5e-3, dim=256)
-    validation, test = 500, 1000
-
-    def __init__(self, folder: str | None = None, pairs: int = 6000) -> None:
-        super().__init__(
-            "multi30k",
-            about="English captions and German translations (--source: folder with train.en.gz and train.de.gz)",
-            temperatures=(0.05, 0.1, 0.2, 0.4),
-        )
-        self.folder = Path(folder or Path(os.environ.get("RINCE_DATA", "data")) / "multi30k")
-        self.pairs = pairs
+    def __init__(self, a: str, b: str) -> None:
+        about = "two columns of numbers or texts, as rince audit takes them"
+        super().__init__("columns", about=about, noise="added mismatched pairs")
+        self.a, self.b = a, b
 
     def check(self) -> None:
-        for language in ("en", "de"):
-            if not (self.folder / f"train.{language}.gz").is_file():
-                raise UsageError(f"there is no train.{language}.gz in {self.folder}: give its folder with --source")
+        check_different(source(self.a, raw=True), source(self.b, raw=True))
+        self.columns()
 
     def fingerprint(self) -> str:
         return of_tensors(self.columns()[:2])
 
     def columns(self) -> Columns:
-        return _sentences(self.folder, self.pairs)
+        return _of_files(self.a, self.b)
 
 
 @functools.cache
-def _sentences(folder: Path, pairs: int) -> Columns:
-    from rince.compare.words import word_numbers
-
-    texts = []
-    for language in ("en", "de"):
-        with gzip.open(folder / f"train.{language}.gz", "rt", encoding="utf-8") as file:
-            texts.append([line.strip() for _, line in zip(range(pairs), file, strict=False)])
-    return Columns(word_numbers(texts[0]), word_numbers(texts[1]))
-
-
-def tasks() -> dict[str, type[Task]]:
-    """Every task that comes with rince, by its name."""
-    from rince.compare.spoken_towers import SpokenDigitTowers
-    from rince.compare.trained_tasks import CIFAR10LabelNoise, SpokenDigits
-
-    return {
-        "digits": Digits,
-        "multi30k": Multi30k,
-        "spoken-digits-towers": SpokenDigitTowers,
-        "spoken-digits": SpokenDigits,
-        "cifar10-label-noise": CIFAR10LabelNoise,
-    }
+def _of_files(a: str, b: str) -> Columns:
+    first, second = (_column(source(text, raw=True)) for text in (a, b))
+    if len(first) != len(second):
+        raise UsageError(f"{a} and {b} must have one row per pair, got {len(first)} and {len(second)} rows")
+    if len(first) < MIN_PAIRS:
+        raise UsageError(f"a comparison needs {MIN_PAIRS:,} pairs or more to mean anything, got {len(first)}")
+    for text, x in ((a, first), (b, second)):
+        if (x == x[0]).all():
+            raise UsageError(f"all rows of {text} are the same: there is nothing to tell pairs apart by")
+    return Columns(first, second)
 
 
-def find_task(words: list[str], source: str | None = None) -> Task:
-    """The task of that name or, for two words, the comparison on the user's two columns.
+def _column(where: Source) -> Tensor:
+    found = raw_column(where)
+    if found is None:
+        with tempfile.TemporaryDirectory() as scratch:
+            return _standardized(matrix(where, Path(scratch)), str(where))
+    if found.kind != "texts":
+        raise UsageError(f"{where} holds {found.kind}: encode them first, and give the numbers")
+    if missing := sum(text is None for text in found.items):
+        raise UsageError(f"{where} has no text in {missing:,} rows: leave such pairs out")
+    return word_numbers([str(text) for text in found.items])
 
-    Args:
-        words: A name such as ``digits``, or two files with columns, as for ``rince audit``.
-        source: Path of the data of a named task.
 
-    Returns:
-        The task.
-
-    Raises:
-        UsageError: If there is no such task, or it takes no source.
-
-    Example:
-        >>> rince.compare.find_task(["digits"]).name
-        'digits'
-    """
-    if len(words) == 2:
-        from rince.compare.two_files import TwoFiles
-
-        if source is not None:
-            raise UsageError(f"{' and '.join(words)} are the data: leave out --source")
-        return TwoFiles(*words)
-    known = tasks()
-    if len(words) > 2 or words[0] not in known:
-        raise UsageError(f"there is no task '{' '.join(words)}': give {', '.join(known)}, or two columns A B")
-    kind = known[words[0]]
-    if source is not None and kind is Digits:
-        raise UsageError("digits come with scikit-learn: leave out --source")
-    return kind() if source is None else kind(source)
+def _standardized(given: NDArray[Any], name: str) -> Tensor:
+    with np.errstate(over="ignore"):  # what is too large is told below
+        x = np.array(as_matrix(given, name), dtype=np.float32)
+    if not np.isfinite(x).all():
+        rows = int((~np.isfinite(x)).any(1).sum())
+        raise UsageError(f"{name} has NaN, infinite or too large values in {rows:,} rows: leave such pairs out")
+    with np.errstate(over="ignore", invalid="ignore"):
+        standard = (x - x.mean(0)) / np.maximum(x.std(0), 1e-6 * np.abs(x).max(0, initial=0) + 1e-30)
+    return torch.from_numpy(np.nan_to_num(standard))

@@ -5,54 +5,39 @@ from typing import TYPE_CHECKING
 from rince._support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rince.data.graphs.graph_data import GraphData
-    from rince.data.graphs.graphs import Graphs
-    from rince.data.graphs.tu_graphs import TUGraphs
-    from rince.data.graphs.tudataset import tudataset
-    from rince.data.images.arrays import Arrays
-    from rince.data.images.cifar10 import CIFAR10
-    from rince.data.images.digit_images import DigitImages
-    from rince.data.images.folder import ImageFolder
-    from rince.data.images.in_memory import Images
-    from rince.data.images.stem_features import StemFeatures
+    from rince.data.digit_halves import digit_pairs
+    from rince.data.graphs import GraphData, Graphs, TUGraphs, tudataset
+    from rince.data.image_folder import ImageFolder
+    from rince.data.images import CIFAR10, Arrays, DigitImages, Images, StemFeatures
     from rince.data.module import DataModule
-    from rince.data.pairs.arrays import PairedArrays
-    from rince.data.pairs.digit_halves import digit_pairs
-    from rince.data.pairs.hf_datasets import HuggingFacePairs
-    from rince.data.pairs.in_memory import Pairs
-    from rince.data.pairs.spoken_digits import SpokenDigits
-    from rince.data.synthetic.generated_video import GeneratedVideo
-    from rince.data.video.acav100m import ACAV100M
+    from rince.data.pairs import HuggingFacePairs, PairedArrays, Pairs
+    from rince.data.spoken_digits import SpokenDigits
     from rince.data.video.decode import read_clip
-    from rince.data.video.hmdb51 import HMDB51
-    from rince.data.video.kinetics400 import Kinetics400
-    from rince.data.video.ucf101 import UCF101
-    from rince.data.video.videos import Videos
+    from rince.data.video.videos import ACAV100M, HMDB51, UCF101, Kinetics400, Videos
 
 HOMES = {  # public name: the module that defines it
-    "DigitImages": "images.digit_images",
-    "CIFAR10": "images.cifar10",
-    "ImageFolder": "images.folder",
-    "Arrays": "images.arrays",
+    "DigitImages": "images",
+    "CIFAR10": "images",
+    "ImageFolder": "image_folder",
+    "Arrays": "images",
     "DataModule": "module",
-    "Images": "images.in_memory",
-    "StemFeatures": "images.stem_features",
-    "TUGraphs": "graphs.tu_graphs",
-    "GraphData": "graphs.graph_data",
-    "Graphs": "graphs.graphs",
-    "tudataset": "graphs.tudataset",
-    "Pairs": "pairs.in_memory",
-    "PairedArrays": "pairs.arrays",
-    "HuggingFacePairs": "pairs.hf_datasets",
-    "SpokenDigits": "pairs.spoken_digits",
-    "digit_pairs": "pairs.digit_halves",
+    "Images": "images",
+    "StemFeatures": "images",
+    "TUGraphs": "graphs",
+    "GraphData": "graphs",
+    "Graphs": "graphs",
+    "tudataset": "graphs",
+    "Pairs": "pairs",
+    "PairedArrays": "pairs",
+    "HuggingFacePairs": "pairs",
+    "SpokenDigits": "spoken_digits",
+    "digit_pairs": "digit_halves",
     "Videos": "video.videos",
-    "Kinetics400": "video.kinetics400",
-    "ACAV100M": "video.acav100m",
-    "UCF101": "video.ucf101",
-    "HMDB51": "video.hmdb51",
+    "Kinetics400": "video.videos",
+    "ACAV100M": "video.videos",
+    "UCF101": "video.videos",
+    "HMDB51": "video.videos",
     "read_clip": "video.decode",
-    "GeneratedVideo": "synthetic.generated_video",
 }
 
 __all__ = [
@@ -63,7 +48,6 @@ __all__ = [
     "Arrays",
     "DataModule",
     "DigitImages",
-    "GeneratedVideo",
     "GraphData",
     "Graphs",
     "HuggingFacePairs",

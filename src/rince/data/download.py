@@ -1,4 +1,4 @@
-"""Downloads that go on where they stopped, and count only when their checksum fits."""
+"""Downloads that resume and verify checksums."""
 
 import hashlib
 import os

@@ -5,25 +5,22 @@ from typing import TYPE_CHECKING
 from rince._support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rince.encoders.audio import AudioConvNet
-    from rince.encoders.convnet import ConvNet
     from rince.encoders.files import load_encoder, save_encoder
     from rince.encoders.gin import GIN, Pooled
-    from rince.encoders.patch_stem import MLP, PatchStem
-    from rince.encoders.r2plus1d import R2Plus1D
-    from rince.encoders.resnet import ResNet
-    from rince.encoders.towers import Towers
+    from rince.encoders.heads import Towers
+    from rince.encoders.images import MLP, ConvNet, PatchStem, ResNet
+    from rince.encoders.video import AudioConvNet, R2Plus1D
 
 HOMES = {  # public name: the module that defines it
-    "ConvNet": "convnet",
-    "ResNet": "resnet",
-    "R2Plus1D": "r2plus1d",
-    "AudioConvNet": "audio",
+    "ConvNet": "images",
+    "ResNet": "images",
+    "R2Plus1D": "video",
+    "AudioConvNet": "video",
     "GIN": "gin",
     "Pooled": "gin",
-    "MLP": "patch_stem",
-    "PatchStem": "patch_stem",
-    "Towers": "towers",
+    "MLP": "images",
+    "PatchStem": "images",
+    "Towers": "heads",
     "load_encoder": "files",
     "save_encoder": "files",
 }

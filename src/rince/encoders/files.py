@@ -1,17 +1,73 @@
-"""Encoders as files: safetensors with the recipe to build them, usable without Lightning."""
+"""Encoders as safetensors files with the recipe to build them; usable without Lightning."""
 
+import importlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from rince._support.atomic_files import written_whole
 from rince._support.optional_imports import require
-from rince.encoders.recipes import build
 from rince.errors import FileError, MissingFile, UsageError
+
+PACKAGE = "rince.encoders."
+
+
+def check_network(path: Path, recipe: Any, weights: dict[str, Tensor]) -> None:
+    """Check that a recipe names encoders of rince only, and describes the network that the weights are of.
+
+    The network is built on the meta device: a wrong size in a file takes no memory.
+
+    Raises:
+        UsageError: With the file, what is wrong with it, and the fix.
+    """
+    _check_classes(path, recipe)
+    try:
+        with torch.device("meta"):
+            state = _built(recipe).state_dict()
+    except Exception as error:  # whatever a constructor says of arguments that do not fit
+        why = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise UsageError(f"{path} holds a {recipe['class_path']} that cannot be built: {why}") from error
+    shapes = {name: tuple(value.shape) for name, value in state.items() if isinstance(value, Tensor)}
+    if shapes != {name: tuple(value.shape) for name, value in weights.items()}:
+        raise UsageError(f"{path} says that it holds {recipe['class_path']}, but its weights are of another network")
+
+
+def _check_classes(path: Path, recipe: Any) -> None:
+    """Refuse a recipe that names anything but rince's encoders, at any depth."""
+    if not isinstance(recipe, dict) or not isinstance(recipe.get("class_path"), str):
+        raise UsageError(f"{path} does not say how its encoder is built: it names no class")
+    name, arguments = recipe["class_path"], recipe.get("init_args") or {}
+    if not isinstance(arguments, dict) or set(recipe) - {"class_path", "init_args"}:
+        raise UsageError(f"{path} gives {name} something else than arguments, and was not written by rince")
+    module, _, short = name.rpartition(".")
+    if not name.startswith(PACKAGE):
+        raise UsageError(
+            f"{path} holds {name}, which is not rince's: build it and call load_encoder(path, encoder=yours), or name "
+            "it yourself with --encoder"
+        )
+    try:
+        found = getattr(importlib.import_module(module), short, None)
+    except (ImportError, ValueError):
+        found = None
+    if not (isinstance(found, type) and issubclass(found, nn.Module) and found.__module__.startswith(PACKAGE)):
+        raise UsageError(f"{path} names {name[:200]} as its encoder, which is not an encoder of rince")
+    for value in arguments.values():
+        if isinstance(value, dict):
+            _check_classes(path, value)
+
+
+def _built(recipe: dict[str, Any]) -> nn.Module:
+    """The network of a recipe whose classes have been checked."""
+    arguments = {
+        name: _built(value) if isinstance(value, dict) else value
+        for name, value in (recipe.get("init_args") or {}).items()
+    }
+    module, _, name = recipe["class_path"].rpartition(".")
+    return getattr(importlib.import_module(module), name)(**arguments)
 
 
 def save_encoder(
@@ -63,7 +119,7 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
         encoder: The module that gets the weights, if its class is not from rince.
 
     Returns:
-        The encoder. ``encoder.about`` says how it was trained and how its inputs were normalised.
+        The encoder. ``encoder.about`` says how it was trained and how its inputs were normalized.
 
     Raises:
         MissingFile: If there is no encoder at the path.
@@ -82,7 +138,8 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
         raise MissingFile(f"there is no encoder at {path}: train one, or make it with rince export RUN")
     recipe, about, weights = read_encoder(path)
     if encoder is None:
-        encoder = build(path, recipe, weights)
+        check_network(path, recipe, weights)
+        encoder = _built(recipe)
     fill(encoder, weights, path, recipe)
     encoder.about = about  # type: ignore[assignment]
     return encoder.eval()

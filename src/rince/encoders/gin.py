@@ -1,20 +1,72 @@
-"""Graph isomorphism network: sums over neighbours, a small MLP per layer, and the sum over nodes of every layer."""
+"""Graph isomorphism network: sums over neighbors, a small MLP per layer, and the sum over nodes of every layer."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding_bag, pad
 
-from rince.encoders.convnet import DEEPEST
-from rince.encoders.neighbours import Neighbours, sum_over_graphs
+from rince.encoders.images import MAX_DEPTH
 from rince.errors import UsageError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 
+class Neighbors:
+    """The neighbors of every node, sorted for sums along the edges (``incoming``) and against them (``outgoing``)."""
+
+    def __init__(self, edge_index: Tensor, nodes: int) -> None:
+        source, target = edge_index
+        self.incoming = _bags(target, source, nodes)
+        self.outgoing = _bags(source, target, nodes)
+
+    def sum(self, x: Tensor) -> Tensor:
+        """[nodes, d] -> [nodes, d]: for every node the sum of ``x`` over the edges that end in it."""
+        return _Sum.apply(x, self)
+
+
+def sum_over_graphs(x: Tensor, batch: Tensor, ptr: Tensor) -> Tensor:
+    """[nodes, d] -> [graphs, d]: the sum over the nodes of each graph, which stand one after the other."""
+    return _Pool.apply(x, batch, ptr)
+
+
+def _bags(key: Tensor, value: Tensor, bags: int) -> tuple[Tensor, Tensor]:
+    if len(key) and bool((key[1:] < key[:-1]).any()):
+        value = value[key.argsort(stable=True)]
+    return value, pad(torch.bincount(key, minlength=bags).cumsum(0), (1, 0))
+
+
+def _sum(x: Tensor, bags: tuple[Tensor, Tensor]) -> Tensor:
+    if not len(bags[0]):
+        return x.new_zeros(len(bags[1]) - 1, x.shape[1])
+    return embedding_bag(bags[0], x, bags[1], mode="sum", include_last_offset=True)
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, neighbors: Neighbors) -> Tensor:
+        ctx.outgoing = neighbors.outgoing
+        return _sum(x, neighbors.incoming)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return _sum(gradients[0].contiguous(), ctx.outgoing), None
+
+
+class _Pool(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, batch: Tensor, ptr: Tensor) -> Tensor:
+        ctx.save_for_backward(batch)
+        return _sum(x, (torch.arange(len(x), device=x.device), ptr))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return gradients[0].index_select(0, ctx.saved_tensors[0]), None, None
+
+
 class GINLayer(nn.Module):
-    """``MLP(x + sum of the neighbours' x)``, then ReLU and batch norm.
+    """``MLP(x + sum of the neighbors' x)``, then ReLU and batch norm.
 
     The MLP's first linear map is taken before the sum, which is the same and cheaper: features of a hundred columns
     become 32 before they travel along the edges.
@@ -26,9 +78,9 @@ class GINLayer(nn.Module):
         self.second = nn.Linear(width, width)
         self.norm = nn.BatchNorm1d(width)
 
-    def forward(self, x: Tensor, neighbours: Neighbours) -> Tensor:
+    def forward(self, x: Tensor, neighbors: Neighbors) -> Tensor:
         mapped = nn.functional.linear(x, self.first.weight)
-        summed = neighbours.sum(mapped) + mapped + self.first.bias
+        summed = neighbors.sum(mapped) + mapped + self.first.bias
         return self.norm(self.second(summed.relu()).relu())
 
 
@@ -55,8 +107,8 @@ class GIN(nn.Module):
         for name, value in (("in_features", in_features), ("width", width), ("layers", layers)):
             if value < 1:
                 raise UsageError(f"{name} must be at least 1, got {value}")
-        if layers > DEEPEST:
-            raise UsageError(f"layers must be at most {DEEPEST}, got {layers}")
+        if layers > MAX_DEPTH:
+            raise UsageError(f"layers must be at most {MAX_DEPTH}, got {layers}")
         self.layers = nn.ModuleList(GINLayer(in_features if i == 0 else width, width) for i in range(layers))
         self.in_features = in_features
         self.features = layers * width  # how many, for the head that follows
@@ -69,9 +121,9 @@ class GIN(nn.Module):
         x, pooled = batch.x, []
         if x.shape[1] != self.in_features:
             raise UsageError(f"this GIN takes {self.in_features} features per node, the graphs have {x.shape[1]}")
-        neighbours = Neighbours(batch.edge_index, len(x))
+        neighbors = Neighbors(batch.edge_index, len(x))
         for layer in self.layers:
-            x = layer(x, neighbours)
+            x = layer(x, neighbors)
             pooled.append(sum_over_graphs(x, batch.batch, batch.ptr))
         return torch.cat(pooled, 1)
 

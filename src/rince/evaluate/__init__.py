@@ -1,39 +1,35 @@
-"""From scores or features of a frozen encoder to a number: probes, neighbours, retrieval, votes."""
+"""From scores or features of a frozen encoder to a number: probes, neighbors, retrieval, votes."""
 
 from typing import TYPE_CHECKING
 
 from rince._support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rince.evaluate.features import labelled_features
-    from rince.evaluate.graphs import evaluate_graphs
-    from rince.evaluate.knn import knn_accuracy, knn_predict
-    from rince.evaluate.linear import LinearProbe, fit_adam, fit_linear
+    from rince.evaluate.features import Votes, labeled_features, vote
     from rince.evaluate.online import OnlineProbe
-    from rince.evaluate.pairs import PairFeatures, evaluate_pairs, pair_features, wrong_pairs_auc
-    from rince.evaluate.retrieval import recall_at
-    from rince.evaluate.svm import SVMResult, linear_accuracy, svm_accuracy
-    from rince.evaluate.voting import Votes, vote
+    from rince.evaluate.pairs import PairFeatures, evaluate_pairs, pair_features, recall_at, wrong_pairs_auc
+    from rince.evaluate.probes import LinearProbe, fit_adam, fit_linear, knn_accuracy, knn_predict
+    from rince.evaluate.svm import SVMResult, evaluate_graphs, linear_accuracy, svm_accuracy
 
 HOMES = {  # public name: the module that defines it
-    "fit_linear": "linear",
-    "fit_adam": "linear",
-    "LinearProbe": "linear",
-    "knn_predict": "knn",
-    "knn_accuracy": "knn",
-    "recall_at": "retrieval",
+    "fit_linear": "probes",
+    "fit_adam": "probes",
+    "LinearProbe": "probes",
+    "knn_predict": "probes",
+    "knn_accuracy": "probes",
+    "recall_at": "pairs",
     "evaluate_pairs": "pairs",
     "pair_features": "pairs",
     "PairFeatures": "pairs",
     "wrong_pairs_auc": "pairs",
-    "evaluate_graphs": "graphs",
+    "evaluate_graphs": "svm",
     "svm_accuracy": "svm",
     "SVMResult": "svm",
     "linear_accuracy": "svm",
-    "labelled_features": "features",
+    "labeled_features": "features",
     "OnlineProbe": "online",
-    "vote": "voting",
-    "Votes": "voting",
+    "vote": "features",
+    "Votes": "features",
 }
 
 __all__ = [
@@ -48,7 +44,7 @@ __all__ = [
     "fit_linear",
     "knn_accuracy",
     "knn_predict",
-    "labelled_features",
+    "labeled_features",
     "linear_accuracy",
     "pair_features",
     "recall_at",

@@ -1,25 +1,25 @@
-"""Features of a whole data set from a method in evaluation mode."""
+"""Features of a whole data set from a method in evaluation mode, and votes of several clips per video."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rince._support.progress import track
 from rince.errors import UsageError
-from rince.views.batch import ImageBatch
+from rince.views.views import ImageBatch
 
 Space = Literal["encoder", "projection"]
 
 
 @torch.no_grad()
-def labelled_features(method: Any, batches: Iterable[Any], space: Space = "encoder") -> tuple[Tensor, Tensor]:
+def labeled_features(method: Any, batches: Iterable[Any], space: Space = "encoder") -> tuple[Tensor, Tensor]:
     """Features and labels of all items of a loader; items without a label are left out.
 
     Args:
         method: A training method such as ``rince.methods.SimCLR``.
-        batches: Batches with labels, as ``data.labelled_batches("test")`` gives them.
+        batches: Batches with labels, as ``data.labeled_batches("test")`` gives them.
         space: ``"encoder"`` for the encoder's features, ``"projection"`` for the output of the projection head.
 
     Returns:
@@ -31,7 +31,7 @@ def labelled_features(method: Any, batches: Iterable[Any], space: Space = "encod
         >>> data.setup()
         >>> views = rince.views.SimCLRViews(size=8, mean=[0.3], std=[0.4])
         >>> method = SimCLR(rince.encoders.ConvNet(1, width=4), rince.RINCE(), views, torch.optim.Adam)
-        >>> features, labels = rince.evaluate.labelled_features(method, data.labelled_batches("test"))
+        >>> features, labels = rince.evaluate.labeled_features(method, data.labeled_batches("test"))
         >>> features.shape[1], len(features) == len(labels)
         (16, True)
     """
@@ -81,3 +81,61 @@ def both_spaces(method: Any, images: Tensor) -> dict[Space, Tensor]:
     projected = torch.cat([method.project(part.to(method.device)).float().cpu() for part in features.split(500)])
     method.train(was_training)
     return {"encoder": features, "projection": projected}
+
+
+class Votes(NamedTuple):
+    """One row per item, by rising id.
+
+    Attributes:
+        ids: The items.
+        scores: The mean score of every item and class.
+        labels: The right class of every item.
+
+    Example:
+        >>> scores = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
+        >>> rince.evaluate.vote(torch.tensor([0, 0, 1]), scores, torch.tensor([0, 0, 1])).accuracy
+        1.0
+    """
+
+    ids: Tensor
+    scores: Tensor
+    labels: Tensor
+
+    @property
+    def accuracy(self) -> float:
+        """The share of items whose highest mean score is that of their class, from 0 to 1."""
+        return float((self.scores.argmax(1) == self.labels).double().mean())
+
+
+def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
+    """From several scored views per item, such as ten clips of a video, to one mean score per item.
+
+    Args:
+        ids: (views,) the item that each view shows.
+        scores: (views, classes) its scores.
+        labels: (views,) the class of its item.
+
+    Returns:
+        The items with their mean scores and labels.
+
+    Raises:
+        UsageError: If there are no views, the lengths differ, or one item has two labels.
+
+    Example:
+        >>> scores = torch.tensor([[0.9, 0.1], [0.4, 0.6]])
+        >>> rince.evaluate.vote(torch.tensor([7, 7]), scores, torch.tensor([0, 0])).scores
+        tensor([[0.6500, 0.3500]], dtype=torch.float64)
+    """
+    if not len(ids):
+        raise UsageError("there is nothing to test on: the test part is empty")
+    if not len(ids) == len(scores) == len(labels):
+        raise UsageError(
+            f"ids, scores and labels must be equally many, got {len(ids)}, {len(scores)} and {len(labels)}"
+        )
+    items, place, count = ids.unique(return_inverse=True, return_counts=True)
+    total = scores.new_zeros(len(items), scores.shape[1]).double().index_add_(0, place, scores.double())
+    label = labels.new_zeros(len(items)).index_copy_(0, place, labels)
+    clash = label[place] != labels
+    if clash.any():
+        raise UsageError(f"item {int(ids[clash][0])} comes with two labels")
+    return Votes(items, total / count[:, None], label)

@@ -38,11 +38,11 @@ class OnlineProbe(Callback):
         layer = nn.Linear(features.shape[1], self.classes, device=features.device)
         nn.init.zeros_(layer.weight)
         nn.init.zeros_(layer.bias)
-        self.layer, self.optimiser = layer, torch.optim.Adam(layer.parameters(), lr=self.lr)
+        self.layer, self.optimizer = layer, torch.optim.Adam(layer.parameters(), lr=self.lr)
         if self._state is not None:
             try:
                 layer.load_state_dict(self._state["layer"])
-                self.optimiser.load_state_dict(self._state["optimiser"])
+                self.optimizer.load_state_dict(self._state["optimizer"])
             except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
                 raise UsageError(DAMAGED) from error
             self._state = None
@@ -63,20 +63,20 @@ class OnlineProbe(Callback):
             logits = layer(features)
             loss = nn.functional.cross_entropy(logits, labels, ignore_index=-1, reduction="sum")
             loss = loss / known.sum().clamp_min(1)
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()
         if trainer.world_size > 1:
             for parameter in layer.parameters():
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= trainer.world_size
-        self.optimiser.step()
+        self.optimizer.step()
         right = (logits.argmax(1) == labels).sum() / known.sum().clamp_min(1)
         pl_module.log("probe", right, prog_bar=True, sync_dist=True)
 
     def state_dict(self) -> dict[str, Any]:
         if self.layer is None:
             return {} if self._state is None else self._state
-        return {"layer": self.layer.state_dict(), "optimiser": self.optimiser.state_dict()}
+        return {"layer": self.layer.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if not isinstance(state_dict, dict):

@@ -1,7 +1,7 @@
 """Drop-in losses for lightly: the same arguments and the same call.
 
-    from rince.integrations.lightly import RINCELoss   # instead of: from lightly.loss import NTXentLoss
-    criterion = RINCELoss(temperature=0.2)
+    from rince.integrations.lightly import GCELoss   # instead of: from lightly.loss import NTXentLoss
+    criterion = GCELoss()
     loss = criterion(out0, out1)
 
 lightly itself is not imported: these are plain modules.
@@ -15,10 +15,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from rince.errors import UsageError
-from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, rince_objective, weighted_mean
 from rince.losses import DCL, GCE, ContrastiveLoss, InfoNCE, Queue, Supervised, TwoView, objectives
-from rince.losses.contrast.contrast import check_pair, unit
-from rince.losses.contrast.gather import alone
+from rince.losses.contrasts import check_pair, unit
+from rince.losses.ranks import alone
+from rince.losses.temperature import Temperature, number_of
 
 WeightFunction = Callable[[Tensor, Tensor], Tensor]
 
@@ -57,9 +58,12 @@ class _TwoViewLoss(nn.Module):
 
     @property
     def temperature(self) -> float:
-        return float(self.contrastive.temperature)
+        return number_of(self.contrastive.temperature)
 
-    def forward(self, out0: Tensor, out1: Tensor, labels: Tensor | None = None) -> Tensor:
+    def forward(
+        self, out0: Tensor, out1: Tensor, labels: Tensor | None = None, weights: Tensor | None = None
+    ) -> Tensor:
+        """The loss of two views; ``weights`` has one weight per pair, for a weighted mean."""
         self._refuse(labels)
         if self.memory_bank_size and not isinstance(self.contrastive.contrast, Queue):
             check_pair(out0, out1)
@@ -69,7 +73,7 @@ class _TwoViewLoss(nn.Module):
         if isinstance(contrast, Queue):
             contrast.train(out0.requires_grad)  # as there: a batch that trains goes into the bank, others do not
         with alone(not self.gather_distributed):
-            return self.contrastive(out0, out1)
+            return self.contrastive(out0, out1, weights=weights)
 
 
 class NTXentLoss(_TwoViewLoss):
@@ -89,9 +93,12 @@ class NTXentLoss(_TwoViewLoss):
     """
 
     def __init__(
-        self, temperature: float = 0.5, memory_bank_size: int | Sequence[int] = 0, gather_distributed: bool = False
+        self,
+        temperature: Temperature = 0.5,
+        memory_bank_size: int | Sequence[int] = 0,
+        gather_distributed: bool = False,
     ):
-        super().__init__(InfoNCE(temperature, TwoView()), gather_distributed, memory_bank_size)
+        super().__init__(InfoNCE(temperature=temperature, contrast=TwoView()), gather_distributed, memory_bank_size)
 
 
 class RINCELoss(WithQ, _TwoViewLoss):
@@ -108,25 +115,25 @@ class RINCELoss(WithQ, _TwoViewLoss):
 
     Example:
         >>> from rince.integrations.lightly import RINCELoss
-        >>> criterion = RINCELoss(q=0.5, temperature=0.1)
+        >>> criterion = RINCELoss()
         >>> criterion(torch.randn(8, 16), torch.randn(8, 16)).shape
         torch.Size([])
     """
 
     def __init__(
         self,
-        temperature: float = 0.5,
+        temperature: Temperature = 0.2,
         memory_bank_size: int | Sequence[int] = 0,
         gather_distributed: bool = False,
         q: float = 0.5,
-        lam: Lam = "balanced",
+        lam: Lam = DEFAULT_LAM,
         unit: bool = True,
     ):
         super().__init__(rince_objective(q, lam, temperature, unit), gather_distributed, memory_bank_size)
 
 
 class GCELoss(WithQ, _TwoViewLoss):
-    """``NTXentLoss`` on pairs of views that may not belong together, by generalised cross-entropy.
+    """``NTXentLoss`` on pairs of views that may not belong together, by generalized cross-entropy.
 
     Args:
         temperature: Cosines are divided by it.
@@ -137,19 +144,19 @@ class GCELoss(WithQ, _TwoViewLoss):
 
     Example:
         >>> from rince.integrations.lightly import GCELoss
-        >>> criterion = GCELoss(q=0.7)
+        >>> criterion = GCELoss()
         >>> criterion(torch.randn(8, 16), torch.randn(8, 16)).shape
         torch.Size([])
     """
 
     def __init__(
         self,
-        temperature: float = 0.2,
+        temperature: Temperature = 0.2,
         memory_bank_size: int | Sequence[int] = 0,
         gather_distributed: bool = False,
-        q: float = 0.7,
+        q: float = 1.0,
     ):
-        super().__init__(GCE(q, temperature, TwoView()), gather_distributed, memory_bank_size)
+        super().__init__(GCE(q=q, temperature=temperature, contrast=TwoView()), gather_distributed, memory_bank_size)
 
 
 class SupConLoss(_TwoViewLoss):
@@ -170,24 +177,26 @@ class SupConLoss(_TwoViewLoss):
 
     def __init__(
         self,
-        temperature: float = 0.1,
+        temperature: Temperature = 0.1,
         gather_distributed: bool = False,
         rescale: bool = True,
         objective: ContrastiveLoss | None = None,
     ):
-        contrastive = InfoNCE(temperature) if objective is None else objective
+        contrastive = InfoNCE(temperature=temperature) if objective is None else objective
         contrastive.contrast = Supervised()
         super().__init__(contrastive, gather_distributed)
         self.rescale = rescale
 
-    def forward(self, out0: Tensor, out1: Tensor, labels: Tensor | None = None) -> Tensor:
+    def forward(
+        self, out0: Tensor, out1: Tensor, labels: Tensor | None = None, weights: Tensor | None = None
+    ) -> Tensor:
         """The loss of two views; without labels every item is a class of its own."""
         if labels is None:
             count = out0.shape[0]
             first = dist.get_rank() * count if self.gather_distributed and dist.is_initialized() else 0
             labels = torch.arange(first, first + count, device=out0.device)
         with alone(not self.gather_distributed):
-            loss = self.contrastive(out0, out1, labels=labels.long())
+            loss = self.contrastive(out0, out1, labels=labels.long(), weights=weights)
         return loss * self.temperature if self.rescale else loss
 
 
@@ -196,7 +205,7 @@ class DCLLoss(_TwoViewLoss):
 
     Args:
         temperature: Cosines are divided by it.
-        weight_fn: From both normalised views to a weight per pair, which scales the pull of the positive.
+        weight_fn: From both normalized views to a weight per pair, which scales the pull of the positive.
         gather_distributed: Whether candidates come from all processes.
 
     Example:
@@ -207,20 +216,23 @@ class DCLLoss(_TwoViewLoss):
     """
 
     def __init__(
-        self, temperature: float = 0.1, weight_fn: WeightFunction | None = None, gather_distributed: bool = False
+        self, temperature: Temperature = 0.1, weight_fn: WeightFunction | None = None, gather_distributed: bool = False
     ):
-        super().__init__(DCL(temperature, TwoView()), gather_distributed)
+        super().__init__(DCL(temperature=temperature, contrast=TwoView()), gather_distributed)
         self.weight_fn = weight_fn
 
-    def forward(self, out0: Tensor, out1: Tensor, labels: Tensor | None = None) -> Tensor:
+    def forward(
+        self, out0: Tensor, out1: Tensor, labels: Tensor | None = None, weights: Tensor | None = None
+    ) -> Tensor:
         self._refuse(labels)
         if self.weight_fn is None:
-            return super().forward(out0, out1)
+            return super().forward(out0, out1, weights=weights)
         views = unit(out0), unit(check_pair(out0, out1))
-        weights = torch.cat([self.weight_fn(*views), self.weight_fn(*views[::-1])])
+        pulls = torch.cat([self.weight_fn(*views), self.weight_fn(*views[::-1])])
         with alone(not self.gather_distributed):
             positive, negatives = self.contrastive.scores(out0, out1)
-        return objectives.dcl(weights * positive, negatives).mean()
+        losses = objectives.dcl(pulls * positive, negatives)
+        return losses.mean() if weights is None else weighted_mean(losses.view(2, -1).mean(0), weights)
 
 
 class DCLWLoss(DCLLoss):
@@ -238,7 +250,7 @@ class DCLWLoss(DCLLoss):
         torch.Size([])
     """
 
-    def __init__(self, temperature: float = 0.1, sigma: float = 0.5, gather_distributed: bool = False):
+    def __init__(self, temperature: Temperature = 0.1, sigma: float = 0.5, gather_distributed: bool = False):
         super().__init__(temperature, self._weights, gather_distributed)
         self.sigma = sigma
 

@@ -1,11 +1,11 @@
 """Losses with the signature of open_clip's ``ClipLoss`` and ``SigLipLoss``, in memory that grows with the batch.
 
-    from rince.integrations.open_clip import RINCEClipLoss
-    loss = RINCEClipLoss(local_loss=True, gather_with_grad=True, rank=args.rank, world_size=args.world_size)
+    from rince.integrations.open_clip import GCEClipLoss
+    loss = GCEClipLoss(local_loss=True, gather_with_grad=True, rank=args.rank, world_size=args.world_size)
     losses = loss(image_features, text_features, logit_scale, output_dict=True)
 
 open_clip itself is not imported: these are plain modules. Features are used as they are: open_clip's models
-normalise them.
+normalize them.
 """
 
 from typing import Any
@@ -16,15 +16,13 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, softplus
 
 from rince.errors import UsageError
-from rince.integrations.objective import Lam, WithQ, rince_objective
-from rince.integrations.sigmoid_blocks import sigmoid_loss
-from rince.integrations.small_batches import diagonal_scores, small
-from rince.losses import GCE, ContrastiveLoss, InfoNCE
-from rince.losses.contrast import Objective, Scores, Second
-from rince.losses.contrast.contrast import check_pair, precision
-from rince.losses.contrast.gather import alone, gather, total
-from rince.losses.contrast.kernel import negative_scores, negative_scores_both, transformed
-from rince.losses.loss import _full_precision
+from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, diagonal_scores, rince_objective, small
+from rince.losses import GCE, ContrastiveLoss, ExtraReduction, InfoNCE, Objective, Scores
+from rince.losses.blocks import DENSE
+from rince.losses.contrasts import check_pair
+from rince.losses.logsumexp import negative_scores, negative_scores_both, precision, transformed
+from rince.losses.loss import _check_weights, _full_precision
+from rince.losses.ranks import alone, gather, total
 
 
 class ClipLoss(nn.Module):
@@ -74,19 +72,30 @@ class ClipLoss(nn.Module):
         logit_scale: Tensor | float,
         logit_bias: Tensor | None = None,
         output_dict: bool = False,
+        weights: Tensor | None = None,
     ) -> Any:
-        """The loss; ``logit_bias`` cancels in a softmax and is left out."""
+        """The loss.
+
+        Args:
+            image_features: Normalized embeddings of the images.
+            text_features: Normalized embeddings of the texts.
+            logit_scale: Inverse temperature.
+            logit_bias: Accepted for compatibility: it cancels in a softmax.
+            output_dict: Whether to return a dictionary.
+            weights: One weight per pair, for a weighted mean. Default: None, all equal.
+        """
         check_pair(image_features, text_features)
+        weights = _check_weights(weights, image_features)
         _check_processes(self.world_size)
         with _full_precision(image_features), alone(self.world_size == 1):
             dtype = precision(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
-            loss = self._loss(image, text, logit_scale)
+            loss = self._loss(image, text, logit_scale, weights)
         if isinstance(logit_bias, Tensor) and logit_bias.requires_grad:
             loss = loss + 0 * logit_bias.sum()  # a parameter without gradient would stop DistributedDataParallel
         return {"contrastive_loss": loss} if output_dict else loss
 
-    def _loss(self, image: Tensor, text: Tensor, logit_scale: Tensor | float) -> Tensor:
+    def _loss(self, image: Tensor, text: Tensor, logit_scale: Tensor | float, weights: Tensor | None) -> Tensor:
         objective = self.objective(logit_scale)
         if self.world_size == 1:
             image = image * logit_scale
@@ -97,7 +106,7 @@ class ClipLoss(nn.Module):
                 keys = torch.arange(len(image), device=image.device)
                 positive = (image * text).sum(1)
                 both = [side.lse for side in negative_scores_both(image, text, keys, keys)]
-            return torch.stack([objective(Scores(positive, side, number)) for side in both]).mean()
+            return self._mean(torch.stack([objective(Scores(positive, side, number)) for side in both]), weights)
         if not (self.local_loss or self.gather_with_grad):
             # Gathered without gradient, the loss of all pairs gives a process the gradient of its own features once,
             # not once per process as an exact gather does.
@@ -113,10 +122,18 @@ class ClipLoss(nn.Module):
             own = own * logit_scale
             negatives = negative_scores(own, others, keys, everyone).lse
             losses.append(objective(Scores((own * partner).sum(1), negatives, number)))
-        loss = torch.stack(losses).mean()
+        loss = self._mean(torch.stack(losses), weights)
         if self.local_loss:
             return loss
         return loss + (total(loss) / self.world_size - loss).detach()
+
+    def _mean(self, losses: Tensor, weights: Tensor | None) -> Tensor:
+        """Over both directions and all pairs of this rank; if weighted, its part of the mean over all ranks."""
+        if weights is None:
+            return losses.mean()
+        weights = weights.to(losses)
+        everything = total(weights.sum())
+        return (losses.mean(0) * (weights / torch.where(everything == 0, 1, everything))).sum() * self.world_size
 
 
 class RINCEClipLoss(WithQ, ClipLoss):
@@ -135,13 +152,13 @@ class RINCEClipLoss(WithQ, ClipLoss):
         torch.Size([])
     """
 
-    def __init__(self, *args: Any, q: float = 0.5, lam: Lam = "balanced", unit: bool = True, **options: Any):
+    def __init__(self, *args: Any, q: float = 0.5, lam: Lam = DEFAULT_LAM, unit: bool = True, **options: Any):
         super().__init__(*args, **options)
         self.contrastive = rince_objective(q, lam, 0.5, unit)
 
 
 class GCEClipLoss(WithQ, ClipLoss):
-    """``ClipLoss`` on images and texts that may not belong together, by generalised cross-entropy.
+    """``ClipLoss`` on images and texts that may not belong together, by generalized cross-entropy.
 
     Args:
         q: From 0 (the same as ``ClipLoss``) to 1 (most robust); it can be set between steps.
@@ -150,13 +167,13 @@ class GCEClipLoss(WithQ, ClipLoss):
     Example:
         >>> from rince.integrations.open_clip import GCEClipLoss
         >>> images, texts = nn.functional.normalize(torch.randn(2, 8, 16), dim=-1)
-        >>> GCEClipLoss(q=0.7)(images, texts, logit_scale=torch.tensor(10.0)).shape
+        >>> GCEClipLoss()(images, texts, logit_scale=torch.tensor(10.0)).shape
         torch.Size([])
     """
 
-    def __init__(self, *args: Any, q: float = 0.7, **options: Any):
+    def __init__(self, *args: Any, q: float = 1.0, **options: Any):
         super().__init__(*args, **options)
-        self.contrastive = GCE(q)
+        self.contrastive = GCE(q=q)
 
 
 class SigLipLoss(nn.Module):
@@ -210,12 +227,12 @@ class SigLipLoss(nn.Module):
                 logits.diagonal(start)[: len(image)].neg_()
                 loss = -logsigmoid(logits).sum() / len(image)
             elif not torch.compiler.is_compiling() and not transformed():
-                loss = sigmoid_loss(image * logit_scale, texts, bias, start) / len(image)
+                loss = _sigmoid_loss(image * logit_scale, texts, bias, start) / len(image)
             else:
                 own = image * logit_scale
                 everyone = torch.arange(len(texts), device=image.device)
                 keys = everyone[start : start + len(image)]
-                others = negative_scores(own, texts, keys, everyone, Second("softplus", shift=bias)).second
+                others = negative_scores(own, texts, keys, everyone, ExtraReduction("softplus", shift=bias)).extra
                 assert others is not None
                 loss = (softplus(-(own * text).sum(1) - bias) + others).mean()
         return {"contrastive_loss": loss} if output_dict else loss
@@ -237,3 +254,56 @@ class _ScaledGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient * ctx.factor, None
+
+
+def _sigmoid_loss(images: Tensor, texts: Tensor, bias: Tensor, start: int = 0) -> Tensor:
+    """(n, d), (m, d) -> (): over all pairs, how far the sigmoid of a score and a bias is from yes or no.
+
+    Args:
+        images: Scaled embeddings, so that the product with a text is a score.
+        texts: Text ``start + i`` is that of image i, a yes; all others are a no.
+        bias: Added to every score.
+        start: See ``texts``.
+
+    Returns:
+        The sum of the losses of all pairs.
+    """
+    return _SigmoidLoss.apply(images, texts, bias, start)
+
+
+class _SigmoidLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, texts: Tensor, bias: Tensor, start: int) -> Tensor:
+        wanted = any(ctx.needs_input_grad)
+        total, d_bias = (images.new_zeros((), dtype=torch.float64) for _ in range(2))
+        d_images, d_texts = (torch.zeros_like(z if wanted else z[:0]) for z in (images, texts))
+        height = max(1, DENSE // max(1, len(texts)))
+        for first in range(0, len(images), height):
+            block = images[first : first + height]
+            scores = torch.addmm(bias, block, texts.T)
+            own = scores.diagonal(start + first)
+            own.neg_()
+            total += softplus(scores, threshold=40).sum(dtype=torch.float64)
+            if wanted:
+                slopes = scores.sigmoid_()
+                own.neg_()
+                torch.mm(slopes, texts, out=d_images[first : first + height])
+                d_texts.addmm_(slopes.T, block)
+                d_bias += slopes.sum(dtype=torch.float64)
+        ctx.start = start
+        ctx.save_for_backward(images, texts, bias, d_images, d_texts, d_bias.to(bias.dtype))
+        return total.to(images.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        images, texts, bias, *found = ctx.saved_tensors
+        needs = ctx.needs_input_grad[:3]
+        if torch.is_grad_enabled():  # create_graph=True: the whole matrix, in operations that can be differentiated
+            scores = images @ texts.T + bias
+            sign = torch.ones_like(scores.detach())
+            sign.diagonal(ctx.start).neg_()
+            wanted = [z for z, need in zip((images, texts, bias), needs, strict=True) if need]
+            value = softplus(sign * scores, threshold=40).sum()
+            again = iter(torch.autograd.grad(value, wanted, gradient, create_graph=True))
+            return *(next(again) if need else None for need in needs), None
+        return *(gradient * d if need else None for d, need in zip(found, needs, strict=True)), None

@@ -13,11 +13,12 @@ from torch import Tensor
 
 import rince.losses
 from rince.errors import UsageError
-from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, rince_objective
 from rince.losses import ContrastiveLoss, Scores
-from rince.losses.contrast.contrast import over_temperature
-from rince.losses.contrast.dense import logsumexp
+from rince.losses.contrasts import over_temperature
+from rince.losses.logsumexp import logsumexp
 from rince.losses.loss import _full_precision
+from rince.losses.temperature import Temperature, in_use, number_of
 
 
 class _MaskedLoss:
@@ -25,7 +26,10 @@ class _MaskedLoss:
 
     def __init__(self, contrastive: ContrastiveLoss):
         self.contrastive = contrastive
-        self.tau = float(contrastive.temperature)
+
+    @property
+    def tau(self) -> float:
+        return number_of(self.contrastive.temperature)
 
     def __call__(
         self,
@@ -53,7 +57,8 @@ class _MaskedLoss:
     def compute(self, anchor: Tensor, sample: Tensor, pos_mask: Tensor, neg_mask: Tensor, *_: Any, **__: Any) -> Tensor:
         """Every positive is compared with the negatives and the other positives of its anchor, as ``InfoNCE`` there."""
         with _full_precision(anchor):
-            rows, columns = over_temperature(self.tau, anchor, sample)
+            temperature = in_use(self.contrastive.temperature)
+            rows, columns = over_temperature(temperature, anchor, sample)
             scores = rows @ columns.T
             positives, negatives = pos_mask > 0, neg_mask > 0
             row, column = positives.nonzero(as_tuple=True)
@@ -61,7 +66,7 @@ class _MaskedLoss:
             others = candidates.scatter(1, column[:, None], -torch.inf)
             number = (positives | negatives).sum(1)[row] - 1
             found = Scores(scores[row, column], logsumexp(others, 1), number.to(scores))
-            losses = self.contrastive.objective(self.tau)(found)
+            losses = self.contrastive.objective(temperature)(found)
             count = torch.bincount(row, minlength=len(anchor)).clamp_min(1)
             return (losses / count[row]).sum() / len(anchor)
 
@@ -79,8 +84,8 @@ class InfoNCE(_MaskedLoss):
         torch.Size([])
     """
 
-    def __init__(self, tau: float = 0.2):
-        super().__init__(rince.losses.InfoNCE(tau))
+    def __init__(self, tau: Temperature = 0.2):
+        super().__init__(rince.losses.InfoNCE(temperature=tau))
 
 
 class RINCE(WithQ, _MaskedLoss):
@@ -99,12 +104,12 @@ class RINCE(WithQ, _MaskedLoss):
         torch.Size([])
     """
 
-    def __init__(self, tau: float = 0.2, q: float = 0.1, lam: Lam = "balanced", unit: bool = True):
+    def __init__(self, tau: Temperature = 0.2, q: float = 0.5, lam: Lam = DEFAULT_LAM, unit: bool = True):
         super().__init__(rince_objective(q, lam, tau, unit))
 
 
 class GCE(WithQ, _MaskedLoss):
-    """``InfoNCE`` on views that may not belong together, by generalised cross-entropy.
+    """``InfoNCE`` on views that may not belong together, by generalized cross-entropy.
 
     Args:
         tau: The temperature: cosines are divided by it.
@@ -117,5 +122,5 @@ class GCE(WithQ, _MaskedLoss):
         torch.Size([])
     """
 
-    def __init__(self, tau: float = 0.2, q: float = 0.7):
-        super().__init__(rince.losses.GCE(q, tau))
+    def __init__(self, tau: Temperature = 0.2, q: float = 1.0):
+        super().__init__(rince.losses.GCE(q=q, temperature=tau))

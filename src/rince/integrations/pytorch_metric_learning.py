@@ -1,7 +1,7 @@
 """Losses for pytorch-metric-learning: with labels, miners, reducers, reference embeddings and its wrappers.
 
-    from rince.integrations.pytorch_metric_learning import RINCELoss
-    loss_func = RINCELoss(temperature=0.1)
+    from rince.integrations.pytorch_metric_learning import GCELoss
+    loss_func = GCELoss()
     loss = loss_func(embeddings, labels, miner(embeddings, labels))
 
 An anchor is compared with one positive at a time and with all of its negatives, as in ``NTXentLoss`` there. Without a
@@ -15,11 +15,12 @@ from torch import Tensor
 
 from rince._support.optional_imports import peer
 from rince.errors import UsageError
-from rince.integrations.objective import Lam, WithQ, rince_objective
+from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, rince_objective
 from rince.losses import GCE, ContrastiveLoss, InfoNCE, Scores
-from rince.losses.contrast.contrast import count_different, over_temperature
-from rince.losses.contrast.kernel import negative_scores
-from rince.losses.loss import _full_precision
+from rince.losses.contrasts import count_different, over_temperature
+from rince.losses.logsumexp import negative_scores
+from rince.losses.loss import _check_weights, _full_precision
+from rince.losses.temperature import Temperature, in_use, number_of
 
 _losses: Any = peer("pytorch_metric_learning.losses", "pytorch-metric-learning")
 _distances: Any = peer("pytorch_metric_learning.distances", "pytorch-metric-learning")
@@ -32,15 +33,34 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
     def __init__(self, contrastive: ContrastiveLoss, **kwargs: Any):
         super().__init__(**kwargs)
         self.contrastive = contrastive
+        self._weights: Tensor | None = None
         names = ["temperature", "q"] if isinstance(self, WithQ) else ["temperature"]
         self.add_to_recordable_attributes(list_of_names=names, is_stat=False)
 
     @property
     def temperature(self) -> float:
-        return float(self.contrastive.temperature)
+        return number_of(self.contrastive.temperature)
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor | None = None,
+        indices_tuple: Any = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        """The loss as there; ``weights`` has one weight per embedding, which counts where it is the anchor."""
+        self._weights = _check_weights(weights, embeddings)
+        try:
+            return super().forward(embeddings, labels, indices_tuple, ref_emb, ref_labels)  # type: ignore[no-any-return]
+        finally:
+            self._weights = None
 
     def _losses(self, positive: Tensor, negatives: Tensor, number: Tensor) -> Tensor:
-        return self.contrastive.objective(self.temperature)(Scores(positive, negatives, number.to(positive)))
+        return self.contrastive.objective(in_use(self.contrastive.temperature))(
+            Scores(positive, negatives, number.to(positive))
+        )
 
     def compute_loss(
         self,
@@ -73,6 +93,10 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
         if found is None:
             return self.zero_losses()
         losses, anchor, positive = found
+        if self._weights is not None:
+            weights = self._weights.to(losses)[anchor]
+            total = weights.sum()
+            losses = losses * (weights / torch.where(total == 0, 1, total)) * len(weights)
         return {"loss": {"losses": losses, "indices": (anchor, positive), "reduction_type": "pos_pair"}}
 
     def _plain(self) -> bool:
@@ -88,7 +112,7 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
         number = count_different(labels, ref_labels.to(labels.device))
         if not len(anchor) or not bool((number > 0).any()):
             return None
-        rows, columns = over_temperature(self.temperature, embeddings, reference)
+        rows, columns = over_temperature(in_use(self.contrastive.temperature), embeddings, reference)
         negatives = negative_scores(rows, columns, labels, ref_labels.to(labels.device)).lse
         positive = (rows[anchor] * columns[other]).sum(1)
         return self._losses(positive, negatives[anchor], number[anchor]), anchor, other
@@ -102,7 +126,8 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
         if not len(a1) or not len(a2):
             return None
         scores = self.distance(embeddings, reference)
-        scores = (scores if self.distance.is_inverted else -scores).to(_full(embeddings)) / self.temperature
+        scores = (scores if self.distance.is_inverted else -scores).to(_full(embeddings))
+        scores = scores / in_use(self.contrastive.temperature)
         negatives = _segment_logsumexp(scores[a2, n], a2, len(embeddings))
         number = torch.bincount(a2, minlength=len(embeddings))
         positive = scores[a1, p]
@@ -126,8 +151,8 @@ class NTXentLoss(_PairLoss):
         torch.Size([])
     """
 
-    def __init__(self, temperature: float = 0.07, **kwargs: Any):
-        super().__init__(InfoNCE(temperature), **kwargs)
+    def __init__(self, temperature: Temperature = 0.07, **kwargs: Any):
+        super().__init__(InfoNCE(temperature=temperature), **kwargs)
 
 
 class RINCELoss(WithQ, _PairLoss):
@@ -148,13 +173,13 @@ class RINCELoss(WithQ, _PairLoss):
     """
 
     def __init__(
-        self, temperature: float = 0.1, q: float = 0.5, lam: Lam = "balanced", unit: bool = True, **kwargs: Any
+        self, temperature: Temperature = 0.2, q: float = 0.5, lam: Lam = DEFAULT_LAM, unit: bool = True, **kwargs: Any
     ):
         super().__init__(rince_objective(q, lam, temperature, unit), **kwargs)
 
 
 class GCELoss(WithQ, _PairLoss):
-    """``NTXentLoss`` on labels or pairs that may be wrong, by generalised cross-entropy.
+    """``NTXentLoss`` on labels or pairs that may be wrong, by generalized cross-entropy.
 
     Args:
         temperature: Scores are divided by it.
@@ -168,8 +193,8 @@ class GCELoss(WithQ, _PairLoss):
         torch.Size([])
     """
 
-    def __init__(self, temperature: float = 0.2, q: float = 0.7, **kwargs: Any):
-        super().__init__(GCE(q, temperature), **kwargs)
+    def __init__(self, temperature: Temperature = 0.2, q: float = 1.0, **kwargs: Any):
+        super().__init__(GCE(q=q, temperature=temperature), **kwargs)
 
 
 OURS = ["RINCELoss", "GCELoss"]  # beside NTXentLoss, which is known there

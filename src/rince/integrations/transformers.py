@@ -17,19 +17,20 @@ class DualEncoderLoss:
     """A ``compute_loss_func`` for models that embed two sides: CLIP, SigLIP, VisionTextDualEncoder, or your own.
 
     Args:
-        loss: Called with the embeddings of both sides: ``rince.RINCE(contrast=rince.CrossView(), scale="unit")``.
+        loss: Called with the embeddings of both sides: ``rince.GCE(contrast=rince.CrossView())``.
         first: The output, by name or number, with the embeddings of the first side.
         second: The same for the second side.
         gradient_accumulation_steps: As in the training arguments. The Trainer expects such a function to divide
             by it, but does not pass it.
         takes_labels: Whether labels of a batch are passed to the loss. Otherwise labels raise an error.
+        weighted: Whether the labels of a batch are weights of its pairs, passed to the loss as ``weights``.
 
     Raises:
-        UsageError: If gradient_accumulation_steps is below 1.
+        UsageError: If gradient_accumulation_steps is below 1, or both takes_labels and weighted are set.
 
     Example:
         >>> from rince.integrations.transformers import DualEncoderLoss
-        >>> func = DualEncoderLoss(rince.RINCE(contrast=rince.CrossView(), temperature=0.1, scale="unit"))
+        >>> func = DualEncoderLoss(rince.GCE(contrast=rince.CrossView()))
         >>> func({"image_embeds": torch.randn(8, 16), "text_embeds": torch.randn(8, 16)}).shape
         torch.Size([])
 
@@ -43,22 +44,27 @@ class DualEncoderLoss:
         second: str | int = "text_embeds",
         gradient_accumulation_steps: int = 1,
         takes_labels: bool = False,
+        weighted: bool = False,
     ):
         if gradient_accumulation_steps < 1:
             raise UsageError(f"gradient_accumulation_steps must be at least 1, got {gradient_accumulation_steps}")
         self.loss, self.first, self.second = loss, first, second
-        self.steps, self.takes_labels = gradient_accumulation_steps, takes_labels
+        if takes_labels and weighted:
+            raise UsageError("takes_labels and weighted must not both be set: a batch has one column of labels")
+        self.steps, self.takes_labels, self.weighted = gradient_accumulation_steps, takes_labels, weighted
 
     def __call__(self, outputs: Any, labels: Tensor | None = None, num_items_in_batch: Any = None) -> Tensor:
         """The loss of a batch; ``num_items_in_batch`` counts tokens of a language model and means nothing here."""
-        if labels is not None and not self.takes_labels:
+        wanted = self.takes_labels or self.weighted
+        if labels is not None and not wanted:
             raise UsageError("DualEncoderLoss takes no labels, but the batch has some: drop them, or set takes_labels")
-        if labels is None and self.takes_labels:
+        if labels is None and wanted:
+            option = "weighted" if self.weighted else "takes_labels"
             raise UsageError(
-                "DualEncoderLoss(takes_labels=True) got no labels: name that column 'labels', and set "
+                f"DualEncoderLoss({option}=True) got no labels: name that column 'labels', and set "
                 "remove_unused_columns=False in the training arguments if the model itself takes none"
             )
-        given = {"labels": labels} if self.takes_labels else {}
+        given = {"weights" if self.weighted else "labels": labels} if wanted else {}
         return self.loss(self._side(outputs, self.first), self._side(outputs, self.second), **given) / self.steps
 
     @staticmethod

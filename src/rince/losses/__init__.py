@@ -1,15 +1,20 @@
-"""Contrastive losses: a contrast (who is whose positive and negative) and an objective (the loss of an anchor)."""
+"""Contrastive losses: a contrast (how positives and negatives are formed) and an objective (the loss of an anchor)."""
+
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from rince.losses import objectives, schedules
-from rince.losses.bags import MILNCE
 from rince.losses.cached import cached
-from rince.losses.contrast import Contrast, CrossView, Objective, Queue, Scores, Second, Supervised, TwoView
-from rince.losses.false_negatives import Debiased, HardNegatives
-from rince.losses.info_nce import DCL, InfoNCE
-from rince.losses.loss import ContrastiveLoss, Reduction
+from rince.losses.contrasts import Contrast, CrossView, TwoView
+from rince.losses.gce import GCE, SymmetricCrossEntropy
+from rince.losses.info_nce import DCL, MILNCE, Debiased, HardNegatives, InfoNCE
+from rince.losses.loss import ContrastiveLoss, Reduction, named_loss
+from rince.losses.objectives import ExtraReduction, Objective, Scores
+from rince.losses.queue import Queue
 from rince.losses.rince import RINCE, DensityRatio, Scale
-from rince.losses.robust import GCE, SymmetricCrossEntropy
 from rince.losses.sigmoid import Sigmoid
+from rince.losses.supervised import Supervised
+from rince.losses.temperature import LearnedTemperature
 
 __all__ = [
     "DCL",
@@ -21,19 +26,29 @@ __all__ = [
     "CrossView",
     "Debiased",
     "DensityRatio",
+    "ExtraReduction",
     "HardNegatives",
     "InfoNCE",
+    "LearnedTemperature",
     "Objective",
     "Queue",
     "Reduction",
     "Scale",
     "Scores",
-    "Second",
     "Sigmoid",
     "Supervised",
     "SymmetricCrossEntropy",
     "TwoView",
     "cached",
+    "named_loss",
     "objectives",
     "schedules",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "Second":
+            warnings.warn("Second is now ExtraReduction, the old name goes in 0.4", DeprecationWarning, stacklevel=2)
+            return ExtraReduction
+        raise AttributeError(f"module 'rince.losses' has no attribute {name!r}")

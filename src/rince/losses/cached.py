@@ -1,9 +1,9 @@
 """Gradient caching: the gradient of a large batch in the memory of a small one.
 
-A contrastive loss needs the embeddings of the whole batch, but an encoder does not need the batch at once. So the
-batch is encoded chunk by chunk without a graph, the loss is taken over all embeddings, and the backward pass encodes
-every chunk once more, this time with a graph, and hands it its part of the gradient of the embeddings. Nothing is
-approximated: random numbers, autocast, modes and buffers of the second pass are those of the first.
+A contrastive loss needs the embeddings of the whole batch, but the encoder does not need the batch at once. The batch
+is encoded in chunks without a graph, the loss is computed from all embeddings, and the backward pass encodes every
+chunk once more, with a graph, and backpropagates the chunk's part of the gradient. The result is exact: the second pass
+has the random numbers, autocast state, modes and buffers of the first.
 
 Gao et al., 2021, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup.
 """
@@ -18,16 +18,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from rince.errors import UsageError
-from rince.losses.replayed_inputs import Inputs, arguments, rows_of
-from rince.losses.replayed_state import (
-    autocast_state,
-    buffers_of,
-    modes_of,
-    random_state,
-    restore,
-    set_modes,
-    set_random_state,
-)
 
 Encoder = nn.Module | Callable[..., Tensor]
 
@@ -56,7 +46,7 @@ def cached(
         UsageError: For a chunk below 1, inputs of different lengths, encoders that are no modules, or tensors inside
             of lists and the like that want a gradient.
 
-    Layers that look at the whole batch, such as batch normalisation, see chunks. Under ``DistributedDataParallel``
+    Layers that look at the whole batch, such as batch normalization, see chunks. Under ``DistributedDataParallel``
     gradients are exchanged once per backward pass, and not at all inside ``no_sync``. Encoders whose parameters are
     sharded (FSDP) are refused.
 
@@ -94,7 +84,7 @@ def encode(encoder: Encoder, inputs: Any, chunk: int) -> Tensor:
 
 
 def _encode(encoder: Callable[..., Tensor], owner: nn.Module, inputs: Any, chunk: int) -> Tensor:
-    parts = Inputs(inputs)
+    parts = _Inputs(inputs)
     parameters = [p for p in owner.parameters() if p.requires_grad]
     wanted = [*parameters, *(x for x in parts.tensors if x.requires_grad)]
     if torch.is_grad_enabled():
@@ -119,10 +109,10 @@ class _Through(nn.Module):
 
 
 def _through_ddp(encoder: DistributedDataParallel, inputs: Any, chunk: int) -> Tensor:
-    # For the wrapper this is one forward pass and one backward pass: buffers are synchronised once, gradients are
+    # For the wrapper this is one forward pass and one backward pass: buffers are synchronized once, gradients are
     # exchanged once, and its own ``no_sync`` means what it always means.
     module = encoder.module
-    args, kwargs = arguments(inputs)
+    args, kwargs = _arguments(inputs)
     encoder.module = _Through(module, chunk)
     try:
         return encoder(*args, **kwargs)
@@ -130,15 +120,130 @@ def _through_ddp(encoder: DistributedDataParallel, inputs: Any, chunk: int) -> T
         encoder.module = module
 
 
+class _Inputs:
+    """Arguments of an encoder: those with rows are taken in chunks, the others go whole into every chunk."""
+
+    def __init__(self, inputs: Any):
+        self.args, self.kwargs = _arguments(inputs)
+        self.values = [*self.args, *self.kwargs.values()]
+        self.tensors = [x for x in self.values if isinstance(x, Tensor)]
+        lengths = [len(x) for x in self.values if _has_rows(x)]
+        if not lengths:
+            raise UsageError(f"inputs must hold a tensor or a list with one row per pair, got {type(inputs).__name__}")
+        if len(set(lengths)) > 1:
+            raise UsageError(f"all inputs of an encoder must have one row per pair, got {sorted(set(lengths))} rows")
+        self.length = lengths[0]
+        self.versions = [(x, x._version) for x in _tensors_in(self.values) if not x.is_inference()]
+
+    def __len__(self) -> int:
+        return self.length
+
+    def call(self, encoder: Callable[..., Tensor], rows: slice, pieces: Sequence[Tensor] = ()) -> Tensor:
+        """Encode some rows; ``pieces`` stand in for the tensors that want a gradient, or for their rows."""
+        new = iter(pieces)
+
+        def take(value: Any) -> Any:
+            if pieces and isinstance(value, Tensor) and value.requires_grad:
+                return next(new)
+            return value[rows] if _has_rows(value) else value
+
+        return encoder(*[take(value) for value in self.args], **{name: take(x) for name, x in self.kwargs.items()})
+
+    def refuse_gradients_inside(self) -> None:
+        """Tensors inside of other inputs reach the encoder, but no gradient would find its way back to them."""
+        for value in self.values:
+            if not isinstance(value, Tensor) and any(x.requires_grad for x in _tensors_in([value])):
+                raise UsageError(
+                    f"a tensor inside of a {type(value).__name__} wants a gradient, which rince.cached gives only to "
+                    "tensors that are arguments of their own: give it as one, or give its .detach()"
+                )
+
+    def check_unchanged(self) -> None:
+        """Raises where a tensor was written to since the first pass: the second one would encode something else."""
+        for x, version in self.versions:
+            if x._version != version:
+                raise UsageError(
+                    f"an input of rince.cached, {tuple(x.shape)} of {x.dtype}, was changed in place before the "
+                    "backward pass, which encodes it again: change a copy, or call backward first"
+                )
+
+
+def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments out of what a user gives for one side of the pairs."""
+    if isinstance(inputs, Mapping):
+        return (), dict(inputs)
+    return (inputs, {}) if isinstance(inputs, tuple) else ((inputs,), {})
+
+
+def _rows_of(tensor: Tensor, rows: slice) -> Tensor:
+    """Some rows; a tensor of one number has none and stays whole."""
+    return tensor[rows] if tensor.dim() else tensor
+
+
+def _has_rows(value: Any) -> bool:
+    return isinstance(value, list) or (isinstance(value, Tensor) and value.dim() > 0)
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    """All tensors in lists, tuples and mappings, at any depth."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, Mapping)):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _tensors_in(part)
+
+
+def _modes_of(owner: nn.Module) -> list[tuple[nn.Module, bool]]:
+    return [(m, m.training) for m in owner.modules()]
+
+
+def _set_modes(modes: list[tuple[nn.Module, bool]]) -> None:
+    """One by one: ``train`` and ``eval`` would go on to the parts, which may have modes of their own."""
+    for module, training in modes:
+        if module.training != training:
+            module.training = training
+
+
+def _buffers_of(owner: nn.Module) -> list[tuple[nn.Module, str, Tensor]]:
+    """Copies of what a forward pass may change, such as running statistics. In evaluation nothing changes."""
+    trained = (m for m in owner.modules() if m.training)
+    return [(m, name, b.detach().clone()) for m in trained for name, b in m._buffers.items() if b is not None]
+
+
+@torch.no_grad()
+def _restore(buffers: list[tuple[nn.Module, str, Tensor]]) -> None:
+    for module, name, value in buffers:
+        buffer = module._buffers[name]
+        if buffer is not None and buffer.shape == value.shape:
+            buffer.copy_(value)
+        else:
+            module._buffers[name] = value.clone()
+
+
+def _random_state(devices: Sequence[torch.device]) -> list[Tensor]:
+    others = [torch.get_device_module(d).get_rng_state(d) for d in devices if d.type not in ("cpu", "meta")]
+    return [torch.get_rng_state(), *others]
+
+
+def _set_random_state(devices: Sequence[torch.device], state: list[Tensor]) -> None:
+    torch.set_rng_state(state[0])
+    for device, value in zip((d for d in devices if d.type not in ("cpu", "meta")), state[1:], strict=True):
+        torch.get_device_module(device).set_rng_state(value, device)
+
+
+def _autocast_state(kind: str) -> tuple[str, torch.dtype, bool]:
+    return kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
+
+
 class _Replay:
     """How a batch was encoded, so that every chunk can be encoded again in the very same way."""
 
-    def __init__(self, encoder: Callable[..., Tensor], owner: nn.Module, parts: Inputs, chunk: int, parameters: int):
+    def __init__(self, encoder: Callable[..., Tensor], owner: nn.Module, parts: _Inputs, chunk: int, parameters: int):
         self.encoder, self.owner, self.parts, self.parameters = encoder, owner, parts, parameters
         self.ranges = _ranges(len(parts), chunk)
         self.devices = sorted({p.device for p in (*owner.parameters(), *parts.tensors)}, key=str)
-        self.autocast = [autocast_state(kind) for kind in sorted({"cpu", *(d.type for d in self.devices)})]
-        self.modes, self.buffers = modes_of(owner), buffers_of(owner)
+        self.autocast = [_autocast_state(kind) for kind in sorted({"cpu", *(d.type for d in self.devices)})]
+        self.modes, self.buffers = _modes_of(owner), _buffers_of(owner)
         self.states: list[Tensor] = []
 
     def first(self) -> Tensor:
@@ -146,7 +251,7 @@ class _Replay:
 
     def _chunks(self) -> Iterator[Tensor]:
         for i, rows in enumerate(self.ranges):
-            state = random_state(self.devices)
+            state = _random_state(self.devices)
             if not self.states:
                 self.states = [s.new_empty((len(self.ranges), *s.shape)) for s in state]
             for every, s in zip(self.states, state, strict=True):
@@ -160,15 +265,15 @@ class _Replay:
         parameters, inputs = wanted[: self.parameters], wanted[self.parameters :]
         total: list[Tensor | None] = [None] * len(parameters)
         of_inputs = [torch.zeros_like(x) for x in inputs]
-        modes = modes_of(self.owner)
-        set_modes(self.modes)
-        now, buffers = random_state(self.devices), buffers_of(self.owner)
-        restore(self.buffers)
+        modes = _modes_of(self.owner)
+        _set_modes(self.modes)
+        now, buffers = _random_state(self.devices), _buffers_of(self.owner)
+        _restore(self.buffers)
         try:
             for i, rows in enumerate(self.ranges):
                 # Copies: torch reads the state from the start of the storage, whatever the view.
-                set_random_state(self.devices, [every[i].clone() for every in self.states])
-                pieces = [rows_of(x, rows).detach().requires_grad_() for x in inputs]
+                _set_random_state(self.devices, [every[i].clone() for every in self.states])
+                pieces = [_rows_of(x, rows).detach().requires_grad_() for x in inputs]
                 with torch.enable_grad(), self.like_then():
                     embedding = _embedding(self.parts.call(self.encoder, rows, pieces), rows)
                 if not embedding.requires_grad:
@@ -180,11 +285,11 @@ class _Replay:
                     total[i] = _sum(total[i], new)
                 for whole, new in zip(of_inputs, found[len(parameters) :], strict=True):
                     if new is not None:
-                        rows_of(whole, rows).add_(new)
+                        _rows_of(whole, rows).add_(new)
         finally:
-            set_random_state(self.devices, now)
-            restore(buffers)
-            set_modes(modes)
+            _set_random_state(self.devices, now)
+            _restore(buffers)
+            _set_modes(modes)
         return [*total, *of_inputs]
 
     def like_then(self) -> ExitStack:

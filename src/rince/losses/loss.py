@@ -1,5 +1,6 @@
-"""The losses: a contrast, an objective, and how the losses of the anchors become one number."""
+"""The general loss: a contrast, an objective and a reduction."""
 
+import importlib
 import math
 import numbers
 import warnings
@@ -12,20 +13,28 @@ import torch
 from torch import Tensor, nn
 
 from rince.errors import UsageError, WrongType
-from rince.losses.contrast import Contrast, Objective, Scores, Supervised, TwoView
-from rince.losses.contrast.agreement import REDUCTIONS, one_call, processes
-from rince.losses.contrast.contrast import check_dense
-from rince.losses.contrast.gather import total
-from rince.losses.contrast.kernel import can_look
-from rince.losses.contrast.scores import as_objective
-from rince.losses.facts import known_of
-from rince.losses.temperature import LEAST_TEMPERATURE, check_new_temperature, check_temperature, in_use, number_of
+from rince.losses.contrasts import Contrast, CrossView, TwoView, check_dense, check_pair, check_per_pair
+from rince.losses.logsumexp import can_look, transformed
+from rince.losses.objectives import ExtraReduction, Objective, Scores, as_objective, info_nce
+from rince.losses.ranks import REDUCTIONS, one_call, processes, settings_of, total
+from rince.losses.small_batches import Plan, fits, small_batch_loss
+from rince.losses.supervised import Supervised
+from rince.losses.temperature import (
+    LEAST_TEMPERATURE,
+    LearnedTemperature,
+    Temperature,
+    check_new_temperature,
+    check_temperature,
+    in_use,
+    number_of,
+    readable,
+)
 
 Reduction = Literal["mean", "sum", "none"]
 Checks = Mapping[str, Callable[[Any], Any]]
 
-MOST_WEIGHT = 1e30
-"""What the weights of a batch may add up to: float32 ends at 3e38, and losses times weights have to fit as well."""
+MAX_WEIGHT = 1e30
+"""Upper bound of the sum of weights: float32 ends at 3e38, and losses times weights have to fit as well."""
 
 
 def check_contrast(contrast: Contrast) -> Contrast:
@@ -46,27 +55,27 @@ class ContrastiveLoss(nn.Module):
     """Any objective on any contrast.
 
     Call it with two matrices of embeddings, one row per pair, of any scale: ``loss(z1, z2)``. Optional, with one value
-    per pair: ``labels`` (integers, for ``Supervised``), ``ids`` (integers; pairs of equal id are no negatives of each
-    other) and ``weights`` (numbers from 0 up, which get no gradient; the mean is then a weighted one). A ``contrast``
-    in a call takes the place of the loss's own for that call, so that several models can share a loss.
+    per pair: ``labels`` (integers, for ``Supervised``), ``ids`` (integers; pairs with equal ids are not negatives of
+    each other) and ``weights`` (in [0, 1], or any numbers from 0 up; no gradient; the mean is then weighted). A
+    ``contrast`` in a call replaces that of the loss for this call, so that several models can share a loss.
 
-    On several processes every process gives its own pairs, as many as it has, and candidates come from all of them. The
-    average of the returned losses over the processes, and so the gradient that DistributedDataParallel forms, is what
-    one process would get for the joined batch; ``"none"`` gives the anchors of this process. All processes have to call
-    the loss, also to evaluate it, and all or none of them ``backward``.
+    On several ranks, every rank passes its own pairs, of any number, and candidates come from all ranks. The average of
+    the returned losses over the ranks, and so the gradient in DistributedDataParallel, is that of one process with the
+    joined batch; ``"none"`` returns the anchors of this rank. All ranks have to call the loss, also for evaluation, and
+    either all of them call ``backward`` or none.
 
     Args:
-        objective: a function of ``(positive, negatives)`` or of ``Scores``, elementwise; or an ``Objective``, which
-            also says what it needs. See ``rince.losses.objectives``.
-        temperature: what cosines are divided by: a positive number, or a parameter to learn it. A learned one counts
-            as at least ``rince.losses.temperature.LEAST_TEMPERATURE``, 0.01, and can rise again from there.
-        contrast: who is whose positive and negative; ``TwoView()`` if nothing is said.
-        reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss per anchor.
+        objective: An elementwise function of ``(positive, negatives)`` or of ``Scores``, or an ``Objective``. See
+            ``rince.losses.objectives``.
+        temperature: Softmax temperature: a positive float, ``LearnedTemperature()``, or an ``nn.Parameter``, which
+            counts as at least 0.01. Default: 0.2.
+        contrast: How positives and negatives are formed. Default: ``TwoView()``.
+        reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
     Raises:
-        UsageError: if the temperature is not positive or the reduction is none of the three, also where they are set
-            later, ``loss.temperature = 0.2``.
-        TypeError: if the contrast is not one of rince's, or the objective cannot be called.
+        UsageError: If the temperature is not positive or the reduction is unknown, also if they are set later,
+            ``loss.temperature = 0.1``.
+        TypeError: If the contrast is not one of rince, or the objective is not callable.
 
     Example:
         A margin on top of InfoNCE:
@@ -83,11 +92,16 @@ class ContrastiveLoss(nn.Module):
         "contrast": check_contrast,
         "reduction": check_reduction,
     }
+    keep_components: bool = False
+    _components: Scores | None = None
+    _component_weights: Tensor | None = None
+    _checked: tuple[Any, ...] | None = None  # shapes, types and devices of the last inputs that were checked
 
     def __init__(
         self,
         objective: Objective | Callable[[Tensor, Tensor], Tensor] | Callable[[Scores], Tensor],
-        temperature: float | Tensor = 0.5,
+        *,
+        temperature: Temperature = 0.2,
         contrast: Contrast | None = None,
         reduction: Reduction = "mean",
     ):
@@ -99,12 +113,19 @@ class ContrastiveLoss(nn.Module):
         self.contrast = TwoView() if contrast is None else contrast
         self.reduction = reduction
 
-    def __setattr__(self, name: str, value: Tensor | nn.Module) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         check = self._checks.get(name)
-        super().__setattr__(name, value if check is None else check(value))
+        if check is not None:
+            value = check(value)
+            self.__dict__["_checked"] = None
+            if name == "temperature":  # a number, a parameter and a module are stored in three different places
+                for place in ("_parameters", "_modules", "__dict__"):
+                    store = self.__dict__ if place == "__dict__" else self.__dict__[place]
+                    store.pop(name, None)
+        super().__setattr__(name, value)
 
     def objective(self, temperature: float | Tensor) -> Objective:
-        """The objective with the settings of this moment: parts are computed again in the backward pass, unchanged."""
+        """The objective with the current settings, which stay fixed for recomputation in the backward pass."""
         return self._objective
 
     def forward(
@@ -117,6 +138,69 @@ class ContrastiveLoss(nn.Module):
         weights: Tensor | None = None,
         contrast: Contrast | None = None,
     ) -> Tensor:
+        if torch.compiler.is_compiling() or processes() > 1:
+            return self._forward(a, b, labels, ids, weights, contrast)
+        plan = self._small_batch(a, b, labels, ids, weights, contrast)
+        if plan is None:
+            return self._forward(a, b, labels, ids, weights, contrast)
+        assert b is not None
+        kind = a.device.type
+        if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+            return small_batch_loss(a, b, plan)
+        with torch.autocast(kind, enabled=False):
+            return small_batch_loss(a, b, plan)
+
+    def _small_batch(
+        self,
+        a: Tensor,
+        b: Tensor | None,
+        labels: Tensor | None,
+        ids: Tensor | None,
+        weights: Tensor | None,
+        contrast: Contrast | None,
+    ) -> Plan | None:
+        """How to compute the loss in one step, if that is possible."""
+        contrast = self.contrast if contrast is None else contrast
+        two_view = type(contrast) is TwoView
+        if not (two_view or type(contrast) is CrossView) or type(self.temperature) is not float:
+            return None
+        if b is None or labels is not None or self.reduction == "none" or self.keep_components or transformed():
+            return None
+        objective = self.objective(self.temperature)
+        if objective.gradient is None:
+            return None
+        inputs = tuple(None if x is None else _signature(x) for x in (a, b, ids, weights))
+        if inputs != self._checked:
+            check_pair(a, b)
+            self.check_embeddings(a)
+            check_per_pair("ids", ids, a)
+            _check_weights(weights, a)
+            self.__dict__["_checked"] = inputs
+        elif weights is not None:
+            _check_weight_values(weights)
+        if not fits(a.shape[0], self.temperature, two_view):
+            return None
+        return Plan(
+            gradient=objective.gradient,
+            temperature=self.temperature,
+            two_view=two_view,
+            symmetric=two_view or contrast.symmetric,  # type: ignore[arg-type]
+            count_negatives=objective.needs_count,
+            mean=self.reduction == "mean",
+            ids=ids if ids is None else ids.to(a.device),
+            weights=weights if weights is None else weights.detach().to(a.device),
+            differentiable=partial(self._forward, labels=None, ids=ids, weights=weights, contrast=contrast),
+        )
+
+    def _forward(
+        self,
+        a: Tensor,
+        b: Tensor | None,
+        labels: Tensor | None,
+        ids: Tensor | None,
+        weights: Tensor | None,
+        contrast: Contrast | None,
+    ) -> Tensor:
         contrast = self.contrast if contrast is None else contrast
         with self._agreed(a, weights, contrast), _full_precision(a):
             check_contrast(contrast)
@@ -128,46 +212,52 @@ class ContrastiveLoss(nn.Module):
                 check_dense("first", a)
                 self.check_embeddings(a)
                 weights = _check_weights(weights, a)
-            loss, takes_part = contrast.losses(self.objective(temperature), a, b, temperature, labels, ids)
+            objective = self.objective(temperature)
+            if self.keep_components:
+                objective = self._recording(objective, contrast)
+            loss, takes_part = contrast.losses(objective, a, b, temperature, labels, ids)
             if weights is not None:
                 weights = weights.to(loss).repeat(loss.shape[0] // max(1, a.shape[0]))
             if takes_part is not None:
                 weights = takes_part.to(loss.dtype) if weights is None else weights * takes_part
+            if self.keep_components:
+                self._component_weights = weights
             return self._reduce(loss, weights)
 
     def check_embeddings(self, a: Tensor) -> None:
-        """Refuses, by a ``UsageError``, embeddings that a loss cannot serve."""
+        """Raise a ``UsageError`` for embeddings that the loss cannot handle."""
 
     def _agreed(self, a: Tensor, weights: Tensor | None, contrast: Contrast) -> AbstractContextManager[None]:
         if processes() == 1:
             return nullcontext()
-        return one_call(a.device if isinstance(a, Tensor) else None, partial(known_of, self, contrast, weights))
+        return one_call(a.device if isinstance(a, Tensor) else None, partial(settings_of, self, contrast, weights))
 
     def _note_labels(self, contrast: Contrast) -> None:
         if not self._noted:
             self._noted = True
-            warnings.warn(f"labels mean nothing to {type(contrast).__name__}: did you want rince.Supervised()?")
+            warnings.warn(f"{type(contrast).__name__} ignores labels: did you mean rince.Supervised()?")
 
     def _note_temperature(self) -> None:
-        if not isinstance(self.temperature, Tensor) or not can_look(self.temperature) or self._noted_temperature:
+        if not isinstance(self.temperature, Tensor) or not readable(self.temperature) or self._noted_temperature:
             return
         if number_of(self.temperature) < LEAST_TEMPERATURE:
             self._noted_temperature = True
             warnings.warn(
                 f"the learned temperature has fallen to {number_of(self.temperature):g} and counts as "
-                f"{LEAST_TEMPERATURE}: start it higher or lower its learning rate"
+                f"{LEAST_TEMPERATURE}: use rince.LearnedTemperature(), start it higher or lower its learning rate"
             )
 
     def _reduce(self, loss: Tensor, weights: Tensor | None) -> Tensor:
-        if weights is not None:
-            loss = loss * weights
         if self.reduction == "none":
-            return loss
-        # The factor makes up for the average over processes that follows.
+            return loss if weights is None else loss * weights
+        # The factor makes up for the average over ranks that follows.
         if self.reduction == "sum":
-            return loss.sum() * processes()
+            return (loss if weights is None else loss * weights).sum() * processes()
         anchors = total(loss.new_tensor(loss.shape[0]) if weights is None else weights.sum())
-        return loss.sum() * (processes() / torch.where(anchors == 0, 1, anchors))
+        anchors = torch.where(anchors == 0, 1, anchors)
+        if weights is None:
+            return loss.sum() * (processes() / anchors)
+        return (loss * (weights / anchors)).sum() * processes()  # the inverse of a tiny sum would not be finite
 
     def scores(
         self,
@@ -178,17 +268,79 @@ class ContrastiveLoss(nn.Module):
         ids: Tensor | None = None,
         contrast: Contrast | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The two halves of the loss for every anchor: the positive score, and the log-sum-exp of the negative ones.
+        """Positive score and log-sum-exp of the negative scores of every anchor, both over the temperature.
 
-        Both are over the temperature. (``Supervised``: for every pair of anchor and positive.)
+        (``Supervised``: of every pair of anchor and positive.)
         """
         contrast = self.contrast if contrast is None else check_contrast(contrast)
         with _full_precision(a):
             scores = contrast(a, b, in_use(self.temperature), labels, ids)
         return scores.positive, scores.negatives
 
+    def _recording(self, objective: Objective, contrast: Contrast) -> Objective:
+        """The same objective, which leaves its scores behind."""
+        self._components = None
+        extra = objective.extra
+        if extra is None and not isinstance(contrast, Supervised) and not objective.one_positive:
+            extra = ExtraReduction("hard_negatives", beta=1.0)  # log of sum(e^2s) / sum(e^s)
+
+        def record(scores: Scores) -> Tensor:
+            if self._components is None or not isinstance(contrast, Supervised):
+                self._components = Scores(*(None if x is None else x.detach() for x in scores))  # type: ignore[arg-type]
+            return objective.function(scores._replace(extra=None) if objective.extra is None else scores)
+
+        return Objective(record, extra, objective.one_positive)
+
+    def components(self) -> dict[str, Tensor]:
+        """Quantities of the last call for a logger, detached. Set ``loss.keep_components = True`` before that call.
+
+        Returns:
+            Scalars: ``positive`` and ``negative``, the mean scores (cosine over temperature; of negatives, the
+            log-mean-exp); ``probability``, the mean softmax probability of the positive; ``weight``, the mean weight;
+            ``effective_negatives``, the mean of (sum of e^s)^2 / (sum of e^2s) over negatives s, at most their number;
+            ``downweighted``, the share of anchors whose weight in the gradient, compared with ``InfoNCE``, is below
+            half of the largest one in the batch. ``Supervised``: of the first block of anchors, without
+            ``effective_negatives``.
+
+        Raises:
+            UsageError: If ``keep_components`` was not set.
+
+        Example:
+            >>> loss = rince.GCE(contrast=rince.CrossView())
+            >>> loss.keep_components = True
+            >>> value = loss(torch.randn(8, 16), torch.randn(8, 16))
+            >>> sorted(loss.components())
+            ['downweighted', 'effective_negatives', 'negative', 'positive', 'probability', 'weight']
+        """
+        scores, weights = self._components, self._component_weights
+        if scores is None:
+            raise UsageError("there are no components yet: set loss.keep_components = True and call the loss")
+        ones = torch.ones_like(scores.positive)
+        weights = ones if weights is None or weights.shape != ones.shape else weights
+        mean = scores.negatives - scores.num_negatives.clamp_min(1).log()
+        some = scores.num_negatives > 0
+        result = {
+            "positive": scores.positive.mean(),
+            "negative": torch.where(some, mean, 0).sum() / some.sum().clamp_min(1),
+            "probability": (-info_nce(scores.positive, scores.negatives)).exp().mean(),
+            "weight": weights.mean(),
+        }
+        objective = self.objective(in_use(self.temperature))
+        if objective.extra is None and scores.extra is not None:
+            result["effective_negatives"] = (scores.negatives - scores.extra).exp().nan_to_num(0.0).mean()
+        with torch.enable_grad():
+            positive = scores.positive.clone().requires_grad_()
+            pull = torch.autograd.grad(objective.function(scores._replace(positive=positive)).sum(), positive)[0]
+        usual = torch.sigmoid(scores.negatives - scores.positive)  # minus the derivative of InfoNCE
+        share = torch.where(usual > 0, -pull / usual, 0) * weights
+        result["downweighted"] = (share < 0.5 * share.max()).to(scores.positive.dtype).mean()
+        return result
+
     def extra_repr(self) -> str:
-        return f"temperature={number_of(in_use(self.temperature)):g}, reduction={self.reduction!r}"
+        own = self.temperature
+        value = f"{number_of(in_use(own)):g}" if not isinstance(own, Tensor) or readable(own) else "learned"
+        shown = "" if isinstance(own, LearnedTemperature) else f"temperature={value}, "
+        return f"{shown}reduction={self.reduction!r}"
 
 
 def check_number(
@@ -200,17 +352,34 @@ def check_number(
     low = above if least is None else least
     if low is None or not (low <= value < below) or value == above:
         bounds = "[" if least is not None else "("
-        raise UsageError(f"{name} must lie in {bounds}{low:g}, {below:g}), got {value!r}")
+        raise UsageError(f"{name} must be in {bounds}{low:g}, {below:g}), got {value!r}")
     return float(value)
 
 
-def check_q(q: float) -> Tensor:
-    """A q in [0, 1], as a tensor: a compiled loss takes its new value without compiling again."""
-    if not isinstance(q, numbers.Real):
-        raise WrongType(f"q must be a number in [0, 1], got {type(q).__name__}")
-    if not 0 <= q <= 1:
-        raise UsageError(f"q must lie in [0, 1], got {q!r}")
-    return torch.tensor(float(q), dtype=torch.float64, device="cpu")
+class HasQ:
+    """The setting q of a loss. It can be changed between steps."""
+
+    _q_value: float
+    _q: Tensor  # the same for compiled code, which takes a new value without recompiling
+    _checked: Any
+
+    @property
+    def q(self) -> float:
+        """Robustness, from 0 (InfoNCE) to 1. It can be set between steps."""
+        return self._q_value
+
+    @q.setter
+    def q(self, q: float) -> None:
+        if not isinstance(q, numbers.Real):
+            raise WrongType(f"q must be a number in [0, 1], got {type(q).__name__}")
+        if not 0 <= q <= 1:
+            raise UsageError(f"q must be in [0, 1], got {q!r}")
+        self._q_value = float(q)
+        self._q = torch.tensor(float(q), dtype=torch.float64, device="cpu")
+        self._checked = None
+
+    def _current_q(self) -> float | Tensor:
+        return self._q if torch.compiler.is_compiling() else self._q_value
 
 
 def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
@@ -222,19 +391,60 @@ def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
         raise UsageError(f"weights must have one value per pair: expected ({a.shape[0]},), got {tuple(weights.shape)}")
     if weights.is_complex():
         raise WrongType(f"weights must be real numbers, got {weights.dtype}")
-    if can_look(weights):
-        bad = weights[~((weights >= 0) & (weights < torch.inf))]
-        if len(bad):
-            raise UsageError(f"weights must be finite and not negative, got {float(bad[0]):g}")
-        whole = float(weights.detach().sum(dtype=torch.float64))
-        if whole > MOST_WEIGHT:
-            raise UsageError(
-                f"weights must add up to {MOST_WEIGHT:g} at most, got {whole:g}: divide them by the largest"
-            )
+    _check_weight_values(weights)
     return weights.detach()
+
+
+def _check_weight_values(weights: Tensor) -> None:
+    """On a CPU only: a GPU would have to wait."""
+    if not can_look(weights) or not weights.numel():
+        return
+    low, high = (float(x) for x in weights.detach().aminmax())
+    if not (low >= 0 and high < math.inf):  # also for NaN
+        bad = weights[~((weights >= 0) & (weights < torch.inf))]
+        raise UsageError(f"weights must be finite and not negative, got {float(bad[0]):g}")
+    if high * len(weights) > MAX_WEIGHT and float(weights.detach().sum(dtype=torch.float64)) > MAX_WEIGHT:
+        raise UsageError(
+            f"weights must add up to {MAX_WEIGHT:g} at most, got {float(weights.detach().double().sum()):g}: "
+            "divide them by the largest"
+        )
+
+
+def _signature(tensor: Any) -> Any:
+    """Everything about an input that is checked, except for its values."""
+    if not isinstance(tensor, Tensor) or tensor.is_nested:
+        return object()  # equal to no other, and so checked
+    return tensor.shape, tensor.dtype, tensor.device, tensor.layout, tensor.is_quantized
 
 
 def _full_precision(a: Tensor) -> AbstractContextManager[Any]:
     """Scores need float32: at temperature 0.05 a bfloat16 cosine is off by a factor of 1.1 after the exponential."""
     device = a.device.type if isinstance(a, Tensor) else "cpu"
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+
+
+def named_loss(
+    kind: str, arguments: Mapping[str, Any], temperature: float, contrast: Contrast | None = None
+) -> ContrastiveLoss:
+    """A loss from the name of its class and plain values, as tables and configurations hold them.
+
+    Args:
+        kind: Name of a class of ``rince.losses``, such as ``"GCE"``.
+        arguments: Its other arguments; a ``lam`` may be written as in a configuration,
+            ``{"class_path": "rince.DensityRatio", "init_args": {"r": 2.5}}``.
+        temperature: Softmax temperature.
+        contrast: How positives and negatives are formed. Default: that of the loss.
+
+    Returns:
+        The loss.
+
+    Example:
+        >>> rince.losses.named_loss("GCE", {"q": 0.5}, temperature=0.1).q
+        0.5
+    """
+    losses = importlib.import_module("rince.losses")  # all losses are subclasses of the one above
+    values = dict(arguments)
+    if isinstance(lam := values.get("lam"), Mapping):
+        values["lam"] = losses.DensityRatio(**lam["init_args"])
+    loss: ContrastiveLoss = getattr(losses, kind)(**values, temperature=temperature, contrast=contrast)
+    return loss

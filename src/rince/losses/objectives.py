@@ -1,35 +1,192 @@
-"""The loss of an anchor, as a function of its scores.
+"""Objectives: the loss of an anchor as a function of its scores.
 
-``positive`` is the score of the anchor's positive pair (cosine over temperature), ``negatives`` the log-sum-exp of the
-scores of its negatives, without the positive. Both have any shape, the result has the same; ``negatives = -inf`` means
-that there are none. Objectives that need more take ``Scores``, which also hold the number of negatives and, where one
-was asked for, a second reduction over them.
+``positive`` is the score of the positive pair (cosine over temperature), ``negatives`` the log-sum-exp of the scores of
+the negatives, without the positive. Both have any shape, the result has the same; ``negatives = -inf`` means that there
+are none. Objectives that need more take ``Scores``, which also hold the number of negatives and, on request, one more
+reduction over them (``ExtraReduction``).
 """
 
+import inspect
 import math
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from rince.losses.contrast.scores import Scores
+from rince.errors import UsageError, WrongType
+
+__all__ = [
+    "ExtraReduction",
+    "Objective",
+    "Scores",
+    "dcl",
+    "debiased",
+    "gce",
+    "hard_negatives",
+    "info_nce",
+    "mil_nce",
+    "rince",
+    "sigmoid",
+    "symmetric_cross_entropy",
+]
+
+
+class Scores(NamedTuple):
+    """Inputs of an objective, one value per anchor.
+
+    Args:
+        positive: Score of the positive pair: cosine over temperature.
+        negatives: Log-sum-exp of the scores of the negatives; ``-inf`` without negatives.
+        num_negatives: Number of negatives.
+        extra: The ``ExtraReduction`` over the negatives that the objective asked for, else ``None``.
+
+    Example:
+        >>> scores = rince.CrossView()(torch.randn(8, 4), torch.randn(8, 4), temperature=0.2)
+        >>> scores.positive.shape, scores.num_negatives[0]
+        (torch.Size([16]), tensor(7.))
+    """
+
+    positive: Tensor
+    negatives: Tensor
+    num_negatives: Tensor
+    extra: Tensor | None = None
+
+    @property
+    def number(self) -> Tensor:
+        """Deprecated name of ``num_negatives``."""
+        return self.num_negatives
+
+    @property
+    def second(self) -> Tensor | None:
+        """Deprecated name of ``extra``."""
+        return self.extra
+
+
+class ExtraReduction(NamedTuple):
+    """One more reduction over the negatives of an anchor, computed in the same pass as the log-sum-exp.
+
+    Args:
+        kind: ``"hard_negatives"``: log of the mean of exp(score), weighted by exp(beta * score). ``"softplus"``: sum of
+            log(1 + exp(score + shift)). ``"bag"``: log-sum-exp over the candidates with the anchor's id, including its
+            positive and without the anchor itself.
+        beta: Weight exponent of ``"hard_negatives"``.
+        shift: Shift of ``"softplus"``: a scalar tensor, differentiable.
+
+    Example:
+        >>> ExtraReduction("hard_negatives", beta=1.0).kind
+        'hard_negatives'
+    """
+
+    kind: Literal["hard_negatives", "softplus", "bag"]
+    beta: float = 0.0
+    shift: Tensor | None = None
+
+
+Gradient = Callable[[Tensor, Tensor, "float | Tensor"], tuple[Tensor, Tensor, Tensor]]
+"""From positive, negatives and number of negatives to the loss and its derivatives by positive and negatives.
+
+Scores are those of ``Scores`` minus 1 / temperature, their largest possible value. Shapes may broadcast.
+"""
+
+
+class Objective:
+    """An elementwise function from the scores of an anchor to its loss, and what it needs.
+
+    Args:
+        function: From ``Scores`` to one loss per anchor.
+        extra: The reduction that ``scores.extra`` holds. Default: ``None``, none.
+        one_positive: Whether the objective is undefined if an anchor has several positives, as in ``Supervised``.
+        gradient: The objective together with its derivatives by positive and negatives, as tensors without graph. With
+            it, small batches are computed in one step; a custom objective does not need it. Default: None.
+        needs_count: Whether ``gradient`` uses the number of negatives.
+
+    Example:
+        InfoNCE with more weight on hard negatives:
+
+        >>> def hard(scores):
+        ...     return torch.nn.functional.softplus(scores.extra + scores.num_negatives.log() - scores.positive)
+        >>> objective = rince.losses.Objective(hard, rince.losses.ExtraReduction("hard_negatives", beta=0.5))
+        >>> loss = rince.ContrastiveLoss(objective, temperature=0.2)
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Scores], Tensor],
+        extra: ExtraReduction | None = None,
+        one_positive: bool = False,
+        gradient: Gradient | None = None,
+        needs_count: bool = False,
+    ):
+        self.function, self.extra, self.one_positive = function, extra, one_positive
+        self.gradient, self.needs_count = gradient, needs_count
+
+    def __call__(self, scores: Scores) -> Tensor:
+        return self.function(scores)
+
+
+def as_objective(function: Any) -> Objective:
+    """An ``Objective`` from a function of ``Scores`` or of ``(positive, negatives)``.
+
+    Raises:
+        WrongType: If it is not callable.
+        UsageError: If it needs neither one nor two arguments.
+    """
+    if isinstance(function, Objective):
+        return function
+    if not callable(function):
+        raise WrongType(
+            f"objective must be a function of (positive, negatives) or of Scores, got {type(function).__name__}"
+        )
+    needed = _needed_arguments(function)
+    if needed not in (1, 2):
+        raise UsageError(
+            f"objective must take (positive, negatives), or Scores alone, but needs {needed} arguments: "
+            "bind the others with functools.partial or give them defaults"
+        )
+    return Objective(function if needed == 1 else partial(_of_two, function))
+
+
+def refuse_extra(extra: ExtraReduction | None, contrast: str) -> None:
+    """For contrasts without extra reductions."""
+    if extra is not None:
+        raise UsageError(
+            f"{contrast} does not support extra reductions over negatives: use TwoView, CrossView or Queue"
+        )
+
+
+def _of_two(function: Callable[[Tensor, Tensor], Tensor], scores: Scores) -> Tensor:
+    return function(scores.positive, scores.negatives)
+
+
+def _needed_arguments(function: Callable[..., Any]) -> int:
+    """Number of required positional arguments; 2 if unknown."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 2
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return 2
+    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+
 
 SMALLEST_Q = 1e-30  # as good as 0 in the formulas
 
 
 def info_nce(positive: Tensor, negatives: Tensor) -> Tensor:
-    """-log(pos / (pos + neg)): the positive has to win against all negatives at once.
+    """-log(pos / (pos + neg)): cross-entropy of the softmax over the positive and all negatives.
 
     Args:
-        positive: the score of the positive pair, any shape.
-        negatives: the log-sum-exp of the scores of the negatives, same shape; -inf where there are none.
+        positive: Score of the positive pair, any shape.
+        negatives: Log-sum-exp of the scores of the negatives, same shape; -inf without negatives.
 
     Returns:
         The loss of every anchor, same shape.
 
     Example:
-        >>> rince.objectives.info_nce(torch.tensor(0.0), torch.tensor(0.0))  # one negative, as good as the positive
+        >>> rince.objectives.info_nce(torch.tensor(0.0), torch.tensor(0.0))
         tensor(0.6931)
     """
     return softplus(negatives - positive, threshold=40)
@@ -39,12 +196,11 @@ def dcl(positive: Tensor, negatives: Tensor) -> Tensor:
     """-log(pos / neg): decoupled, with the positive left out of the denominator; GraphCL's published form.
 
     Args:
-        positive: the score of the positive pair, any shape.
-        negatives: the log-sum-exp of the scores of the negatives, same shape; -inf where there are none.
+        positive: Score of the positive pair, any shape.
+        negatives: Log-sum-exp of the scores of the negatives, same shape; -inf without negatives.
 
     Returns:
-        The loss of every anchor, same shape. It is unbounded below, so an anchor without negatives counts as 0 and not
-        as -inf.
+        The loss of every anchor, same shape. Unbounded below; an anchor without negatives has loss 0, not -inf.
 
     Example:
         >>> rince.objectives.dcl(torch.tensor(2.0), torch.tensor(1.0))
@@ -57,14 +213,14 @@ def dcl(positive: Tensor, negatives: Tensor) -> Tensor:
 def rince(positive: Tensor, negatives: Tensor, q: float | Tensor = 0.5, lam: float | Tensor = 0.01) -> Tensor:
     """-pos^q / q + (lam (pos + neg))^q / q, for q in [0, 1] and lam in (0, 1].
 
-    q = 1 is symmetric in the sense of noisy classification, q -> 0 goes over into InfoNCE + log lam, which is what
-    q = 0 returns.
+    q = 1 is symmetric in the sense of classification with noisy labels. The limit for q -> 0 is InfoNCE + log lam,
+    which is the value at q = 0.
 
     Args:
-        positive: the score of the positive pair, any shape.
-        negatives: the log-sum-exp of the scores of the negatives, same shape; -inf where there are none.
-        q: from 0 to 1.
-        lam: the weight of the negatives, in (0, 1].
+        positive: Score of the positive pair, any shape.
+        negatives: Log-sum-exp of the scores of the negatives, same shape; -inf without negatives.
+        q: Robustness in [0, 1].
+        lam: Weight of the negatives in (0, 1].
 
     Returns:
         The loss of every anchor, same shape.
@@ -77,14 +233,14 @@ def rince(positive: Tensor, negatives: Tensor, q: float | Tensor = 0.5, lam: flo
 
 
 def gce(positive: Tensor, negatives: Tensor, q: float | Tensor = 0.7) -> Tensor:
-    """(1 - p^q) / q with p = pos / (pos + neg), for q in [0, 1]: generalised cross-entropy of the softmax over a batch.
+    """(1 - p^q) / q with p = pos / (pos + neg), for q in [0, 1]: generalized cross-entropy of the softmax over a batch.
 
-    q = 1 is 1 - p ("MAE"), q -> 0 goes over into InfoNCE, which is what q = 0 returns.
+    q = 1 is 1 - p ("MAE"). The limit for q -> 0 is InfoNCE, which is the value at q = 0.
 
     Args:
-        positive: the score of the positive pair, any shape.
-        negatives: the log-sum-exp of the scores of the negatives, same shape; -inf where there are none.
-        q: from 0 to 1.
+        positive: Score of the positive pair, any shape.
+        negatives: Log-sum-exp of the scores of the negatives, same shape; -inf without negatives.
+        q: Robustness in [0, 1].
 
     Returns:
         The loss of every anchor, same shape.
@@ -96,23 +252,23 @@ def gce(positive: Tensor, negatives: Tensor, q: float | Tensor = 0.7) -> Tensor:
     q = _positive(q)
     info = info_nce(positive, negatives)
     x = q * info
-    series = info * (1 - x / 2 * (1 - x / 3))  # exact for small x, which may be too small to be divided by q
+    series = info * (1 - x / 2 * (1 - x / 3))  # accurate for small x, which may underflow
     return torch.where(x < 1e-5, series, _below_one(x) * (1 / q)).to(positive.dtype)
 
 
 def symmetric_cross_entropy(
     positive: Tensor, negatives: Tensor, alpha: float = 1.0, beta: float = 1.0, log_zero: float = -4.0
 ) -> Tensor:
-    """alpha * -log p + beta * -log_zero * (1 - p): cross-entropy, and cross-entropy with the two sides exchanged.
+    """alpha * -log p + beta * -log_zero * (1 - p): cross-entropy plus reversed cross-entropy.
 
-    The second one would take the logarithm of a target of 0, which counts as ``log_zero``.
+    The reversed one needs the logarithm of a target of 0, which is replaced by ``log_zero``.
 
     Args:
-        positive: the score of the positive pair, any shape.
-        negatives: the log-sum-exp of the scores of the negatives, same shape; -inf where there are none.
-        alpha: weight of the cross-entropy.
-        beta: weight of the reversed cross-entropy.
-        log_zero: what the logarithm of 0 counts as, below 0.
+        positive: Score of the positive pair, any shape.
+        negatives: Log-sum-exp of the scores of the negatives, same shape; -inf without negatives.
+        alpha: Weight of the cross-entropy.
+        beta: Weight of the reversed cross-entropy.
+        log_zero: Replacement for log(0), negative.
 
     Returns:
         The loss of every anchor, same shape.
@@ -128,13 +284,12 @@ def symmetric_cross_entropy(
 def debiased(scores: Scores, tau_plus: float, temperature: float | Tensor) -> Tensor:
     """InfoNCE with (neg - tau_plus N pos) / (1 - tau_plus), at least N exp(-1 / temperature), in place of neg.
 
-    That is what N true negatives would give if a share ``tau_plus`` of what is taken for negatives were of the
-    anchor's own class.
+    This estimates the sum over N true negatives if a share ``tau_plus`` of the sampled ones has the anchor's class.
 
     Args:
-        scores: of every anchor.
-        tau_plus: the chance that something taken for a negative is of the anchor's class, in [0, 1).
-        temperature: what the cosines were divided by.
+        scores: Scores of every anchor.
+        tau_plus: Probability that a sampled negative has the anchor's class, in [0, 1).
+        temperature: Temperature of the scores.
 
     Returns:
         The loss of every anchor.
@@ -144,88 +299,127 @@ def debiased(scores: Scores, tau_plus: float, temperature: float | Tensor) -> Te
         >>> rince.objectives.debiased(scores, tau_plus=0.0, temperature=1.0)
         tensor([0.6931])
     """
-    return _debiased(scores.positive, scores.negatives, scores.number, tau_plus, temperature)
+    return _debiased(scores.positive, scores.negatives, scores.num_negatives, tau_plus, temperature)
 
 
 def hard_negatives(scores: Scores, tau_plus: float, temperature: float | Tensor) -> Tensor:
     """``debiased``, with negatives weighted by exp(beta score): N times the weighted mean of exp(score) for neg.
 
     Args:
-        scores: of every anchor, with the second reduction ``"tilted"``, which brings beta; without one, all weights are
-            equal.
-        tau_plus: the chance that something taken for a negative is of the anchor's class, in [0, 1).
-        temperature: what the cosines were divided by.
+        scores: Scores of every anchor, with the extra reduction ``"hard_negatives"``, which sets beta. Without it, all
+            weights are equal.
+        tau_plus: Probability that a sampled negative has the anchor's class, in [0, 1).
+        temperature: Temperature of the scores.
 
     Returns:
         The loss of every anchor.
 
     Example:
         >>> two = torch.tensor([1.0]), torch.tensor([1.0]), torch.tensor([2.0])
-        >>> hard = rince.losses.Scores(*two, second=torch.tensor([0.9]))  # one of the two negatives is much harder
+        >>> hard = rince.losses.Scores(*two, extra=torch.tensor([0.9]))  # one of the two negatives is much harder
         >>> rince.objectives.hard_negatives(hard, tau_plus=0.0, temperature=1.0)
         tensor([1.0331])
     """
-    if scores.second is None:
+    if scores.extra is None:
         return debiased(scores, tau_plus, temperature)
-    number = scores.number
-    negatives = scores.second + number.clamp_min(1).log()
+    number = scores.num_negatives
+    negatives = scores.extra + number.clamp_min(1).log()
     return _debiased(scores.positive, negatives, number, tau_plus, temperature)
 
 
 def mil_nce(scores: Scores) -> Tensor:
-    """-log(bag / (bag + neg)): the bag of an anchor's positives has to win; which one of them does, is left open.
+    """-log(bag / (bag + neg)): at least one positive of the bag has to score above the negatives.
 
     Args:
-        scores: of every anchor, with the second reduction ``"bag"``.
+        scores: Scores of every anchor, with the extra reduction ``"bag"``.
 
     Returns:
         The loss of every anchor.
 
     Example:
-        >>> bag = rince.losses.Scores(torch.zeros(1), torch.zeros(1), torch.ones(1), second=torch.tensor([2.0]))
+        >>> bag = rince.losses.Scores(torch.zeros(1), torch.zeros(1), torch.ones(1), extra=torch.tensor([2.0]))
         >>> rince.objectives.mil_nce(bag)
         tensor([0.1269])
     """
-    assert scores.second is not None, "mil_nce needs Second('bag')"
-    return info_nce(scores.second, scores.negatives)
+    assert scores.extra is not None, "mil_nce needs ExtraReduction('bag')"
+    return info_nce(scores.extra, scores.negatives)
 
 
 def sigmoid(scores: Scores, bias: float | Tensor) -> Tensor:
-    """log(1 + exp(-(positive + bias))) + the sum of log(1 + exp(score + bias)) over negatives: each pair by itself.
+    """log(1 + exp(-(positive + bias))) + sum over negatives of log(1 + exp(score + bias)): binary cross-entropy.
 
     Args:
-        scores: of every anchor, with the second reduction ``"softplus"``, whose shift is the same bias.
-        bias: added to every score.
+        scores: Scores of every anchor, with the extra reduction ``"softplus"``, whose shift is the same bias.
+        bias: Added to every score.
 
     Returns:
         The loss of every anchor.
 
     Example:
-        >>> one = rince.losses.Scores(torch.zeros(1), torch.zeros(1), torch.ones(1), second=torch.tensor([0.5]))
+        >>> one = rince.losses.Scores(torch.zeros(1), torch.zeros(1), torch.ones(1), extra=torch.tensor([0.5]))
         >>> rince.objectives.sigmoid(one, bias=0.0)
         tensor([1.1931])
     """
-    assert scores.second is not None, "sigmoid needs Second('softplus')"
-    return softplus(-(scores.positive + bias), threshold=40) + scores.second
+    assert scores.extra is not None, "sigmoid needs ExtraReduction('softplus')"
+    return softplus(-(scores.positive + bias), threshold=40) + scores.extra
+
+
+def info_nce_gradient(
+    positive: Tensor, negatives: Tensor, num_negatives: float | Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``info_nce`` and its derivatives by positive and negatives (``Gradient``)."""
+    difference = negatives - positive
+    slope = difference.sigmoid()
+    return softplus(difference, threshold=40), -slope, slope
+
+
+def gce_gradient(
+    positive: Tensor, negatives: Tensor, num_negatives: float | Tensor, q: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``gce`` and its derivatives by positive and negatives (``Gradient``)."""
+    difference = negatives - positive
+    info = softplus(difference, threshold=40)
+    x = info * -q
+    slope = difference.sigmoid_().mul_(x.exp())
+    # The series is accurate for small x, which may underflow.
+    value = info * (1 + x / 2 * (1 + x / 3)) if q < 1e-6 else x.expm1_().mul_(-1 / q)
+    return value, -slope, slope
+
+
+def rince_gradient(
+    positive: Tensor,
+    negatives: Tensor,
+    num_negatives: float | Tensor,
+    q: float,
+    lam: "float | Callable[[float | Tensor], float | Tensor]",
+    shift: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``rince`` of scores plus ``shift``, and its derivatives by positive and negatives (``Gradient``)."""
+    q, weight = max(q, SMALLEST_Q), lam(num_negatives) if callable(lam) else lam
+    log_lam = weight.log() if isinstance(weight, Tensor) else math.log(weight)
+    info = softplus(negatives - positive, threshold=40)
+    if shift:
+        positive, negatives = positive + shift, negatives + shift
+    # The formulas of ``_Rince`` without its precautions: scores are bounded here, and nothing overflows.
+    power, exponent = (positive * q).exp_(), (info * (q - 1)).add_(q * log_lam)
+    value = ((info + log_lam).mul_(q).expm1_().mul_(power)).mul_(1 / q)
+    d_negatives = torch.add(exponent, negatives).add_(positive, alpha=q - 1).exp_()
+    return value, exponent.expm1_().mul_(power), d_negatives
 
 
 def _debiased(
     positive: Tensor, negatives: Tensor, number: Tensor, tau_plus: float, temperature: float | Tensor
 ) -> Tensor:
-    """In logarithms; differences of exponentials are only formed where they are positive.
-
-    A difference of two sums amplifies what rounding did to them, so it is taken in float64: one number per anchor, for
-    which that is cheap.
-    """
+    """In logarithms, and in float64: a difference of two sums amplifies their rounding errors."""
     dtype = positive.dtype
-    if positive.device.type != "mps":  # which has no float64
+    if positive.device.type != "mps":  # MPS has no float64
         positive, negatives, number = positive.double(), negatives.double(), number.double()
     alone = number == 0
     log_number = number.clamp_min(1).log()
     share = log_number + math.log(tau_plus) if tau_plus else torch.full_like(log_number, -torch.inf)
     gap = negatives - positive
     above = (gap > share) & ~alone
-    gap = torch.where(above, gap, share.clamp_min(-1.0) + 1)  # any number above the share will do where it is not used
+    gap = torch.where(above, gap, share.clamp_min(-1.0) + 1)  # unused there; any value above the share
     rest = gap + torch.log(-torch.expm1(share - gap)) - math.log1p(-tau_plus)
     least = log_number - 1 / temperature - positive
     rest = torch.where(above, torch.maximum(rest, least), least)
@@ -233,29 +427,41 @@ def _debiased(
 
 
 def _below_one(x: Tensor) -> Tensor:
-    """1 - exp(-x), precise near 0; and for large x in its gradient, which torch takes from the result for expm1."""
+    """1 - exp(-x), accurate near 0, with an accurate gradient for large x (expm1 loses it to cancellation)."""
     return torch.where(x > 0.5, 1 - torch.exp(-x), -torch.expm1(-x))
 
 
 def _positive(q: float | Tensor) -> float | Tensor:
-    # Numbers are quicker than scalar tensors, but a compiled loss takes a tensor's new value without compiling again.
+    # Floats are faster than scalar tensors; in a compiled loss, a tensor takes a new value without recompiling.
     if isinstance(q, Tensor) and q.device.type == "cpu" and not torch.compiler.is_compiling():
         q = float(q)
     return q.clamp_min(SMALLEST_Q) if isinstance(q, Tensor) else max(q, SMALLEST_Q)
 
 
-class _Rince(torch.autograd.Function):
-    """With u = log(lam (pos + neg) / pos) the loss is pos^q (e^{qu} - 1) / q: nothing cancels as q -> 0.
+def _rince_value(positive: Tensor, info: Tensor, q: float | Tensor, log_lam: float | Tensor) -> Tensor:
+    u = info + log_lam
+    half = torch.exp(q / 2 * (positive + u.relu()))
+    return half * torch.expm1(-q * u.abs()) * (u.sign() * (-1 / q)) * half
 
-    The larger of the two powers is taken out of the difference, half of it in front and half behind, so that nothing
-    overflows that would fit. Gradients are written out for the same reasons, and because it takes half the time.
+
+def _rince_slopes(
+    positive: Tensor, negatives: Tensor, info: Tensor, q: float | Tensor, log_lam: float | Tensor
+) -> tuple[Tensor, Tensor]:
+    powers = q * log_lam - (1 - q) * info
+    half = torch.exp(q / 2 * positive)
+    return half * torch.expm1(powers) * half, torch.exp(powers + negatives - (1 - q) * positive)
+
+
+class _Rince(torch.autograd.Function):
+    """With u = log(lam (pos + neg) / pos) the loss is pos^q (e^{qu} - 1) / q, without cancellation as q -> 0.
+
+    The larger of the two powers is factored out, half of it on either side, so that intermediate results overflow only
+    if the loss does. The gradient is written out for the same reason, and because that takes half the time.
     """
 
     @staticmethod
     def forward(positive: Tensor, negatives: Tensor, q: float | Tensor, log_lam: float | Tensor) -> Tensor:
-        u = info_nce(positive, negatives) + log_lam
-        half = torch.exp(q / 2 * (positive + u.relu()))
-        return (half * torch.expm1(-q * u.abs()) * (u.sign() * (-1 / q)) * half).to(positive.dtype)
+        return _rince_value(positive, info_nce(positive, negatives), q, log_lam).to(positive.dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -268,9 +474,6 @@ class _Rince(torch.autograd.Function):
         positive, negatives, *tensors = ctx.saved_tensors
         q, log_lam = (x if number is None else number for x, number in zip(tensors, ctx.numbers, strict=True))
         info = info_nce(positive, negatives)
-        powers = q * log_lam - (1 - q) * info
-        half = torch.exp(q / 2 * positive)
-        pull = half * torch.expm1(powers) * half
-        push = torch.exp(powers + negatives - (1 - q) * positive)
+        pull, push = _rince_slopes(positive, negatives, info, q, log_lam)
         to_lam = gradient * torch.exp(q * (positive + info + log_lam)) if ctx.needs_input_grad[3] else None
         return gradient * pull, gradient * push, None, to_lam

@@ -10,16 +10,16 @@ from torch import Tensor, nn
 
 from rince.errors import UsageError
 from rince.losses import objectives
-from rince.losses.contrast import Contrast, Objective, Second
-from rince.losses.contrast.kernel import can_look
+from rince.losses.contrasts import Contrast
 from rince.losses.loss import Checks, ContrastiveLoss, Reduction
-from rince.losses.temperature import number_of
+from rince.losses.objectives import ExtraReduction, Objective
+from rince.losses.temperature import Temperature, full_scalar, number_of, readable
 
 
 def _check_new_bias(bias: Tensor) -> Tensor:
     """A bias that is set later; its value is not waited for."""
-    one = isinstance(bias, Tensor) and bias.numel() <= 1 and not bias.is_complex()  # none: another process holds it
-    if not one or (bias.numel() and can_look(bias) and not math.isfinite(number_of(bias))):
+    one = isinstance(bias, Tensor) and bias.numel() <= 1 and not bias.is_complex()  # none: another rank holds it
+    if not one or (bias.numel() and readable(bias) and not math.isfinite(number_of(bias))):
         raise UsageError(f"bias must be a tensor or a parameter of one finite number, got {bias!r}")
     return bias
 
@@ -32,12 +32,12 @@ class Sigmoid(ContrastiveLoss):
     published loss. A wrong pair can pull with a bounded force, a false negative too. Has no meaning on ``Supervised``.
 
     Args:
-        temperature: what cosines are divided by: a positive number, or a parameter to learn it, as SigLIP does.
+        temperature: Softmax temperature: a positive float, or an ``nn.Parameter`` to learn it, as SigLIP does.
         bias: added to every score, below 0 as there are many more negatives than positives: a number, or a parameter
             that you share.
         learn_bias: whether a number becomes a parameter of the loss; give ``loss.parameters()`` to the optimizer then.
-        contrast: who is whose positive and negative; ``TwoView()`` if nothing is said.
-        reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one loss per anchor.
+        contrast: How positives and negatives are formed. Default: ``TwoView()``.
+        reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
     Raises:
         UsageError: if bias is not one finite number.
@@ -55,13 +55,14 @@ class Sigmoid(ContrastiveLoss):
 
     def __init__(
         self,
-        temperature: float | Tensor = 0.1,
+        *,
+        temperature: Temperature = 0.1,
         bias: float | Tensor = -10.0,
         learn_bias: bool = True,
         contrast: Contrast | None = None,
         reduction: Reduction = "mean",
     ):
-        super().__init__(objectives.info_nce, temperature, contrast, reduction)
+        super().__init__(objectives.info_nce, temperature=temperature, contrast=contrast, reduction=reduction)
         if isinstance(bias, numbers.Real):
             start = torch.tensor(float(bias))
             bias = nn.Parameter(start) if learn_bias else start
@@ -73,8 +74,11 @@ class Sigmoid(ContrastiveLoss):
             self.register_buffer("bias", bias)
 
     def objective(self, temperature: float | Tensor) -> Objective:
-        full = self.bias.reshape(()) if self.bias.dtype == torch.float64 else self.bias.reshape(()).float()
-        return Objective(partial(objectives.sigmoid, bias=full), Second("softplus", shift=full), one_positive=True)
+        full = full_scalar(self.bias)
+        return Objective(
+            partial(objectives.sigmoid, bias=full), ExtraReduction("softplus", shift=full), one_positive=True
+        )
 
     def extra_repr(self) -> str:
-        return f"bias={number_of(self.bias):g}, {super().extra_repr()}"
+        bias = f"{number_of(self.bias):g}" if readable(self.bias) else "learned"
+        return f"bias={bias}, {super().extra_repr()}"

@@ -1,4 +1,4 @@
-"""The temperature of a loss: a number, or a parameter that must not be driven to zero."""
+"""The temperature of a loss: a number, a learned one within bounds, or a plain parameter."""
 
 import math
 import numbers
@@ -8,18 +8,68 @@ import torch
 from torch import Tensor, nn
 
 from rince.errors import UsageError, WrongType
-from rince.losses.contrast.kernel import can_look
+from rince.losses.logsumexp import can_look
 
 LEAST_TEMPERATURE = 0.01
-"""A learned temperature counts as at least this; one that training drives to 0 would divide by it."""
+"""Lower bound of a learned temperature: training may drive it to 0, and scores are divided by it."""
 
 LEAST_NUMBER = 1e-4
-"""The least temperature that is a fixed number: over a lower one, the rounding of a float32 cosine counts for much."""
+"""Lower bound of a fixed temperature: below it, scores are dominated by the rounding of float32 cosines."""
 
 
-def check_temperature(temperature: float | Tensor) -> float | Tensor:
+class LearnedTemperature(nn.Module):
+    """A temperature that is learned in logarithm, within bounds.
+
+    Pass it as ``temperature`` of a loss and give ``loss.parameters()`` to the optimizer. At a bound, only gradients
+    that lead back inside have an effect. The parameter has shape (1,), so that ``fully_shard`` accepts it.
+
+    A low temperature makes ``InfoNCE`` stricter, and learning it works there, as in CLIP. ``GCE`` and ``RINCE`` become
+    less robust the lower it is, and gain from lowering it on wrong pairs: keep it fixed for them.
+
+    Args:
+        init: Initial temperature. Default: 0.2.
+        min: Lower bound, at least 0.01. Default: 0.01.
+        max: Upper bound. Default: 1.
+
+    Raises:
+        UsageError: If not 0.01 <= min <= init <= max.
+
+    Example:
+        >>> loss = rince.InfoNCE(temperature=rince.LearnedTemperature(0.1), contrast=rince.CrossView())
+        >>> [name for name, _ in loss.named_parameters()]
+        ['temperature.log_temperature']
+        >>> round(float(loss.temperature()), 3)
+        0.1
+    """
+
+    def __init__(self, init: float = 0.2, min: float = LEAST_TEMPERATURE, max: float = 1.0):
+        super().__init__()
+        if not LEAST_TEMPERATURE <= min <= init <= max < math.inf:
+            raise UsageError(
+                f"a learned temperature needs {LEAST_TEMPERATURE} <= min <= init <= max, got {min}, {init} and {max}"
+            )
+        self.min, self.max = float(min), float(max)
+        self.log_temperature = nn.Parameter(torch.tensor([math.log(init)]))
+
+    def forward(self) -> Tensor:
+        """The temperature: a scalar tensor."""
+        low, high = math.log(self.min), math.log(self.max)
+        return _Clamp.apply(full_scalar(self.log_temperature), low, high).exp()
+
+    def extra_repr(self) -> str:
+        return f"min={self.min:g}, max={self.max:g}"
+
+
+Temperature = float | Tensor | LearnedTemperature
+
+
+def check_temperature(temperature: Temperature) -> Temperature:
     """A temperature that a loss can start with."""
+    if isinstance(temperature, LearnedTemperature):
+        return temperature
     _check_kind(temperature)
+    if isinstance(temperature, Tensor) and not readable(temperature):
+        return temperature
     value = number_of(temperature)
     _check_positive(value)
     if isinstance(temperature, Tensor):
@@ -36,14 +86,16 @@ def check_temperature(temperature: float | Tensor) -> float | Tensor:
     return value
 
 
-def check_new_temperature(temperature: float | Tensor) -> float | Tensor:
-    """A temperature that is set later. One that is computed, as from CLIP's ``logit_scale``, may have any value."""
+def check_new_temperature(temperature: Temperature) -> Temperature:
+    """A temperature that is set later. A computed one, as from CLIP's ``logit_scale``, may have any value."""
+    if isinstance(temperature, LearnedTemperature):
+        return temperature
     if isinstance(temperature, Tensor) and temperature.numel() == 0:
-        return temperature  # sharded: another process holds it
+        return temperature  # sharded: another rank holds it
     if not isinstance(temperature, Tensor) or (isinstance(temperature, nn.Parameter) and can_look(temperature)):
         return check_temperature(temperature)
     _check_kind(temperature)
-    if temperature.is_leaf and can_look(temperature):
+    if temperature.is_leaf and readable(temperature):
         _check_positive(number_of(temperature))
     return temperature
 
@@ -55,7 +107,10 @@ def _check_kind(temperature: float | Tensor) -> None:
         if temperature.numel() != 1:
             raise UsageError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
     elif not isinstance(temperature, numbers.Real):
-        raise WrongType(f"temperature must be a positive number or a parameter, got {type(temperature).__name__}")
+        raise WrongType(
+            "temperature must be a positive number, rince.LearnedTemperature() or a parameter, "
+            f"got {type(temperature).__name__}"
+        )
 
 
 def _check_positive(value: float) -> None:
@@ -63,33 +118,50 @@ def _check_positive(value: float) -> None:
         raise UsageError(f"temperature must be positive, got {value}")
 
 
-def in_use(temperature: float | Tensor) -> float | Tensor:
-    """A temperature as losses use it: a learned one as a scalar in full precision, and never below the least."""
+def in_use(temperature: Temperature) -> float | Tensor:
+    """The temperature of the scores: a float, or a scalar tensor of at least ``LEAST_TEMPERATURE``."""
+    if isinstance(temperature, LearnedTemperature):
+        return temperature()
     if not isinstance(temperature, Tensor):
         return temperature
-    full = temperature.reshape(()) if temperature.dtype == torch.float64 else temperature.reshape(()).float()
-    return _AtLeast.apply(full, LEAST_TEMPERATURE)
+    return _Clamp.apply(full_scalar(temperature), LEAST_TEMPERATURE, math.inf)
 
 
-class _AtLeast(torch.autograd.Function):
-    """The larger of a value and a bound. Below the bound, only a gradient that raises the value gets through.
+def readable(tensor: Tensor) -> bool:
+    """Whether the value of a scalar can be read without communication or a host synchronization."""
+    return can_look(tensor) and not hasattr(tensor, "full_tensor")
 
-    A plain clamp has no gradient below its bound: what has fallen there never comes back.
+
+def full_scalar(tensor: Tensor) -> Tensor:
+    """In full precision; a DTensor as a whole, with its gradient."""
+    if hasattr(tensor, "full_tensor"):
+        tensor = tensor.full_tensor()
+    return tensor.reshape(()) if tensor.dtype == torch.float64 else tensor.reshape(()).float()
+
+
+class _Clamp(torch.autograd.Function):
+    """Clamp whose gradient, outside of the bounds, leads back inside.
+
+    A plain clamp has no gradient there: a parameter that has left the bounds would never come back.
     """
 
     @staticmethod
-    def forward(value: Tensor, bound: float) -> Tensor:
-        return value.clamp_min(bound)
+    def forward(value: Tensor, low: float, high: float) -> Tensor:
+        return value.clamp(low, high)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[0] < inputs[1])
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float, float], output: Tensor) -> None:
+        value, low, high = inputs
+        ctx.save_for_backward(value < low, value > high)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (below,) = ctx.saved_tensors
-        return torch.where(below, gradient.clamp_max(0), gradient), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        below, above = ctx.saved_tensors
+        gradient = torch.where(below, gradient.clamp_max(0), gradient)
+        return torch.where(above, gradient.clamp_min(0), gradient), None, None
 
 
-def number_of(temperature: float | Tensor) -> float:
-    return float(temperature.detach() if isinstance(temperature, Tensor) else temperature)
+def number_of(temperature: Temperature) -> float:
+    """The value as a float; this waits for a device."""
+    value = temperature() if isinstance(temperature, LearnedTemperature) else temperature
+    return float(full_scalar(value.detach()) if isinstance(value, Tensor) else value)

@@ -4,13 +4,12 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from rince.encoders.heads import mlp
-from rince.encoders.towers import Towers
+from rince.encoders.heads import Towers, mlp
 from rince.errors import UsageError
-from rince.losses.contrast import CrossView, TwoView
-from rince.methods.method import Method, OptimiserFactory, width_of
-from rince.views.batch import PairBatch
+from rince.losses import CrossView, TwoView
+from rince.methods.method import Method, OptimizerFactory, width_of
 from rince.views.pair import PairViews
+from rince.views.views import PairBatch
 
 Side = Literal["a", "b"]
 
@@ -37,7 +36,7 @@ class CrossModal(Method):
         encoder: nn.Module,
         loss: nn.Module,
         views: nn.Module,
-        optimiser: OptimiserFactory,
+        optimizer: OptimizerFactory,
         hidden: int = 512,
         width: int = 128,
         layers: int = 3,
@@ -62,7 +61,7 @@ class CrossModal(Method):
                     f"CrossModal needs {what} with two sides a and b, such as {kind.__module__}.{kind.__name__}, "
                     f"got {type(part).__name__}"
                 )
-        super().__init__(encoder, loss, views, optimiser, **schedules)
+        super().__init__(encoder, loss, views, optimizer, **schedules)
         self.compare_by(CrossView() if negatives == "other_side" else TwoView())
         if layers < 1:
             raise UsageError(f"a head needs at least 1 layer, got {layers}")

@@ -1,16 +1,16 @@
-"""Fine-tuning: a linear classifier on top of an encoder, first alone, then with the encoder."""
+"""Supervised training on a pre-trained encoder: fine-tuning, and a linear layer on frozen features."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from rince.errors import UsageError
-from rince.evaluate.voting import Votes, vote
-from rince.methods.method import Method, OptimiserFactory, width_of
+from rince.evaluate.features import Votes, vote
+from rince.methods.method import Method, OptimizerFactory, width_of
 
 
 class FineTune(Method):
@@ -24,14 +24,14 @@ class FineTune(Method):
         >>> method = rince.methods.FineTune(encoder, nn.CrossEntropyLoss(), views, torch.optim.Adam, classes=10)
     """
 
-    trusts = None
+    weights_for = None
 
     def __init__(
         self,
         encoder: nn.Module,
         loss: nn.Module,
         views: nn.Module,
-        optimiser: OptimiserFactory,
+        optimizer: OptimizerFactory,
         classes: int = 0,
         dropout: float = 0.5,
         head_epochs: int = 5,
@@ -39,6 +39,7 @@ class FineTune(Method):
         decay: float = 0.3,
         linear: bool = False,
         tower: str | None = None,
+        frozen_norm: bool = True,
     ):
         """
         Args:
@@ -49,11 +50,13 @@ class FineTune(Method):
             decay: The factor by which it is reduced.
             linear: Train only the classifier, in all epochs.
             tower: Of a cross-modal run: which of the two encoders, "a" or "b", and which of the two views.
+            frozen_norm: Batch norm uses its running statistics while the encoder is frozen. False: it uses those of the
+                batch, and updates the running ones, as in AVID's code.
 
         Raises:
             UsageError: If a number is out of range, or milestones do not rise.
         """
-        super().__init__(encoder, loss, one_recipe(views, tower), optimiser)
+        super().__init__(encoder, loss, one_recipe(views, tower), optimizer)
         if classes < 0:
             raise UsageError(f"classes must not be negative, got {classes}")
         if not 0 <= dropout < 1:
@@ -65,14 +68,14 @@ class FineTune(Method):
         if list(milestones) != sorted(set(milestones)) or (milestones and milestones[0] < 0):
             raise UsageError(f"milestones must be rising numbers of epochs, got {list(milestones)}")
         self.head_epochs, self.milestones, self.decay = head_epochs, tuple(milestones), decay
-        self.linear, self.tower, self.classes = linear, tower, classes
+        self.linear, self.tower, self.classes, self.frozen_norm = linear, tower, classes, frozen_norm
         self.dropout = nn.Dropout(dropout)
         if classes:
             self.head = nn.Linear(width_of(encoder), classes)
         encoder.requires_grad_(not linear)
         self.votes: Votes | None = None  # of the last test
         self.look_accuracy = 0.0  # of the last test, of single looks
-        self.unlabelled = 0  # items of the last test that nobody knows the label of
+        self.unlabeled = 0  # items of the last test that nobody knows the label of
         self._tested: list[tuple[Tensor, Tensor, Tensor]] = []
         self._rests = False  # whether the encoder is left as it is in the step under way
 
@@ -100,7 +103,7 @@ class FineTune(Method):
         views = self.views(items, self.draw(len(items)), cropped=batch.cropped)
         views = views[0] if isinstance(views, tuple) else views
         resting = self.resting
-        self.encoder.train(not resting)
+        self.encoder.train(not (resting and self.frozen_norm))
         with torch.set_grad_enabled(not resting):
             features = self.encoder(views)
         logits = self.head(self.dropout(features))
@@ -148,7 +151,7 @@ class FineTune(Method):
     def test_result(self) -> dict[str, Any]:
         """What the last test found, in percent: of whole items and of single views of them."""
         assert self.votes is not None
-        without = {"test_items_without_label": self.unlabelled} if self.unlabelled else {}
+        without = {"test_items_without_label": self.unlabeled} if self.unlabeled else {}
         return {
             "accuracy": 100 * self.votes.accuracy,
             "accuracy_of_single_looks": 100 * self.look_accuracy,
@@ -167,7 +170,7 @@ class FineTune(Method):
             raise UsageError("there is nothing to test on: the test part is empty")
         ids, scores, labels = (torch.cat(column) for column in zip(*parts, strict=True))
         known = labels >= 0
-        self.unlabelled = len(ids[~known].unique())
+        self.unlabeled = len(ids[~known].unique())
         if not known.any():
             raise UsageError("there is nothing to test on: the test part has no labels")
         ids, scores, labels = ids[known], scores[known], labels[known]
@@ -183,6 +186,68 @@ def one_recipe(views: nn.Module, tower: str | None) -> nn.Module:
     if not hasattr(views, "plain"):
         raise UsageError(
             f"{type(views).__name__} makes no single view that can be classified: set views, such as "
-            "rince.views.recipe.Recipe"
+            "rince.views.image.Recipe"
         )
     return views
+
+
+class LinearEvaluation(FineTune):
+    """A linear classifier on the features of a frozen encoder, trained on augmented crops, tested by top-1 and top-5.
+
+    Only one batch is in memory at a time, training resumes after an interruption, and several processes share the work.
+    It is a method of ``rince finetune``, as in ``rince finetune RUN imagenet/linear --trainer.devices 8``.
+
+    Example:
+        >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.LinearEvaluation(encoder, nn.CrossEntropyLoss(), views, torch.optim.SGD, classes=10)
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        views: nn.Module,
+        optimizer: OptimizerFactory,
+        classes: int = 0,
+        lr_schedule: Literal["cosine", "constant", "steps"] = "cosine",
+        tower: str | None = None,
+    ):
+        """
+        Args:
+            classes: Number of classes; 0 to take it from the data (`rince finetune`).
+            lr_schedule: A cosine to 0, a constant rate, or a tenth after 60 % and again after 80 % of training.
+            tower: Of a cross-modal run: which of the two encoders, "a" or "b", and which of the two views.
+        """
+        super().__init__(encoder, loss, views, optimizer, classes, dropout=0.0, head_epochs=0, linear=True, tower=tower)
+        self.lr_schedule = lr_schedule
+        self.register_buffer("hits", torch.zeros(3, dtype=torch.long), persistent=False)  # top 1, top 5, tested
+        if classes:
+            assert isinstance(self.head, nn.Linear)
+            nn.init.normal_(self.head.weight, std=0.01)
+            nn.init.zeros_(self.head.bias)
+
+    hits: Tensor
+
+    def lr_share(self, step: int, total: int) -> float:
+        return Method.lr_share(self, step, total)
+
+    def on_test_start(self) -> None:
+        self.hits.zero_()
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        if self.elsewhere(batch_idx):
+            return
+        known = batch.labels >= 0
+        logits, labels = self.project(self.embed(batch))[known], batch.labels[known]
+        best = logits.topk(min(5, self.classes), dim=1).indices == labels[:, None]
+        self.hits += torch.stack([best[:, 0].sum(), best.sum(), known.sum()])
+
+    def on_test_epoch_end(self) -> None:
+        if self.trainer.world_size > 1:
+            dist.all_reduce(self.hits)
+        if not int(self.hits[2]):
+            raise UsageError("there is nothing to test on: the test part is empty or has no labels")
+
+    def test_result(self) -> dict[str, Any]:
+        first, five, tested = self.hits.tolist()
+        return {"accuracy": 100 * first / tested, "top5": 100 * five / tested, "test_items": tested}

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from rince._support.step_seeds import generator
 from rince.encoders.heads import mlp
-from rince.losses.contrast import CrossView
-from rince.methods.method import Method, OptimiserFactory, width_of
+from rince.losses import CrossView
+from rince.methods.method import Method, OptimizerFactory, width_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -26,7 +26,7 @@ class GraphCL(Method):
         encoder: nn.Module,
         loss: nn.Module,
         views: nn.Module,
-        optimiser: OptimiserFactory,
+        optimizer: OptimizerFactory,
         symmetric: bool = False,
         **schedules: Any,
     ):
@@ -34,7 +34,7 @@ class GraphCL(Method):
         Args:
             symmetric: Use the views as anchors too. In the published form only the graphs are anchors.
         """
-        super().__init__(encoder, loss, views, optimiser, **schedules)
+        super().__init__(encoder, loss, views, optimizer, **schedules)
         self.compare_by(CrossView(symmetric=symmetric))
         width = width_of(encoder)
         self.head = mlp([width, width, width], norm=False)

@@ -1,4 +1,4 @@
-"""What all training methods share: counting of batches, schedules, logging and a warning about collapse."""
+"""Base class of training methods: step counter, schedules, logging, and a warning on collapse."""
 
 import math
 import warnings
@@ -13,12 +13,11 @@ from rince._support.step_seeds import Draws, generator, number, seed_globally
 from rince.errors import UsageError
 from rince.losses import Contrast, ContrastiveLoss, schedules
 from rince.losses.temperature import in_use
-from rince.optimisers import warmup_cosine
-from rince.views.batch import ImageBatch, PairBatch
+from rince.optimizers import warmup_cosine
 from rince.views.image import check_two_views
+from rince.views.views import ImageBatch, PairBatch
 
-HIGHEST_RATE = 1e6  # beyond which a step leaves the numbers that there are
-OptimiserFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
+OptimizerFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 
 
 class Method(LightningModule):
@@ -43,8 +42,8 @@ class Method(LightningModule):
 
     seed: int = 0
     pairing: Literal["self", "label"] = "self"
-    trusts: Literal["pairs", "labels"] | None = "pairs"
-    """What a trust is in: pairs, or labels that make pairs; None where the method has no use for one."""
+    weights_for: Literal["pairs", "labels"] | None = "pairs"
+    """What weights belong to: pairs, or the labels that form pairs; None if the method does not use weights."""
 
     two_views_each: bool = False
     """Whether it calls its views with images, draw, partners and cropped, and gets two views of every image."""
@@ -54,7 +53,7 @@ class Method(LightningModule):
         encoder: nn.Module,
         loss: nn.Module,
         views: nn.Module,
-        optimiser: OptimiserFactory,
+        optimizer: OptimizerFactory,
         warmup_epochs: float = 0.0,
         lr_schedule: Literal["cosine", "constant", "steps"] = "cosine",
         q_schedule: Literal["constant", "linear", "cosine"] = "constant",
@@ -65,7 +64,7 @@ class Method(LightningModule):
             encoder: Maps a view to features; its attribute ``features`` is their number.
             loss: Called with the embeddings of both views.
             views: Maps a batch to two views of each item.
-            optimiser: Called with the parameters; returns an optimizer.
+            optimizer: Called with the parameters; returns an optimizer.
             warmup_epochs: Epochs over which the learning rate rises to its full value.
             lr_schedule: The learning rate after that: a cosine schedule to 0, constant, or divided by ten after
                 60 % of training and again after 80 % (MoCo v1).
@@ -78,7 +77,7 @@ class Method(LightningModule):
         super().__init__()
         if warmup_epochs < 0:
             raise UsageError(f"warmup_epochs must not be negative, got {warmup_epochs}")
-        self.encoder, self.loss, self.views, self.optimiser = encoder, loss, views, optimiser
+        self.encoder, self.loss, self.views, self.optimizer = encoder, loss, views, optimizer
         self.head: nn.Module = nn.Identity()
         self.warmup_epochs, self.lr_schedule = warmup_epochs, lr_schedule
         self.q_of = self._q_schedule(q_schedule, q_start)
@@ -88,36 +87,36 @@ class Method(LightningModule):
         self._was_flat = False
 
     def check(self) -> None:
-        """Refuse, before a run is started, parts with which it cannot be trained."""
+        """Raise a ``UsageError`` before the run if its parts do not fit together."""
         if self.two_views_each:
             check_two_views(type(self).__name__, self.views)
 
     def compare_by(self, contrast: Contrast) -> None:
-        """Set the contrast of this method. It is the method's own, so that several methods can share one loss."""
+        """Set the contrast of this method. It belongs to the method, so several methods can share one loss."""
         refuse_other_contrast(type(self).__name__, self.loss, contrast)
         self.contrast = contrast
         self.register_load_state_dict_pre_hook(_find_contrast_of_0_1)
 
     def contrastive(self, a: Tensor, b: Tensor, **given: Tensor) -> Tensor:
-        """The loss of embeddings under this method's contrast; a loss that is not rince's own is called as it is."""
+        """Loss of embeddings under this method's contrast. Losses from outside rince are called as they are."""
         if isinstance(self.loss, ContrastiveLoss):
             return self.loss(a, b, contrast=self.contrast, **given)
         return self.loss(a, b, **given)
 
     def compare_pairs(self, a: Tensor, b: Tensor, batch: Any, **given: Tensor) -> Tensor:
-        """The loss of two views, row by row, weighted by the trust in each pair where the batch has one."""
+        """Loss of two views, row by row, weighted if the batch has weights."""
         weights = self.pair_weights(batch)
         return self.contrastive(a, b, **given) if weights is None else self.contrastive(a, b, weights=weights, **given)
 
     def pair_weights(self, batch: Any) -> Tensor | None:
-        """How far each pair of a batch is trusted; None where its data say nothing about that.
+        """Weight of each pair of a batch; None if the batch has none.
 
         A method whose batches are neither ``ImageBatch`` nor ``PairBatch`` overrides this, if they have weights.
         """
         return batch.weights if isinstance(batch, ImageBatch | PairBatch) else None
 
     def has_partners(self, batch: Any) -> bool:
-        """Whether items are paired with others, so that a pair can be wrong, or every item with itself alone."""
+        """Whether items are paired with other items, so that a pair can be mismatched."""
         return batch.partners is not None
 
     def temperature(self, otherwise: float) -> float | Tensor:
@@ -128,26 +127,26 @@ class Method(LightningModule):
         return in_use(self.loss.temperature) if isinstance(self.loss, ContrastiveLoss) else otherwise
 
     def batch_loss(self, batch: Any) -> Tensor:
-        """The loss of a batch, with a gradient; a subclass has to give it."""
+        """Loss of a batch. Subclasses must implement it."""
         raise NotImplementedError
 
     def embed(self, batch: Any) -> Tensor:
-        """Features of a batch as evaluation sees it, of images where a subclass says nothing else."""
+        """Features of a batch for evaluation. Default: of its images."""
         return self.encoder(self.plain(batch.images))
 
     def project(self, features: Tensor) -> Tensor:
-        """From features to the space of the loss; the features themselves where there is no head."""
+        """Projection of features into the space of the loss; the identity without a head."""
         return self.head(features)
 
     def plain(self, items: Tensor) -> Tensor:
-        """Items as evaluation sees them: normalised, nothing random."""
+        """Items for evaluation: normalized, without random augmentation."""
         views: Any = self.views
         if not hasattr(views, "plain"):
             raise UsageError(f"{type(views).__name__} has no method plain(items), by which evaluation sees items")
         return views.plain(items)
 
     def batches_seen(self) -> int:
-        """How many batches training has behind it. The order of the data goes on from here after a resume."""
+        """Number of training batches so far. A resumed run continues the data order from here."""
         return self.seen
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -162,7 +161,7 @@ class Method(LightningModule):
         return self.batches_seen() / max(1, self._all_batches() - 1)
 
     def _all_batches(self) -> int:
-        """How many batches training takes. The last step of an epoch takes what is left, so not a multiple of steps."""
+        """Total number of training batches. The last step of an epoch may accumulate fewer batches."""
         steps, accumulated = int(self.trainer.estimated_stepping_batches), self.trainer.accumulate_grad_batches
         batches = self.trainer.num_training_batches
         if not math.isfinite(batches):
@@ -171,7 +170,7 @@ class Method(LightningModule):
         return int(epochs * batches + rest * accumulated)
 
     def steps_per_epoch(self, total: int) -> float:
-        """How many steps an epoch takes, out of ``total`` in all; an equal share where its batches are not known."""
+        """Optimizer steps per epoch; ``total`` divided by the epochs if the data have no length."""
         if self.trainer.train_dataloader is None:  # as Lightning itself does where it counts steps
             self.trainer.fit_loop.setup_data()
         batches = self.trainer.num_training_batches
@@ -208,7 +207,7 @@ class Method(LightningModule):
         )
 
     def note(self, features: Tensor, labels: Tensor | None) -> None:
-        """Leave features and labels of this step for callbacks, such as an online probe."""
+        """Store features and labels of this step for callbacks such as the online probe."""
         self.watched = (features.detach(), labels)
 
     def note_similarity(self, a: Tensor, b: Tensor) -> None:
@@ -230,10 +229,7 @@ class Method(LightningModule):
         self._was_flat = flat
 
     def configure_optimizers(self) -> Any:
-        optimiser = self.optimiser([p for p in self.parameters() if p.requires_grad])
-        rates = [float(group["lr"]) for group in optimiser.param_groups if "lr" in group]
-        if too_high := [rate for rate in rates if not rate <= HIGHEST_RATE]:
-            raise UsageError(f"the learning rate must be at most {HIGHEST_RATE:g}, got {too_high[0]:g}: lower it")
+        optimizer = self.optimizer([p for p in self.parameters() if p.requires_grad])
         total = self.trainer.estimated_stepping_batches
         if not 0 <= total < math.inf:
             raise UsageError(
@@ -241,8 +237,8 @@ class Method(LightningModule):
                 "trainer.max_steps, or trainer.max_epochs for data of a known length"
             )
         total = int(total)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: self.lr_share(step, total))
-        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: self.lr_share(step, total))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def lr_share(self, step: int, total: int) -> float:
         """The share of the learning rate at a step of ``total``."""
@@ -269,13 +265,13 @@ def _find_contrast_of_0_1(module: nn.Module, state: dict[str, Any], prefix: str,
 
 
 def width_of(encoder: nn.Module) -> int:
-    """How many features an encoder gives."""
+    """Number of features of an encoder."""
     features = getattr(encoder, "features", None)
     if not isinstance(features, int):  # timm's name for it; some of its models have a module called features
         features = getattr(encoder, "num_features", None)
     if not isinstance(features, int):
         raise UsageError(
-            f"{type(encoder).__name__} does not say how many features it gives: set its attribute 'features'"
+            f"{type(encoder).__name__} does not say how many features it has: set its attribute 'features'"
         )
     return features
 

@@ -1,14 +1,14 @@
-"""SimCLR: two views of an image against all other views of the batch."""
+"""SimCLR, and SupCon: SimCLR with positives from labels."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from rince.encoders.heads import mlp
-from rince.losses.contrast import Contrast, TwoView
-from rince.methods.method import Method, OptimiserFactory, width_of
-from rince.views.batch import ImageBatch
+from rince.losses import Contrast, Supervised, TwoView
+from rince.methods.method import Method, OptimizerFactory, width_of
+from rince.views.views import ImageBatch
 
 
 class SimCLR(Method):
@@ -27,10 +27,12 @@ class SimCLR(Method):
         encoder: nn.Module,
         loss: nn.Module,
         views: nn.Module,
-        optimiser: OptimiserFactory,
+        optimizer: OptimizerFactory,
         hidden: int = 512,
         width: int = 128,
         head_norm: bool = True,
+        head_bias: bool = True,
+        batch_norm: Literal["both_views", "per_view"] = "both_views",
         **schedules: Any,
     ):
         """
@@ -38,19 +40,23 @@ class SimCLR(Method):
             hidden: Width of the head's hidden layer; 0 for a head of a single layer.
             width: Width of the embeddings; 0 for no head at all.
             head_norm: Batch norm in the head.
+            head_bias: Bias in the head's last layer.
+            batch_norm: Whether batch statistics are taken over both views together, in one pass, or view by view.
         """
-        super().__init__(encoder, loss, views, optimiser, **schedules)
+        super().__init__(encoder, loss, views, optimizer, **schedules)
         self.compare_by(self.own_contrast())
         features = width_of(encoder)
         widths = [features, hidden, width] if hidden else [features, width]
         if width:
-            self.head = mlp(widths, norm=head_norm)
+            self.head = mlp(widths, norm=head_norm, last_bias=head_bias)
+        self.per_view = batch_norm == "per_view"
 
     def batch_loss(self, batch: ImageBatch) -> Tensor:
         first, second = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
-        # One pass over both views: half the calls, and batch norm sees them together.
-        features = self.encoder(torch.cat([first, second]))
-        z1, z2 = self.head(features).chunk(2)
+        passes = (first, second) if self.per_view else (torch.cat([first, second]),)
+        outputs = [self.encoder(views) for views in passes]
+        features = torch.cat(outputs)
+        z1, z2 = torch.cat([self.head(output) for output in outputs]).chunk(2)
         self.note(features, batch.labels)
         self.note_similarity(z1, z2)
         return self.compare(z1, z2, batch)
@@ -62,3 +68,52 @@ class SimCLR(Method):
     def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
         """The loss of the embeddings of both views."""
         return self.compare_pairs(z1, z2, batch)
+
+
+class SupCon(SimCLR):
+    """One positive per anchor, drawn among the images of its label, or all of the batch that share it.
+
+    "one" is the form of the paper's label-noise experiments; "several" is supervised contrastive learning with the sum
+    outside the logarithm, with two views of every image.
+
+    Weights are those of labels: a pair of "one" is weighted by their product; with "several", an image whose label
+    weighs less than 0.5 has its own other view as its only positive.
+
+    Example:
+        >>> from rince.encoders import ConvNet
+        >>> views = rince.views.SimCLRViews(size=32)
+        >>> method = rince.methods.SupCon(ConvNet(width=8), rince.RINCE(), views, torch.optim.Adam, positives="several")
+    """
+
+    weights_for = "labels"
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        views: nn.Module,
+        optimizer: OptimizerFactory,
+        positives: Literal["one", "several"] = "one",
+        **simclr: Any,
+    ):
+        """
+        Args:
+            positives: One other image of the same label, or every view of the batch with it.
+        """
+        self.several = positives == "several"  # before the rest, which asks for the contrast
+        super().__init__(encoder, loss, views, optimizer, **simclr)
+        self.pairing = "self" if self.several else "label"
+
+    def own_contrast(self) -> Contrast:
+        return Supervised() if self.several else TwoView()
+
+    def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
+        if not self.several:
+            return self.compare_pairs(z1, z2, batch)
+        # Where nobody knows the label (-1), the only positive is the other view: a label of its own for each.
+        alone = batch.labels < 0
+        if batch.weights is not None:
+            # A label that is more likely wrong than right makes no pairs; the other view of an image is right anyway.
+            alone = alone | (batch.weights < 0.5)
+            batch = batch._replace(weights=torch.where(alone, 1.0, batch.weights))
+        return self.compare_pairs(z1, z2, batch, labels=torch.where(alone, -1 - batch.ids, batch.labels))

@@ -7,17 +7,16 @@ from rince._support.lazy import lazy_names
 if TYPE_CHECKING:
     from rince.noise.crops import ExtraCrop
     from rince.noise.labels import LabelFlips, PaperFlips, UniformFlips
-    from rince.noise.pairs import WrongPairs, wrong_pairs
-    from rince.noise.sounds import Overdub, Shift, Silence
+    from rince.noise.pairs import Overdub, Shift, Silence, WrongPairs, wrong_pairs
 
 HOMES = {  # public name: the module that defines it
     "LabelFlips": "labels",
     "PaperFlips": "labels",
     "UniformFlips": "labels",
     "ExtraCrop": "crops",
-    "Overdub": "sounds",
-    "Shift": "sounds",
-    "Silence": "sounds",
+    "Overdub": "pairs",
+    "Shift": "pairs",
+    "Silence": "pairs",
     "WrongPairs": "pairs",
     "wrong_pairs": "pairs",
 }

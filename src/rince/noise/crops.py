@@ -1,7 +1,7 @@
 """Views that go too far: a second crop so small that it may show nothing of the object."""
 
 import hashlib
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor, nn
@@ -46,20 +46,24 @@ class ExtraCrop:
     Args:
         rate: The probability of a further crop.
         area: The share of the area that this crop keeps.
+        when: After all other transformations ("last", the paper's text), or directly after the view's own crop, before
+            colors and blur ("after_crop", the paper's listing).
 
     Raises:
-        UsageError: If the rate does not lie in [0, 1], or the area not in (0, 1].
+        UsageError: If the rate is not in [0, 1], the area not in (0, 1], or ``when`` is neither.
 
     Example:
         >>> views = rince.views.SimCLRViews(noise=rince.noise.ExtraCrop(rate=0.4))
     """
 
-    def __init__(self, rate: float, area: float = 0.2):
+    def __init__(self, rate: float, area: float = 0.2, when: Literal["last", "after_crop"] = "last"):
         if not 0 <= rate <= 1:
             raise UsageError(f"the rate of extra crops must lie in [0, 1], got {rate}")
         if not 0 < area <= 1:
             raise UsageError(f"the area of an extra crop must lie in (0, 1], got {area}")
-        self.rate, self.area = rate, area
+        if when not in ("last", "after_crop"):
+            raise UsageError(f"when must be 'last' or 'after_crop', got {when!r}")
+        self.rate, self.area, self.when = rate, area, when
 
     def numbers(self, draw: Draws, size: int) -> dict[str, Tensor]:
         """Which views are hit, and the box of every crop."""

@@ -1,1 +1,1 @@
-"""Results as pages: one self-contained HTML file each, which asks for nothing over the network."""
+"""Results as pages: one self-contained HTML file each, without network requests."""

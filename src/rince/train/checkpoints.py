@@ -1,8 +1,10 @@
-"""Checkpoints that are whole at any moment, checked when they are read, and kept until the next one is good."""
+"""Checkpoints: written atomically, verified when read, and kept until the next one is complete."""
 
 import contextlib
 import os
 import pickle
+import signal
+import threading
 import warnings
 import zipfile
 from pathlib import Path
@@ -14,34 +16,31 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from rince._support.atomic_files import written_whole
 from rince.errors import FileError, MissingFile, UsageError
-from rince.train.folder import RunFolder
+from rince.train.run_folder import RunFolder
 
 NEEDED = ("state_dict", "global_step", "batches_seen")
-# What Lightning writes when SLURM announces the end of a job, in the middle of a step. A run that is queued again goes
-# on from last.ckpt, to the same bits.
-REQUEUED = "hpc_ckpt_"
+# Lightning writes these in the middle of a step when SLURM ends a job. A requeued run resumes from last.ckpt instead,
+# which gives the same bits as an uninterrupted run.
+SLURM_PREFIX = "hpc_ckpt_"
 
 
 class WholeFiles(CheckpointIO):
-    """How a run writes and reads checkpoints: plain local files, never by a name that could mean another place.
-
-    The one before is kept as ``previous.ckpt`` until the run is finished.
-    """
+    """Reads and writes checkpoints as local files. The previous one is kept as ``previous.ckpt`` until the run ends."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         path = Path(path)
-        if path.name.startswith(REQUEUED):
+        if path.name.startswith(SLURM_PREFIX):
             return
         try:
             with written_whole(path) as temporary:
                 with open(temporary, "wb") as file:
                     torch.save(checkpoint, file)
                 _keep(path)
-        except (OSError, RuntimeError) as error:  # torch has its own error for a disk that is full
-            if isinstance(error.__context__, KeyboardInterrupt | SystemExit):  # and hides that it was stopped
+        except (OSError, RuntimeError) as error:  # torch raises RuntimeError if the disk is full
+            if isinstance(error.__context__, KeyboardInterrupt | SystemExit):  # torch hides the interrupt
                 raise error.__context__ from None
-            stays = ": the one before it is whole" if path.exists() else ""
-            raise FileError(f"the checkpoint {path} could not be written ({_first_line(error)}){stays}") from error
+            intact = ": the previous one is intact" if path.exists() else ""
+            raise FileError(f"the checkpoint {path} could not be written ({_first_line(error)}){intact}") from error
 
     def load_checkpoint(self, path: Any, map_location: Any = None, **kwargs: Any) -> dict[str, Any]:
         state = read_checkpoint(Path(path))
@@ -53,7 +52,7 @@ class WholeFiles(CheckpointIO):
 
 
 def _keep(path: Path) -> None:
-    """A second name for the last checkpoint, so that there is no moment without one."""
+    """Hard-link the last checkpoint as previous.ckpt, so that one exists at any moment."""
     if not path.exists():
         return
     beside = path.with_name(f".{path.name}.previous")
@@ -64,61 +63,49 @@ def _keep(path: Path) -> None:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """A checkpoint of rince, with its checksums compared and nothing in it run.
+    """Content of a checkpoint. Its checksums are verified, and no code in it runs.
 
     Raises:
-        UsageError: If it is missing, damaged, of another kind, or holds more than weights and plain values.
+        UsageError: If the file is missing, corrupt, not a checkpoint, or holds more than weights and plain values.
     """
     if not path.is_file():
         if os.path.lexists(path):
-            raise UsageError(f"{path} is no plain file, and so no checkpoint of rince")
-        raise MissingFile(f"{path.parent} has no checkpoint yet: it was stopped before its first one")
+            raise UsageError(f"{path} is not a regular file")
+        raise MissingFile(f"{path.parent} has no checkpoint: the run was stopped before its first one")
     try:
         with zipfile.ZipFile(path) as archive:
             whole = all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
             if not whole or archive.testzip() is not None:
-                raise UsageError(f"{path} is damaged: its checksums do not match")
+                raise UsageError(f"{path} is corrupt: its checksums do not match")
         state = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise UsageError(f"{path} was refused: it holds more than weights") from error
+        raise UsageError(f"{path} is rejected: it holds more than weights") from error
     except UsageError:
         raise
-    except Exception as error:  # there is no end to what a damaged archive provokes
-        raise UsageError(f"{path} is damaged, or no checkpoint of rince ({type(error).__name__})") from error
+    except Exception as error:  # a corrupt archive can raise anything
+        raise UsageError(f"{path} is corrupt, or not a checkpoint of rince ({type(error).__name__})") from error
     if not isinstance(state, dict) or not all(name in state for name in NEEDED) or not _plausible(state):
-        raise UsageError(f"{path} is no checkpoint of rince")
+        raise UsageError(f"{path} is not a checkpoint of rince")
     return state
 
 
 def _plausible(state: dict[str, Any]) -> bool:
-    """Whether steps are numbers and weights have names; what else is wrong shows where it is put to use."""
+    """Whether steps are integers and weights a mapping."""
     steps = (state["global_step"], state["batches_seen"])
-    weights = state["state_dict"]
-    return (
-        all(type(step) is int and 0 <= step < 1 << 62 for step in steps)
-        and isinstance(weights, dict)
-        and all(isinstance(name, str) for name in weights)
-        and all(isinstance(state.get(name, ""), str) for name in ("data_fingerprint", "settings_fingerprint"))
-    )
+    return all(type(step) is int and step >= 0 for step in steps) and isinstance(state["state_dict"], dict)
 
 
-def _whole(state: dict[str, Any]) -> bool:
-    """Whether there is an optimizer's state and a place in the loop, without which Lightning starts them anew."""
+def _resumable(state: dict[str, Any]) -> bool:
+    """Whether the state of the optimizer and the position in the training loop are there."""
     loops = state.get("loops")
-    place = loops.get("fit_loop") if isinstance(loops, dict) else None
-    optimizers = state.get("optimizer_states")
-    if not isinstance(place, dict) or not isinstance(optimizers, list) or not optimizers:
-        return False
-    counted = place.get("epoch_progress")
-    counts = [each for each in counted.values() if isinstance(each, dict)] if isinstance(counted, dict) else []
-    return bool(counts) and all(type(n) is int and n >= 0 for each in counts for n in each.values())
+    return isinstance(loops, dict) and isinstance(loops.get("fit_loop"), dict) and bool(state.get("optimizer_states"))
 
 
 def count_epoch(state: dict[str, Any]) -> None:
-    """Count the epoch that a checkpoint was written in.
+    """Count the epoch in which a checkpoint was written.
 
-    Lightning does not count the next epoch as begun when it goes on from the end of one. Going on again from a
-    checkpoint of that run, it would take the epoch for one that has yet to begin, and repeat it.
+    Lightning does not count the next epoch as started when it resumes from the end of one. Resuming again from a
+    checkpoint of that run, it would repeat the epoch.
     """
     loop = state["loops"]["fit_loop"]
     batches = loop["epoch_loop.batch_progress"]["current"]
@@ -130,7 +117,7 @@ def count_epoch(state: dict[str, Any]) -> None:
 
 
 def while_restoring(error: BaseException) -> bool:
-    """Whether an error arose while Lightning put the content of a checkpoint to use."""
+    """Whether an error was raised while Lightning restored a checkpoint."""
     frame = error.__traceback__
     while frame is not None:
         if str(frame.tb_frame.f_globals.get("__name__")).endswith("connectors.checkpoint_connector"):
@@ -140,57 +127,90 @@ def while_restoring(error: BaseException) -> bool:
 
 
 def latest(folder: RunFolder, settings: str = "") -> tuple[Path, dict[str, Any]] | None:
-    """The checkpoint to go on from: the last one or, with a warning, the one before it; None where there is none.
+    """Checkpoint to resume from: the last one or, with a warning, the previous one; None if there is none.
 
-    ``settings`` are those of the run, by their ``settings_code``; a checkpoint of others is of another run.
+    A checkpoint with other ``settings`` (see ``settings_code``) belongs to another run.
     """
     known = [path for path in (folder.checkpoint, folder.previous) if os.path.lexists(path)]
     problems: list[str] = []
     for path in known:
         try:
             state = read_checkpoint(path)
-            if not _whole(state):
-                raise UsageError(
-                    f"{path} lacks the state of the optimizer or of the loop, so it cannot be gone on from"
-                )
+            if not _resumable(state):
+                raise UsageError(f"{path} cannot be resumed: it lacks the state of the optimizer or of the loop")
             if settings and state.get("settings_fingerprint", settings) != settings:
-                raise UsageError(f"{path} is of a run with other settings")
+                raise UsageError(f"{path} belongs to a run with other settings")
         except UsageError as error:
             problems.append(str(error))
             continue
         if problems:
-            warnings.warn(f"{problems[0]}; going on from {path.name}, written at step {state['global_step']}")
+            warnings.warn(f"{problems[0]}; resuming from {path.name}, written at step {state['global_step']}")
         return path, state
     if problems:
-        raise UsageError(f"{problems[0]}: put a whole copy in its place, or delete {folder.path} to start anew")
+        raise UsageError(f"{problems[0]}: restore it from a copy, or delete {folder.path} to start over")
     return None
 
 
 class SaveCheckpoints(Callback):
-    """Writes ``folder.checkpoint`` every so many steps and at the end. Killed at any moment, the last one stays."""
+    """Writes ``last.ckpt`` every ``every`` steps, at the end, and on the first SIGINT or SIGTERM.
+
+    After a signal the current step is finished, saved, and the signal is raised again; a second signal acts at once.
+    With several processes a signal is not delayed, because it may have reached only one of them.
+    """
 
     def __init__(self, folder: RunFolder, every: int, fingerprint: str, settings: str = ""):
         if every < 1:
             raise UsageError(f"checkpoint_every must be at least 1 step, got {every}")
         self.folder, self.every, self.fingerprint, self.settings = folder, every, fingerprint, settings
         self.saved = -1
+        self.received: int | None = None
+        self.handlers: dict[int, Any] = {}
+        self.pid = os.getpid()
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         checkpoint["data_fingerprint"] = self.fingerprint
         checkpoint["settings_fingerprint"] = self.settings
 
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.world_size > 1 or threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if callable(handler := signal.getsignal(number)):  # a background job ignores SIGINT
+                self.handlers[number] = handler
+                signal.signal(number, self._receive)
+
+    def _receive(self, number: int, frame: Any) -> None:
+        handler = self.handlers[number]
+        if os.getpid() != self.pid:  # a loader's worker, forked with this handler
+            handler(number, frame)
+        self.received = number
+        self._restore_handlers()
+
+    def _restore_handlers(self) -> None:
+        for number, handler in self.handlers.items():
+            signal.signal(number, handler)
+        self.handlers = {}
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        # Between two accumulated batches the gradient so far would be lost, so only whole steps are saved.
+        # Between accumulated batches the gradient would be lost, so only complete steps are saved.
         step = trainer.global_step
-        if step != self.saved and step % self.every == 0 and not trainer.fit_loop._should_accumulate():
-            # Lightning logs a step only after this: killed in between, a resumed run would lack that line for good.
+        if trainer.fit_loop._should_accumulate() or step == self.saved:
+            return
+        if step % self.every == 0 or self.received is not None:
+            # Lightning logs a step only after this hook: killed in between, a resumed run would never log it.
             trainer._logger_connector.update_train_step_metrics()
             self.save(trainer)
+        if self.received is not None:
+            signal.raise_signal(self.received)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._restore_handlers()
         self.save(trainer)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self._restore_handlers()
 
     def save(self, trainer: Trainer) -> None:
         self.saved = trainer.global_step
@@ -201,7 +221,7 @@ class SaveCheckpoints(Callback):
 
 
 def _first_line(error: BaseException) -> str:
-    """What the system said, where torch hides it behind a word of its own on positions in files."""
+    """First line of an error; of the system error where torch hides it behind one of its own."""
     if not isinstance(error, OSError) and isinstance(error.__context__, OSError):
         return str(error.__context__)
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,9 +1,9 @@
-"""What ``rince train --help`` and ``rince finetune --help`` say. It costs neither torch nor Lightning."""
+"""Texts of ``rince train --help`` and ``rince finetune --help``. They need neither torch nor Lightning."""
 
 import textwrap
 
-from rince.train.catalogue import PARTS, arguments, classes, summary
-from rince.train.shipped import first_comment, shipped
+from rince.train.builtin_configs import configs_for
+from rince.train.known_classes import PARTS, constructor_arguments, known_classes, summary
 
 OPTIONS = {
     "config": "A YAML file with any of the options below.",
@@ -12,7 +12,7 @@ OPTIONS = {
     "seed": "Seed of all random numbers but the noise.",
     "checkpoint_every": "Steps between two checkpoints.",
     "probe": "Train a linear probe alongside, and log its accuracy.",
-    "trust": "Weights of pairs: a table, such as an audit's, or auto (--trust.folds, --trust.epochs) to estimate them.",
+    "trust": "Weights of pairs: a table, such as an audit's, or auto or copies to estimate them.",
 }
 FINETUNE_OPTIONS = {
     "tower": "For a cross-modal run: the encoder a or b.",
@@ -23,10 +23,10 @@ FINETUNE_OPTIONS = {
 PART_HELP = {
     "method": "How views, encoder and loss are combined.",
     "encoder": "Maps a view to features.",
-    "loss": "The loss to minimise.",
+    "loss": "The loss to minimize.",
     "views": "Make two views of a batch.",
     "data": "The training data.",
-    "optimiser": "The optimizer; --optimizer is the same.",
+    "optimizer": "The optimizer.",
     "noise": "Noise that is added on purpose: --data.noise CLASS, --views.noise CLASS.",
 }
 TRAINER = {
@@ -56,7 +56,7 @@ with rince (rince train --list), such as digits/simclr. Options override it.
 """,
     "finetune": """usage: rince finetune RUN [CONFIG] [--OPTION VALUE ...]
 
-Fine-tune the encoder of RUN (its folder, or a file written by rince export) on labelled data and test it. Views and
+Fine-tune the encoder of RUN (its folder, or a file written by rince export) on labeled data and test it. Views and
 data are those of the run unless CONFIG, your own YAML file or one that comes with rince (rince finetune --list),
 says otherwise. First only the classifier learns (--method.head_epochs), then everything; scores of several clips of
 one video are averaged. The same command again resumes an unfinished run. Results go to RUN/NAME/.
@@ -69,38 +69,38 @@ one video are averaged. The same command again resumes an unfinished run. Result
 }
 
 
+def help_or_list(command: str, arguments: list[str]) -> str | None:
+    """Text to print for ``--help`` or ``--list``; None if neither is among the arguments."""
+    if any(word in ("-h", "--help") for word in arguments):
+        return help_text(command)
+    return list_text(command) if "--list" in arguments else None
+
+
 def help_text(command: str) -> str:
-    own = OPTIONS | (FINETUNE_OPTIONS if command == "finetune" else {})
-    lines = [TEXTS[command], "options:", *_rows({f"--{name}": text for name, text in own.items()})]
-    lines += ["", "parts of a run: a class of rince by its name or any class by its import path; then its options,"]
+    options = OPTIONS | (FINETUNE_OPTIONS if command == "finetune" else {})
+    lines = [TEXTS[command], "options:", *_rows({f"--{name}": text for name, text in options.items()})]
+    lines += ["", "parts of a run: a class of rince by its name or any class by its import path, then its options,"]
     lines += ["as in --loss RINCE --loss.q 0.5"]
     for part in (*PARTS, "noise"):
+        classes = {name: path for name, path in known_classes()[part].items() if path.startswith("rince")}
         lines += ["", f"--{part} CLASS  {PART_HELP[part]}" if part in PARTS else f"noise  {PART_HELP[part]}"]
-        lines += _rows(
-            {path.rsplit(".", 1)[1]: summary(path, part) for path in classes()[part] if path.startswith("rince")}
-        )
+        lines += _rows({name: summary(path, part) for name, path in classes.items()})
         if part == "loss":
-            rince_loss = next(path for path in classes()["loss"] if path.endswith(".RINCE"))
-            chosen = [name for name in arguments(rince_loss) if name not in ("contrast", "reduction")]
-            lines.append(f"  RINCE takes {', '.join(f'--loss.{name}' for name in chosen)}.")
-        if part == "optimiser":
-            lines.append("  and any of torch.optim, such as torch.optim.Adam")
-    lines += ["", "trainer: the arguments of Lightning's Trainer, of which these are used most"]
+            own = [name for name in constructor_arguments(classes["RINCE"]) if name not in ("contrast", "reduction")]
+            lines.append(f"  RINCE takes {', '.join(f'--loss.{name}' for name in own)}.")
+        if part == "optimizer":
+            lines.append("  and any class of torch.optim, such as torch.optim.Adam")
+    lines += ["", "trainer: arguments of Lightning's Trainer; the most common are"]
     lines += _rows({f"--trainer.{name}": text for name, text in TRAINER.items()})
     return "\n".join(lines) + "\n"
 
 
 def list_text(command: str) -> str:
-    """The configurations that come with rince for this command."""
-    known = {name: path for name, path in shipped().items() if ("/finetune" in name) == (command == "finetune")}
+    """The configurations that come with rince for ``train`` or ``finetune``."""
     run = "RUN " if command == "finetune" else ""
-    return "\n".join(
-        [
-            f"configurations for rince {command} that come with rince:",
-            *_rows({name: first_comment(path) for name, path in known.items()}),
-            f"rince {command} {run}NAME --print_config shows one with all its options.",
-        ]
-    )
+    title = f"configurations for rince {command} that come with rince:"
+    usage = f"rince {command} {run}NAME --print_config shows one with all its options."
+    return "\n".join([title, *_rows(configs_for(command)), usage])
 
 
 def _rows(texts: dict[str, str]) -> list[str]:
@@ -108,10 +108,3 @@ def _rows(texts: dict[str, str]) -> list[str]:
     return [
         f"  {name:<{width}}  {textwrap.shorten(text, 116 - width, placeholder=' ...')}" for name, text in texts.items()
     ]
-
-
-def help_or_list(command: str, arguments: list[str]) -> str | None:
-    """What to print instead of doing anything, if that is what was asked for."""
-    if any(word in ("-h", "--help") for word in arguments):
-        return help_text(command)
-    return list_text(command) if "--list" in arguments else None

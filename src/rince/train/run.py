@@ -1,15 +1,20 @@
-"""From a configuration to a run folder, once, however often it is interrupted."""
+"""From a configuration to a finished run folder, however often the run is interrupted.
+
+``prepared`` checks a configuration, builds its objects and locks the run folder; ``train`` trains them, or resumes the
+training. Weights of pairs are estimated between the two, see ``rince.train.trust``.
+"""
 
 import contextlib
-import re
+import signal
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import yaml
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
@@ -22,20 +27,47 @@ from rince.encoders.files import save_encoder
 from rince.errors import UsageError
 from rince.evaluate.online import OnlineProbe
 from rince.losses import ContrastiveLoss
-from rince.train.about import about, recipe_of
-from rince.train.build import Parts, build, check_rate, check_trainer, make_trainer, quiet
-from rince.train.callbacks.end_together import EndTogether
-from rince.train.callbacks.shape_check import FirstBatch
+from rince.train.builtin_configs import short_name
 from rince.train.checkpoints import SaveCheckpoints, WholeFiles, latest, while_restoring
-from rince.train.folder import RunFolder, settings_code
+from rince.train.config import Parts, build
+from rince.train.load import encoder_metadata, encoder_recipe
 from rince.train.metrics import MetricsTable
-from rince.train.processes import settle_rank
-from rince.train.shipped import short_name
-from rince.train.trust.phase import Phase, trust_phase
+from rince.train.run_folder import RunFolder, settings_code
+from rince.train.shape_check import FirstBatch
+from rince.train.trainer import EndTogether, check_trainer, make_trainer, quiet, set_rank
 from rince.views.views import Views
 
 Begin = Callable[[Any], None]
 Conclude = Callable[[Any, Any, Any], dict[str, Any]]
+
+
+class Job(NamedTuple):
+    """A checked run: its parser and configuration, its folder, its objects, and the settings as YAML."""
+
+    parser: Any
+    config: Any
+    folder: RunFolder
+    parts: Parts
+    text: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return nested_settings(self.text)
+
+
+class WeightSource:
+    """Weights of the training pairs of a run. The base class leaves all of them at 1."""
+
+    def prepare(self, data: Any, method: Any) -> None:
+        """Pass weights, or a selection of pairs, to the data. Called after its setup and before the first step."""
+
+    def callbacks(self, fresh: bool) -> list[Callback]:
+        """Callbacks of a run that starts (``fresh``) or is resumed."""
+        return []
+
+    def record(self, steps: int) -> dict[str, Any]:
+        """Entries for result.json after a run of ``steps`` steps."""
+        return {}
 
 
 def run(
@@ -44,116 +76,152 @@ def run(
     path: Path | None = None,
     begin: Begin | None = None,
     conclude: Conclude | None = None,
-    phase: Phase | None = None,
+    weights: WeightSource | None = None,
 ) -> dict[str, Any] | None:
-    """Train, or go on training, what the configuration describes. Only the first process returns a result.
+    """``prepared`` and ``train`` in one call, without an estimation of weights."""
+    with prepared(parser, config, path) as job:
+        return train(job, begin, conclude, weights)
+
+
+@contextlib.contextmanager
+def prepared(parser: Any, config: Any, path: Path | None = None) -> Iterator[Job]:
+    """Check a configuration, build its objects, and lock the run folder.
 
     Args:
-        parser: What the configuration was parsed with.
-        config: The configuration.
-        path: The run's folder; by default the name, in the folder of all runs.
-        begin: Called with the method before the first step of a run that starts anew.
-        conclude: Called with trainer, method and data after the last step, in all processes; what it returns belongs to
-            the result.
-        phase: What is done about the trust in pairs; by default what the configuration says.
+        parser: Parser of the configuration.
+        config: Parsed configuration.
+        path: Run folder. Default: ``config.out / config.name``.
 
     Raises:
-        UsageError: For a finished run, a run of other settings or data, and whatever else the user got wrong.
+        UsageError: For a finished run, a run with other settings, or a mistake in the configuration. Nothing has been
+            written then.
     """
     check_trainer(dict(config.trainer))
-    check_rate(config.optimiser)
-    settle_rank(dict(config.trainer))
+    check_learning_rate(config.optimizer)
+    set_rank(dict(config.trainer))
     folder = RunFolder(path or checked_out(config.out) / checked_name(config.name or run_name(config)))
-    try:
-        text = parser.dump(config)
-    except ValueError as error:  # a number of more digits than Python writes
-        raise UsageError(f"the settings cannot be written down: {error}") from error
-    folder.check(values_of(text))
-    started = time.time()
+    text = parser.dump(config)
+    folder.check(nested_settings(text))
     with quiet():
-        parts = _checked_parts(parser, config)  # before anything is written
+        parts = _checked_parts(parser, config)
         with locked(folder.path) if rank_zero_only.rank == 0 else contextlib.nullcontext():
-            phase = phase or trust_phase(parser, config, folder, text, parts.data)
-            trainer = _fit(parts, config, folder, text, begin, phase)
-            concluded = {} if conclude is None else conclude(trainer, parts.method, parts.data)
-            if not trainer.is_global_zero:
-                return None
-            concluded = {**concluded, **phase.record(trainer.global_step)}
-            return _finish(parts, config, folder, trainer, concluded, time.time() - started)
+            yield Job(parser, config, folder, parts, text)
+
+
+def train(
+    job: Job, begin: Begin | None = None, conclude: Conclude | None = None, weights: WeightSource | None = None
+) -> dict[str, Any] | None:
+    """Train a prepared run, or resume it from its last checkpoint.
+
+    Args:
+        job: The prepared run.
+        begin: Called with the method before the first step of a new run.
+        conclude: Called with trainer, method and data after the last step, on all ranks. Returns entries for the
+            result.
+        weights: Weights of the training pairs. Default: 1 for each.
+
+    Returns:
+        The content of result.json on rank 0, None on other ranks.
+
+    Raises:
+        UsageError: If the data has changed since the run was started, or a value turns out to be wrong in training.
+    """
+    started = time.time()
+    weights = weights or WeightSource()
+    trainer = _fit(job, begin, weights)
+    concluded = {} if conclude is None else conclude(trainer, job.parts.method, job.parts.data)
+    if not trainer.is_global_zero:
+        return None
+    concluded = {**concluded, **weights.record(trainer.global_step)}
+    return _finish(job, trainer, concluded, time.time() - started)
 
 
 def _checked_parts(parser: Any, config: Any) -> Parts:
-    """The objects of a run that can be trained. What they warn of is told only where nothing is refused."""
+    """Objects of a run that can be trained. Their warnings are shown only if nothing is rejected."""
     with warnings.catch_warnings(record=True) as noted:
         parts = build(parser, config)
     parts.method.check()
     if isinstance(parts.method.loss, ContrastiveLoss):
         kind = torch.float64 if "64" in str(parts.trainer.get("precision")) else torch.float32
         parts.method.loss.check_embeddings(torch.zeros(1, 1, dtype=kind))
-    for each in noted:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    for warning in noted:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return parts
 
 
-def _fit(parts: Parts, config: Any, folder: RunFolder, text: str, begin: Begin | None, phase: Phase) -> Trainer:
-    method, data, options = parts
+def _fit(job: Job, begin: Begin | None, weights: WeightSource) -> Trainer:
+    (method, data, options), config, folder = job.parts, job.config, job.folder
     data.check_views(method.views)
     data.folder = folder.path
     data.prepare_data()
     data.setup("fit")
-    resume: Path | None = None
-    state: dict[str, Any] = {"global_step": 0}
-    settings = settings_code(values_of(text))
-    if (found := latest(folder, settings)) is not None:
-        resume, state = found
+    settings = settings_code(job.settings)
+    resume, state = latest(folder, settings) or (None, {"global_step": 0})
     fingerprint = data.fingerprint()
-    _check_same_data(folder, fingerprint, state.get("data_fingerprint", ""))
-    phase.prepare(data, method)
-    table, first_batch = MetricsTable(folder.metrics), FirstBatch()
+    before = state.get("data_fingerprint", "")
+    if before and fingerprint and before != fingerprint:
+        raise UsageError(f"{folder.path} was started with other data: restore it to resume, or choose another --name")
+    weights.prepare(data, method)
+    table, first_batch, together = MetricsTable(folder.metrics), FirstBatch(), EndTogether()
+    checkpoints = SaveCheckpoints(folder, config.checkpoint_every, fingerprint, settings)
     probe = [OnlineProbe(data.classes)] if config.probe and data.classes else []
-    callbacks = [*probe, SaveCheckpoints(folder, config.checkpoint_every, fingerprint, settings), first_batch]
-    together = EndTogether()
-    callbacks += [*phase.callbacks(resume is None), together]
+    callbacks = [*probe, first_batch, *weights.callbacks(resume is None), together, checkpoints]
     trainer = make_trainer(options | {"default_root_dir": folder.path}, callbacks, [table], [WholeFiles()])
     if begin is not None and resume is None:
         begin(method)
     if trainer.is_global_zero:
-        folder.start(text, data.noise_record())
+        folder.start(job.text, data.noise_record())
         table.go_back(int(state["global_step"]))
     try:
         with together:
             trainer.fit(method, datamodule=data, ckpt_path=resume)
-    except Terminated:
-        raise
-    except SIGTERMException:  # Lightning's word for the same, which would end with 0
-        raise Terminated from None
-    except SystemExit as stop:  # its word for an interrupt from the keyboard, and rich's for output nobody reads
-        if isinstance(stop.__context__, KeyboardInterrupt | BrokenPipeError):
-            raise stop.__context__ from None
-        raise
-    except (UsageError, OSError):  # sentences already
+    except (KeyboardInterrupt, Terminated, SIGTERMException, SystemExit) as stop:
+        _raise_stop(stop, folder)
+    except (UsageError, OSError):  # one sentence already
         raise
     except Exception as error:
+        if checkpoints.received is not None:  # workers of the loader end with the same signal
+            _raise_stop(Terminated() if checkpoints.received == signal.SIGTERM else KeyboardInterrupt(), folder)
         if isinstance(error, MisconfigurationException):
-            raise UsageError(_of_trainer(error)) from error
+            raise UsageError(_trainer_error(error)) from error
         if resume is not None and while_restoring(error):
             raise UsageError(
-                f"{resume} cannot be gone on from ({type(error).__name__}): it is damaged, or of another version of "
-                f"what it was written by; put a whole copy in its place, or delete {folder.path} to start anew"
+                f"{resume} cannot be resumed ({type(error).__name__}): it is corrupt or from an incompatible version; "
+                f"restore it from a copy, or delete {folder.path} to start over"
             ) from error
         if innermost_module(error).startswith("torch.optim."):
-            raise UsageError(f"the optimizer refuses to take a step: {' '.join(str(error).split())}") from error
+            raise UsageError(f"the optimizer rejects a step: {' '.join(str(error).split())}") from error
         sentence = first_batch.problem(trainer, method, data)
         if sentence is None and innermost_module(error).startswith("lightning."):
-            sentence = _of_trainer(error)
+            sentence = _trainer_error(error)
         if sentence is None:
             raise
         raise UsageError(sentence) from error
     return trainer
 
 
-def _of_trainer(error: Exception) -> str:
-    """What Lightning refuses, with the callback of its own that it is about, if it is about one."""
+def _raise_stop(stop: BaseException, folder: RunFolder) -> None:
+    """Raise an interrupt or termination again, with a sentence about what was saved."""
+    if type(stop) is SystemExit:  # Lightning's exit after an interrupt, and rich's after a closed output
+        if not isinstance(stop.__context__, KeyboardInterrupt | BrokenPipeError):
+            raise stop
+        stop = stop.__context__
+    if isinstance(stop, BrokenPipeError):
+        raise stop from None
+    try:
+        saved = latest(folder)
+    except UsageError:
+        saved = None
+    told = "nothing was saved yet: the same command starts over"
+    if saved is not None:
+        told = f"saved at step {saved[1]['global_step']}: the same command resumes the run"
+    if isinstance(stop, KeyboardInterrupt):
+        raise KeyboardInterrupt(told) from None
+    raise Terminated(told) from None
+
+
+def _trainer_error(error: Exception) -> str:
+    """Message of an error in Lightning, with the callback of Lightning that raised it, if one did."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     owners = [frame.f_locals.get("self") for frame in frames]
     names = [type(one).__name__ for one in owners if isinstance(one, Callback) and "lightning." in type(one).__module__]
@@ -161,13 +229,13 @@ def _of_trainer(error: Exception) -> str:
     return f"{where}: {' '.join(str(error).split()) or type(error).__name__}"
 
 
-def _finish(
-    parts: Parts, config: Any, folder: RunFolder, trainer: Trainer, concluded: dict[str, Any], seconds: float
-) -> dict[str, Any]:
-    """The encoder's file and the result, which says that the run is finished."""
-    method, data, _ = parts
+def _finish(job: Job, trainer: Trainer, concluded: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Write encoder.safetensors and result.json, which marks the run as finished."""
+    (method, data, _), config, folder = job.parts, job.config, job.folder
     folder.check_still_there()
-    save_encoder(folder.encoder, method.encoder, recipe_of(config.encoder), about(method, data, config))
+    check_finite(method, folder)
+    metadata = encoder_metadata(method, data, config)
+    save_encoder(folder.encoder, method.encoder, encoder_recipe(config.encoder), metadata)
     result = {
         "run": str(folder.path),
         "method": type(method).__name__,
@@ -177,50 +245,61 @@ def _finish(
         **concluded,
         "seconds": seconds,
     }
-    result.setdefault("loss", None)  # a run resumed after its last step has none to tell
+    result.setdefault("loss", None)  # for a run resumed after its last step
     if isinstance(method.views, Views) and (record := method.views.noise_record()):
         result["noise_in_views"] = record
     folder.finish(result)
     return result
 
 
-def _check_same_data(folder: RunFolder, now: str, before: str) -> None:
-    if before and now and before != now:
+def check_finite(method: Any, folder: RunFolder) -> None:
+    """Reject weights that hold NaN or infinity: such a run does not end as finished."""
+    values = {**dict(method.named_parameters()), **{f"encoder.{n}": b for n, b in method.encoder.named_buffers()}}
+    broken = [name for name, value in values.items() if not bool(value.isfinite().all())]
+    if broken:
+        others = f" and {len(broken) - 1} others" if len(broken) > 1 else ""
         raise UsageError(
-            f"{folder.path} was started with other data: put them back to resume it, or choose another --name"
+            f"{folder.path}: weights are not finite after the last step ({broken[0]}{others}): lower optimizer.lr, or "
+            "set trainer.precision 32-true, and choose another --name"
         )
 
 
+def check_learning_rate(optimizer: Any) -> None:
+    rate = (optimizer.get("init_args") or {}).get("lr") if optimizer is not None else None
+    if rate == 0:
+        raise UsageError(f"optimizer.lr must be greater than 0, got {rate:g}: nothing would be learned")
+
+
 def run_name(config: Any) -> str:
-    """digits-simclr for digits/simclr of rince, mine for my/own/mine.yaml; without a file, the method's name."""
+    """digits-simclr for the configuration digits/simclr, mine for my/own/mine.yaml, else the method's name."""
     files = config.get("config") or []
     if not files:
         return str(config.method.class_path).rsplit(".", 1)[-1].lower()
-    ours = short_name(Path(files[0]))
-    return ours.replace("/", "-") if ours else Path(files[0]).stem
+    builtin = short_name(Path(files[0]))
+    return builtin.replace("/", "-") if builtin else Path(files[0]).stem
 
 
 def checked_out(out: str) -> Path:
-    """The folder of all runs, as it is meant to be called."""
+    """Folder of all runs."""
     _check_variables("out", out)
     return check_local(out)
 
 
 def _check_variables(option: str, text: str) -> None:
     if text.startswith("$") or "${" in text:
-        raise UsageError(f"{option} must be spelt out, got {text}: variables are not expanded in a file or in quotes")
+        raise UsageError(f"{option} must not contain variables, got {text}: they are not expanded in files and quotes")
 
 
 def checked_name(name: str) -> str:
-    """A name that stays within the folder of all runs."""
+    """Name of a run, which stays within the folder of all runs."""
     _check_variables("name", name)
     parts = Path(name).parts
-    if not parts or Path(name).is_absolute() or ".." in parts or re.search(r"[\x00-\x1f]", name):
-        raise UsageError(f"name must be that of a folder below --out, got {name!r}")
+    if not parts or Path(name).is_absolute() or ".." in parts:
+        raise UsageError(f"name must be a folder below --out, got {name!r}")
     return name
 
 
-def values_of(text: str) -> dict[str, Any]:
-    import yaml
-
-    return yaml.safe_load(text)
+def nested_settings(text: str) -> dict[str, Any]:
+    """Nested values of a configuration in YAML."""
+    values: dict[str, Any] = yaml.safe_load(text)
+    return values

@@ -1,34 +1,58 @@
-"""How far each pair is to be trusted: from a table, or from models that never saw it; clean data, and new partners."""
+"""Weights of pairs: estimated before training, from models that never saw the pair, or from a table; new partners."""
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from rince._support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rince.trust.cross_fitted import judge_embeddings, pair_trust
-    from rince.trust.labels import judge_labels
+    from rince.trust.clean import clean_table
+    from rince.trust.cross_fitted import judge_embeddings, judge_labels, weights_from_embeddings
     from rince.trust.repair import Partners, best_partners
-    from rince.trust.table import read_trust
-    from rince.trust.weights import trust_of
+    from rince.trust.stream import PairedFiles
+    from rince.trust.table import KeepSample, read_trust, weights_by_id
+    from rince.trust.weights import WarmUpWeights, WeightEstimate, estimate_weights, weights_of
 
 HOMES = {  # public name: the module that defines it
-    "pair_trust": "cross_fitted",
+    "estimate_weights": "weights",
+    "WeightEstimate": "weights",
+    "WarmUpWeights": "weights",
+    "weights_of": "weights",
+    "weights_from_embeddings": "cross_fitted",
     "judge_embeddings": "cross_fitted",
-    "judge_labels": "labels",
+    "judge_labels": "cross_fitted",
     "best_partners": "repair",
     "Partners": "repair",
     "read_trust": "table",
-    "trust_of": "weights",
+    "weights_by_id": "table",
+    "KeepSample": "table",
+    "PairedFiles": "stream",
+    "clean_table": "clean",
 }
+RENAMED = {"pair_trust": "weights_from_embeddings", "trust_of": "weights_of"}
 
 __all__ = [
+    "KeepSample",
+    "PairedFiles",
     "Partners",
+    "WarmUpWeights",
+    "WeightEstimate",
     "best_partners",
+    "clean_table",
+    "estimate_weights",
     "judge_embeddings",
     "judge_labels",
-    "pair_trust",
     "read_trust",
-    "trust_of",
+    "weights_by_id",
+    "weights_from_embeddings",
+    "weights_of",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, HOMES)
+_find, __dir__ = lazy_names(__name__, HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in RENAMED:
+        warnings.warn(f"rince.trust.{name} is now rince.trust.{RENAMED[name]}", DeprecationWarning, stacklevel=2)
+        return _find(RENAMED[name])
+    return _find(name)

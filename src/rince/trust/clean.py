@@ -1,31 +1,43 @@
 """Clean data out of an audit: which pairs stay, and the files they came in without the others."""
 
 import contextlib
-import csv
+import io
+import itertools
 import json
-from collections.abc import Sequence
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rince._support.atomic_files import check_out_folder, written_whole
-from rince.audit.estimate.probability import suspects
-from rince.audit.input.arrays import naming
-from rince.audit.input.source import TABLES, Source, source
-from rince.audit.input.tables import number_batches, value_batches
+from rince._support.atomic_files import atomic_folder, check_out_folder
+from rince._support.csv_cells import CsvWriter, unescaped
+from rince.audit.estimate import suspects
+from rince.audit.output.table import saved_table
+from rince.audit.shards.runner import LocalRunner, Runner
 from rince.errors import ExistingFile, UsageError
-from rince.trust.kept_files import Kept, Weights, write_kept
+from rince.pairs.columns import naming, number_batches, value_batches
+from rince.pairs.files import exists, file_system, is_dir, is_url, location, opened, written
+from rince.pairs.formats import WEIGHT, Selection, format_of
+from rince.pairs.layouts import DATACOMP, PairFiles, dataset_json, with_weight_feature
+from rince.pairs.raw import raw_column
+from rince.pairs.source import FOLDER, TABLES, TEXT_TABLES, Source, source
 
-AUDITS = ("audit.csv", "audit.parquet")
-PAIRS = "pairs.csv"
-OWN = {PAIRS, "trust.npy", "repair.csv", "repair.html"}  # what is written beside the files of the pairs
-ROWS = 100_000
+if TYPE_CHECKING:
+    from rince.audit.result import Audit
+
+Kept = NDArray[np.bool_]
+Weights = NDArray[np.float32]
+DECISIONS, MANIFEST = "decisions.csv", "clean.json"
+OWN = {DECISIONS, MANIFEST, "kept_ids.txt", "kept_uids.npy", "kept_a.txt", "kept_b.txt", "weights.npy"}
+OWN |= {"repair.csv", "repair.html", "pairs.csv"}
 
 
 class Audited(NamedTuple):
-    """What the table of an audit says of the pairs, one value per pair; ``record`` is its audit.json."""
+    """The table of an audit, one value per pair; ``record`` is its audit.json."""
 
     table: Source
     scores: NDArray[np.float32]
@@ -34,9 +46,16 @@ class Audited(NamedTuple):
     record: dict[str, Any]
 
     @property
-    def trust(self) -> Weights:
-        """``1 - p_wrong``; 0 for pairs that the audit left out."""
+    def weights(self) -> Weights:
+        """(pairs,) ``1 - p_wrong``; 0 for pairs that the audit left out."""
         return np.where(np.isnan(self.p_wrong), 0, 1 - self.p_wrong).astype(np.float32)
+
+    def ids(self) -> Iterator[str]:
+        """Ids of the pairs, as they were before they were escaped for a CSV file."""
+        for batch in value_batches(self.table._replace(column="id")):
+            for name in batch:
+                text = "" if name is None else str(name)
+                yield unescaped(text) if self.table.kind in TEXT_TABLES else text
 
 
 def read_audit(folder: Path) -> Audited:
@@ -45,10 +64,10 @@ def read_audit(folder: Path) -> Audited:
     Raises:
         UsageError: There is no audit, it is damaged, or it says itself that its scores tell nothing.
     """
-    tables = [folder / name for name in AUDITS if (folder / name).exists()] if folder.is_dir() else [folder]
-    if not tables:
-        raise UsageError(f"{folder} holds no {' or '.join(AUDITS)}: give the folder that rince audit wrote (--audit)")
-    table = source(str(tables[0]))
+    path, record = saved_table(folder)
+    if record.get("uninformative", record.get("useless")):
+        raise UsageError(f"{path} says that its scores tell nothing about pairs, so there is nothing to clean by")
+    table = source(location(path))
     if table.kind not in TABLES:
         raise UsageError(
             f"{table.path} is no table of rince audit: give the audit.csv or audit.parquet, or their folder"
@@ -60,21 +79,7 @@ def read_audit(folder: Path) -> Audited:
     scores, p_wrong, flagged = np.concatenate(columns).T
     if len(wrong := np.flatnonzero((p_wrong < 0) | (p_wrong > 1))):
         raise UsageError(f"{table.path} has {p_wrong[wrong[0]]:g} as p_wrong in row {wrong[0]}: it must lie in [0, 1]")
-    return Audited(table, scores, p_wrong, flagged == 1, _record(tables[0].with_name("audit.json")))
-
-
-def _record(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no record of an audit: {error}") from error
-    if not isinstance(record, dict):
-        raise UsageError(f"{path} is no record of an audit: it holds a {type(record).__name__}")
-    if record.get("useless"):
-        raise UsageError(f"{path} says that its scores tell nothing about pairs, so there is nothing to clean by")
-    return record
+    return Audited(table, scores, p_wrong, flagged == 1, record)
 
 
 def kept_pairs(audited: Audited, fdr: float | None = None, keep_above: float | None = None) -> Kept:
@@ -96,7 +101,7 @@ def kept_pairs(audited: Audited, fdr: float | None = None, keep_above: float | N
         raise UsageError(f"--fdr must lie between 0 and 1, got {fdr}")
     judged = ~np.isnan(audited.p_wrong)
     if keep_above is not None:
-        kept = audited.trust > keep_above
+        kept = audited.weights > keep_above
     elif fdr is None or fdr == audited.record.get("fdr"):
         kept = judged & ~audited.flagged
     else:
@@ -109,72 +114,254 @@ def kept_pairs(audited: Audited, fdr: float | None = None, keep_above: float | N
     return kept
 
 
-def target_names(sources: Sequence[Source]) -> dict[Path, str]:
-    """What the files are called in the new folder: as before, or with a or b in front where a name is taken."""
-    files = list(dict.fromkeys(one.path.resolve() for one in sources))
-    if len({file.name for file in files} - OWN) == len(files):
-        return {file: file.name for file in files}
-    return {file: f"{side}-{file.name}" for side, file in zip("ab", files, strict=False)}
+def check_out(out: Path, pairs: PairFiles, force: bool) -> dict[Path, Path]:
+    """Targets of all shards below ``out``: their paths as seen from the folder that holds all of them.
 
-
-def check_target(folder: Path, names: dict[Path, str], force: bool) -> None:
-    """Refuse before the work: a file as its own copy, and files that are there already."""
-    check_out_folder(folder, "the clean data (--out)", (*names.values(), PAIRS))
-    for file, name in names.items():
-        if (folder / name).resolve() == file:
-            raise UsageError(f"{file} would be replaced by its clean copy: name another folder (--out)")
-    there = [name for name in (*names.values(), PAIRS) if (folder / name).exists()]
+    Raises:
+        ExistingFile: ``out`` has files that ``rince clean`` would overwrite, or that it did not write.
+        UsageError: A shard would be its own target, or has the name of a file that is written beside it.
+    """
+    shards = [shard for where in selected_files(pairs) for shard in where.files]
+    roots = [
+        where.path.parent if is_dir(where.path) else shard.parent
+        for where in selected_files(pairs)
+        for shard in where.files
+    ]
+    root = Path(os.path.commonpath([os.path.abspath(path) if not is_url(path) else str(path) for path in roots]))
+    targets = {s: out / (s if is_url(s) else Path(os.path.abspath(s))).relative_to(root) for s in shards}
+    for shard, target in targets.items():
+        if str(target.relative_to(out)) in OWN:
+            raise UsageError(f"{location(shard)} has the name of a file that rince clean writes: rename it")
+        if not is_url(shard) and not is_url(out) and target.resolve() == shard.resolve():
+            raise UsageError(f"{shard} would be replaced by its clean copy: name another folder (--out)")
+    if is_url(out):
+        if exists(out) and not force:
+            raise ExistingFile(f"{location(out)} already exists: overwrite it with --force, or name another --out")
+        return targets
+    check_out_folder(out, "the clean data (--out)")
+    there = [file.relative_to(out) for file in out.rglob("*") if file.is_file()] if out.is_dir() else []
     if there and not force:
-        raise ExistingFile(f"{folder / there[0]} is already there: overwrite it with --force, or name another --out")
+        raise ExistingFile(f"{out / there[0]} already exists: overwrite it with --force, or name another --out")
+    known = {str(target.relative_to(out)) for target in targets.values()} | OWN | _manifest(out)
+    if foreign := next((file for file in there if str(file) not in known), None):
+        raise ExistingFile(f"{out / foreign} was not written by rince clean, and would be removed: name another --out")
+    return targets
+
+
+def _manifest(out: Path) -> set[str]:
+    """Files that an earlier ``rince clean`` wrote there."""
+    try:
+        return set(json.loads((out / MANIFEST).read_text(encoding="utf-8"))["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def selected_files(pairs: PairFiles) -> list[Source]:
+    """Sources that a selection is written of, each file once; media files are listed instead."""
+    found: dict[Path, Source] = {}
+    for where in (pairs.a, pairs.b, *pairs.others):
+        if where.kind != FOLDER:
+            found.setdefault(where.path, where)
+    return list(found.values())
+
+
+@contextlib.contextmanager
+def new_folder(out: Path, force: bool) -> Iterator[Path]:
+    """A folder to write to that becomes ``out`` as a whole.
+
+    At a URL, files are moved at the end, and the manifest ``clean.json`` last: without it, the folder is not complete.
+    """
+    if not is_url(out):
+        with atomic_folder(out, force) as folder:
+            yield folder
+        return
+    files, name = file_system(out)
+    new = Path(f"{location(out).rstrip('/')}.new")
+    path = file_system(new)[1]
+    if files.exists(path):
+        files.rm(path, recursive=True)
+    try:
+        yield new
+        if files.exists(name):
+            files.rm(name, recursive=True)
+        for file in sorted(files.find(path), key=lambda file: file.endswith(f"/{MANIFEST}")):
+            files.mv(file, f"{name}/{file.split(path.rstrip('/') + '/', 1)[1]}")
+    finally:
+        if files.exists(path):
+            files.rm(path, recursive=True)
 
 
 def write_clean(
-    files: contextlib.ExitStack,
-    sources: Sequence[Source],
     folder: Path,
+    out: Path,
+    pairs: PairFiles,
+    targets: dict[Path, Path],
     audited: Audited,
     kept: Kept,
+    *,
     weights: bool = False,
-    force: bool = False,
+    ids_only: bool = False,
+    media: str | None = None,
+    runner: Runner | None = None,
 ) -> list[Path]:
-    """The files of the pairs in ``folder``, all of them or none, and ``pairs.csv`` with what became of every pair.
+    """Write the kept pairs, shard by shard, and ``decisions.csv`` with the decision on every pair.
 
     Args:
-        files: They are there when it is closed without an error.
-        sources: Where the two columns are, in one file or in two.
-        folder: Where the new files go.
+        folder: Folder to write to, which becomes ``out``.
+        out: Final folder, that ``targets`` and the result are relative to.
+        pairs: The files.
+        targets: Where each shard goes.
         audited: The audit.
-        kept: Which pairs stay; with ``weights`` all of them do.
-        weights: Add the trust as a column or array instead of dropping pairs; beside an .npy file, as trust.npy.
-        force: Overwrite files that are there.
+        kept: (pairs,) mask of the pairs to keep; ``weights`` keeps all of them.
+        weights: Add the weights as a field ``weight``; as weights.npy where files have no named fields.
+        ids_only: Write ``kept_ids.txt`` only.
+        media: "link" or "copy" the kept files of a media folder. Default: list them.
+        runner: Where shards are written. Default: this process.
 
     Returns:
-        The files that were written.
+        The files, as they are called in ``out``.
     """
-    names = target_names(sources)
-    trust = audited.trust if weights else None
-    beside = {"trust.npy"} if weights and any(file.suffix.lower() == ".npy" for file in names) else set()
-    check_target(folder, {**names, **{Path(name): name for name in beside}}, force)
-    headers = {one.path.resolve(): one.header for one in sources}
-    for file, name in names.items():
-        path = files.enter_context(written_whole(folder / name))
-        rows = np.ones(len(kept), dtype=bool) if weights else kept
-        write_kept(Source(file, None, headers[file]), path, rows, trust)
-    for name in beside:
-        with open(files.enter_context(written_whole(folder / name)), "wb") as handle:
-            np.save(handle, audited.trust)
-    _write_pairs(files.enter_context(written_whole(folder / PAIRS)), audited, kept)
-    return [folder / name for name in (*names.values(), *sorted(beside), PAIRS)]
+    names: list[Path] = []
+    rows = np.ones(len(kept), dtype=bool) if weights else kept
+    if ids_only:
+        with written(folder / "kept_ids.txt") as file:
+            for name in itertools.compress(audited.ids(), kept):
+                file.write(f"{name}\n".encode("utf-8", "surrogatepass"))
+        names.append(Path("kept_ids.txt"))
+    elif pairs.layout == DATACOMP:
+        uids = [name for name, keep in zip(audited.ids(), kept, strict=True) if keep]
+        try:
+            subset = np.array([(int(uid[:16], 16), int(uid[16:32], 16)) for uid in uids], np.dtype("u8,u8"))
+        except ValueError as error:
+            raise UsageError(f"the uids of DataComp must be 32 hexadecimal digits: {error}") from error
+        subset.sort()
+        with written(folder / "kept_uids.npy") as file:
+            np.save(file, subset)
+        names.append(Path("kept_uids.npy"))
+    else:
+        for where in selected_files(pairs):
+            selection = Selection(rows, audited.weights if weights else None)
+            names += _write_source(where, folder, out, targets, selection, runner or LocalRunner())
+        if weights and not any(format_of(where).adds_weights for where in selected_files(pairs)):
+            with written(folder / "weights.npy") as file:
+                np.save(file, audited.weights)
+            names.append(Path("weights.npy"))
+        for side, where in (("a", pairs.a), ("b", pairs.b)):
+            if where.kind == FOLDER:
+                names += _write_media(where, folder, f"kept_{side}.txt", audited, rows, media)
+    _write_decisions(folder / DECISIONS, audited, kept)
+    names.append(Path(DECISIONS))
+    with written(folder / MANIFEST) as file:
+        file.write(json.dumps({"files": [name.as_posix() for name in names], "kept": int(kept.sum())}).encode())
+    return [out / name for name in names]
 
 
-def _write_pairs(path: Path, audited: Audited, kept: Kept) -> None:
-    trust, start = audited.trust, 0
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["row", "id", "trust", "kept"])
-        for ids in value_batches(audited.table._replace(column="id")):
-            rows = range(start, start + len(ids))
-            part = slice(rows.start, rows.stop)
-            texts = np.char.mod("%.6g", trust[part].astype(np.float64))
-            writer.writerows(zip(rows, ids, texts, kept[part].astype(np.int8), strict=True))
-            start = rows.stop
+def _write_source(
+    where: Source, folder: Path, out: Path, targets: dict[Path, Path], selection: Selection, runner: Runner
+) -> list[Path]:
+    content = format_of(where)
+    names = [targets[shard].relative_to(out) for shard in content.shards]
+    if isinstance(runner, LocalRunner):  # in one pass, without counting rows first
+        for shard, name in zip(content.shards, names, strict=True):
+            write_shard(where, shard, folder / name, selection)
+        rows = selection.start
+    else:
+        counts = runner.gather(runner.map(_shard_rows, [where] * len(names), content.shards))
+        ends = np.cumsum([0, *counts])
+        rows = int(ends[-1])
+        if rows == len(selection.kept):
+            parts = [selection.part(first, last) for first, last in itertools.pairwise(ends.tolist())]
+            columns = [where] * len(names), content.shards, [folder / name for name in names], parts
+            runner.gather(runner.map(write_shard, *columns), "writing shards")
+    if rows != len(selection.kept):
+        raise UsageError(
+            f"{location(where.path)} has {rows:,} rows, the audit {len(selection.kept):,}: it is the audit of other "
+            "pairs"
+        )
+    if where.kind == "datasets":
+        for file in dataset_json(where.path):
+            with opened(file) as handle:
+                text = handle.read().decode()
+            if file.name == "dataset_info.json" and selection.weights is not None:
+                text = with_weight_feature(text, WEIGHT)
+            name = names[0].parent / file.name
+            with written(folder / name) as handle:
+                handle.write(text.encode())
+            names.append(name)
+    return names
+
+
+def write_shard(where: Source, shard: Path, target: Path, selection: Selection) -> None:
+    """Write the selected rows of one shard."""
+    with naming(shard):
+        format_of(where).write(shard, target, selection)
+
+
+def _shard_rows(where: Source, shard: Path) -> int:
+    with naming(shard):
+        return format_of(where).rows(shard)
+
+
+def _write_media(where: Source, folder: Path, name: str, audited: Audited, kept: Kept, media: str | None) -> list[Path]:
+    """A list of the kept files of a media folder, and links to them or copies if asked for."""
+    raw = raw_column(where, ids=list(audited.ids()))
+    assert raw is not None
+    if len(raw) != len(kept):
+        raise UsageError(f"{where} has {len(raw):,} files, the audit {len(kept):,} pairs")
+    files = [Path(item) for item, keep in zip(raw.items, kept, strict=True) if keep and item is not None]
+    with written(folder / name) as file:
+        file.write("".join(f"{item.relative_to(where.path).as_posix()}\n" for item in files).encode())
+    names = [Path(name)]
+    for item in files if media is not None else ():
+        target = folder / where.path.name / item.relative_to(where.path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if media == "link":
+            target.symlink_to(item.resolve())
+        else:
+            shutil.copy2(item, target)
+        names.append(target.relative_to(folder))
+    return names
+
+
+def _write_decisions(path: Path, audited: Audited, kept: Kept) -> None:
+    with written(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="", errors="replace") as file:
+        writer = CsvWriter(file)
+        writer.writerow(["row", "id", "weight", "kept"])
+        texts = np.char.mod("%.6g", audited.weights.astype(np.float64)).tolist()
+        for row, name in enumerate(audited.ids()):
+            writer.writerow([row, name, texts[row], int(kept[row])])
+
+
+def clean_table(table: Any, result: "Audit | NDArray[np.bool_]", fdr: float = 0.1) -> Any:
+    """The rows of a table that an audit does not flag, as the same type.
+
+    Args:
+        table: A table of pandas, polars, Arrow or datasets, with one row per pair.
+        result: The audit of its pairs, or a (rows,) mask of the rows to keep.
+        fdr: Expected share of right pairs among the dropped ones. Default: 0.1.
+
+    Returns:
+        The kept rows, as a table of the same type.
+
+    Raises:
+        UsageError: The audit has another number of pairs than the table has rows.
+
+    Example:
+        >>> import pandas
+        >>> table = pandas.DataFrame({"caption": ["a dog", "a cat", "a sofa"]})
+        >>> rince.trust.clean_table(table, np.array([True, False, True]))["caption"].tolist()
+        ['a dog', 'a sofa']
+    """
+    if isinstance(result, np.ndarray):
+        mask = result.astype(bool)
+    else:
+        mask = ~np.isnan(result.p_wrong)
+        mask[result.flag(fdr)] = False
+    if len(mask) != len(table):
+        raise UsageError(f"the table has {len(table):,} rows and the audit {len(mask):,} pairs: they must be the same")
+    package = type(table).__module__.split(".")[0]
+    if package == "pandas":
+        return table[mask]
+    if package == "datasets":
+        return table.select(np.flatnonzero(mask))
+    return table.filter(mask.tolist())

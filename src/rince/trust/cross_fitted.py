@@ -1,17 +1,18 @@
-"""From embeddings by models that never saw the pairs they judge to a trust in each pair."""
+"""Audits and weights from embeddings of models that never saw the pairs, or the labels, that they score."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import normalize
 
-from rince.audit.columns import FEWEST, Keys, codes, row_codes
 from rince.audit.fit.towers import relative_scores
-from rince.audit.mismatched import Scored, mismatched_index
+from rince.audit.null import Scored, mismatched_index, share_right_by_chance
 from rince.errors import UsageError
-from rince.trust.weights import trust_of
+from rince.pairs.matrix import FEWEST, Keys, codes, row_codes
+from rince.trust.weights import weights_of
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
@@ -21,7 +22,7 @@ REFERENCES = 2048
 ROUNDING = 1e4  # equal inputs give embeddings that are equal up to rounding
 
 
-def pair_trust(
+def weights_from_embeddings(
     a: NDArray[Any] | Tensor,
     b: NDArray[Any] | Tensor,
     folds: ArrayLike | None = None,
@@ -33,18 +34,18 @@ def pair_trust(
     """A weight for every pair, from embeddings of both sides by models that did not train on it.
 
     Args:
-        a, b: (pairs, width) embeddings; row i of one belongs to row i of the other. Rows of one fold are compared
-            with one another only, so every fold may have its own model.
-        folds: One number per pair: which model embedded it. None if one model embedded all of them.
-        ids: One value per pair; pairs of equal id are never taken for mismatched ones.
-        temperature: What cosines are divided by, as in the loss.
+        a, b: (pairs, width) embeddings; row i of ``a`` is paired with row i of ``b``. Rows are compared within their
+            fold only, so every fold may have its own model.
+        folds: (pairs,) number of the model that embedded the pair. Default: one model embedded all pairs.
+        ids: One value per pair; pairs of equal id are never mismatched with one another.
+        temperature: Divides the cosines, as in the loss.
         seed: The same seed gives the same weights.
 
     Returns:
-        One weight in [0, 1] per pair, for ``loss(..., weights=)``. All are 1 where no noise is found.
+        (pairs,) weights in [0, 1] for ``loss(..., weights=)``. All are 1 where no wrong pairs are found.
 
     Raises:
-        UsageError: The sides or the folds do not fit together, or are too few.
+        UsageError: The shapes do not match, or a fold has fewer than 50 pairs.
 
     Example:
         >>> random = torch.Generator().manual_seed(0)
@@ -52,12 +53,11 @@ def pair_trust(
         >>> z_b = z_a + 0.3 * torch.randn(400, 16, generator=random)
         >>> z_b[:100] = z_b[:100].roll(1, 0)  # a quarter of the pairs is wrong
         >>> folds = torch.arange(400) % 2  # which of two models embedded the pair
-        >>> weights = rince.trust.pair_trust(z_a, z_b, folds)
+        >>> weights = rince.trust.weights_from_embeddings(z_a, z_b, folds)
         >>> bool(weights[:100].mean() < 0.3 < 0.9 < weights[100:].mean())
         True
     """
-    found = judge_embeddings(a, b, folds, ids=ids, temperature=temperature, seed=seed)
-    return torch.from_numpy(trust_of(found))
+    return torch.from_numpy(weights_of(judge_embeddings(a, b, folds, ids=ids, temperature=temperature, seed=seed)))
 
 
 def judge_embeddings(
@@ -70,23 +70,23 @@ def judge_embeddings(
     seed: int = 0,
     scorer: str = "models that never saw the pair",
 ) -> "Audit":
-    """The audit behind :func:`pair_trust`, with the noise rate, its interval and the probability of every pair.
+    """The audit behind :func:`weights_from_embeddings`: noise rate, interval, and a probability for every pair.
 
     From cross-fitted scores instead of embeddings, use ``rince.audit.judge(scores, mismatched)``.
 
     Args:
-        a, b: (pairs, width) embeddings; row i of one belongs to row i of the other.
-        folds: One number per pair: which model embedded it. None if one model embedded all of them.
-        ids: One value per pair; pairs of equal id are never taken for mismatched ones.
-        temperature: What cosines are divided by, as in the loss.
+        a, b: (pairs, width) embeddings; row i of ``a`` is paired with row i of ``b``.
+        folds: (pairs,) number of the model that embedded the pair. Default: one model embedded all pairs.
+        ids: One value per pair; pairs of equal id are never mismatched with one another.
+        temperature: Divides the cosines, as in the loss.
         seed: The same seed gives the same audit.
-        scorer: What gave the embeddings, for the summary.
+        scorer: Origin of the embeddings, for the summary.
 
     Returns:
-        An audit; ``trust_of(found)`` are the weights.
+        The audit; ``weights_of(audit)`` are the weights.
 
     Raises:
-        UsageError: The sides or the folds do not fit together, or are too few.
+        UsageError: The shapes do not match, or a fold has fewer than 50 pairs.
 
     Example:
         >>> random = torch.Generator().manual_seed(0)
@@ -94,23 +94,22 @@ def judge_embeddings(
         >>> z_b = z_a + 0.3 * torch.randn(400, 16, generator=random)
         >>> z_b[:100] = z_b[:100].roll(1, 0)  # a quarter of the pairs is wrong
         >>> folds = torch.arange(400) % 2  # which of two models embedded the pair
-        >>> found = rince.trust.judge_embeddings(z_a, z_b, folds)
-        >>> found.verdict
-        'found'
+        >>> rince.trust.judge_embeddings(z_a, z_b, folds).noise_found
+        True
     """
-    from rince.audit.run import judge
+    from rince.audit.api import judge
 
     left, right = _matrix(a, "a"), _matrix(b, "b")
     if left.shape != right.shape:
         raise UsageError(f"a and b must be embeddings of one space, got {tuple(left.shape)} and {tuple(right.shape)}")
-    number = fold_codes(folds, len(left))
-    known = [] if ids is None else [codes(ids, "ids", len(left))]
+    fold = _fold_codes(folds, len(left))
+    keys = [] if ids is None else [codes(ids, "ids", len(left))]
     scores = np.empty(len(left), dtype=np.float32)
     null = []
-    parts = [np.flatnonzero(number == k) for k in range(int(number.max()) + 1)]
+    parts = [np.flatnonzero(fold == k) for k in range(int(fold.max()) + 1)]
     for k, rows in enumerate(parts):
         scored = fold_scores(
-            left[rows], right[rows], [key[rows] for key in known], temperature, (seed, k), MISMATCHED // len(parts)
+            left[rows], right[rows], [key[rows] for key in keys], temperature, (seed, k), MISMATCHED // len(parts)
         )
         scores[rows] = scored.scores
         null.append(scored.null)
@@ -120,12 +119,12 @@ def judge_embeddings(
 def fold_scores(
     a: Tensor, b: Tensor, keys: Keys, temperature: float, seed: tuple[int, ...], mismatched: int = MISMATCHED
 ) -> Scored:
-    """Scores of the pairs of one fold, and of mismatched pairs made of them, as the audit's towers give them.
+    """Scores of the pairs of one fold and of mismatched pairs made from them.
 
-    A score is the logarithm of how many times likelier than chance the model finds the pair.
+    A score is the log ratio of the pair's likelihood under the model to that of a random pair.
     """
     random = np.random.default_rng(seed)
-    a, b = nn.functional.normalize(a, dim=1), nn.functional.normalize(b, dim=1)
+    a, b = normalize(a, dim=1), normalize(b, dim=1)
     same = [row_codes((z * ROUNDING).round()) for z in (a, b)]
     every = [np.arange(len(a)), *same, *keys]
     i, j = mismatched_index(every, every, mismatched, random)
@@ -133,8 +132,86 @@ def fold_scores(
     return Scored(*relative_scores(a, b, every, (i, j), references, temperature))
 
 
-def fold_codes(folds: ArrayLike | None, pairs: int) -> NDArray[np.int64]:
-    """Folds numbered from 0 without gaps, each with enough pairs to say something."""
+def judge_labels(
+    z: NDArray[Any] | Tensor,
+    labels: ArrayLike,
+    folds: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    scorer: str = "models that never saw the item",
+) -> "Audit":
+    """Find wrong labels, from embeddings by models that did not train on the items.
+
+    An item's score is its mean cosine with the other items of its label and fold; the null are its mean cosines with
+    the items of every other label. A wrong label is assumed to be one of the others at random. Labels that are confused
+    with similar ones are not found; the interval allows for them: its upper end is at least the share of items that are
+    closer to the items of another label.
+
+    Args:
+        z: (items, width) embeddings. Rows are compared within their fold only.
+        labels: (items,) integers from 0; negative where the label is unknown.
+        folds: (items,) number of the model that embedded the item. Default: one model embedded all items.
+        seed: Seed of the interval of the noise rate.
+        scorer: Origin of the embeddings, for the summary.
+
+    Returns:
+        An audit with one row per item. Items without a label count as right.
+
+    Raises:
+        UsageError: There are fewer than two labels, or the shapes do not match.
+
+    Example:
+        >>> labels = torch.arange(400) % 4
+        >>> z = torch.eye(4)[labels] + 0.1 * torch.randn(400, 4)
+        >>> labels[:80] = (labels[:80] + torch.randint(1, 4, (80,))) % 4  # a fifth of the labels is wrong
+        >>> audit = rince.trust.judge_labels(z, labels)
+        >>> audit.noise_found, round(audit.noise_rate, 1)
+        (True, 0.2)
+    """
+    from rince.audit.api import judge
+
+    vectors = normalize(_matrix(z, "z"), dim=1)
+    given = torch.as_tensor(np.asarray(labels))
+    if given.shape != (len(vectors),) or given.is_floating_point():
+        raise UsageError(f"labels must be one integer per item: expected ({len(vectors)},), got {tuple(given.shape)}")
+    fold = torch.from_numpy(_fold_codes(folds, len(vectors)))
+    classes = int(given.max()) + 1
+    if classes < 2:
+        raise UsageError(f"labels must have at least 2 classes, got {max(classes, 0)}")
+    scores = torch.full((len(vectors),), torch.nan)
+    null, share = [], 0.0
+    for k in range(int(fold.max()) + 1):
+        rows = ((fold == k) & (given >= 0)).nonzero()[:, 0]
+        own, others, other_class_better = label_scores(vectors[rows], given[rows], classes)
+        scores[rows] = own
+        null.append(others)
+        share += other_class_better * len(rows) / len(vectors)
+    mismatched = torch.cat(null)
+    if not len(mismatched):
+        raise UsageError("every fold must have labels of at least 2 classes: use fewer folds")
+    scores = scores.nan_to_num(nan=float(mismatched.max()) + 1)  # the only item of its label, or no label
+    by_accident = share_right_by_chance(given[given >= 0].numpy())
+    scored = Scored(scores.numpy(), mismatched.numpy(), None, by_accident, share)
+    return judge(scored, seed=seed, fitted=True, scorer=scorer)
+
+
+def label_scores(z: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor, float]:
+    """Mean cosines of every item with the other items of its label, and with the items of every other label.
+
+    The first are NaN for the only item of a label. Last comes the share of items that are closer to another label.
+    """
+    sums = torch.zeros(classes, z.shape[1]).index_add(0, labels, z)
+    count = torch.bincount(labels, minlength=classes)
+    own = ((sums[labels] - z) * z).sum(1) / (count[labels] - 1)
+    own[count[labels] == 1] = torch.nan
+    means = z @ (sums / count.clamp_min(1)[:, None]).T
+    other = (torch.arange(classes) != labels[:, None]) & (count > 0)
+    best = means.masked_fill(~other, -torch.inf).amax(1) if len(z) else own
+    return own, means[other], float((best > own).float().mean()) if len(z) else 0.0
+
+
+def _fold_codes(folds: ArrayLike | None, pairs: int) -> NDArray[np.int64]:
+    """Folds numbered from 0 without gaps."""
     if folds is None:
         folds = np.zeros(pairs, dtype=np.int64)
     given = folds.detach().cpu().numpy() if isinstance(folds, Tensor) else np.asarray(folds)
@@ -142,21 +219,17 @@ def fold_codes(folds: ArrayLike | None, pairs: int) -> NDArray[np.int64]:
         raise UsageError(f"folds must have one number per pair: expected ({pairs},), got {given.shape}")
     names, number, counts = np.unique(given, return_inverse=True, return_counts=True)
     if not len(names) or counts.min() < FEWEST:
-        raise UsageError(
-            f"a fold needs at least {FEWEST} pairs to tell right from wrong ones, got {counts.min() if pairs else 0}: "
-            "give fewer folds"
-        )
+        least = counts.min() if pairs else 0
+        raise UsageError(f"every fold needs at least {FEWEST} pairs, got {least}: use fewer folds")
     return number.reshape(-1).astype(np.int64)
 
 
 def _matrix(x: NDArray[Any] | Tensor, name: str) -> Tensor:
-    found = x.detach().cpu() if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
-    if found.dim() != 2 or not (found.is_floating_point() or found.dtype in (torch.int32, torch.int64)):
-        raise UsageError(
-            f"{name} must be embeddings of the shape (pairs, width), got {found.dtype} {tuple(found.shape)}"
-        )
-    found = found.float()
-    broken = (~torch.isfinite(found).all(1)).nonzero()[:, 0]
+    matrix = x.detach().cpu() if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
+    if matrix.dim() != 2 or not (matrix.is_floating_point() or matrix.dtype in (torch.int32, torch.int64)):
+        raise UsageError(f"{name} must have the shape (pairs, width), got {matrix.dtype} {tuple(matrix.shape)}")
+    matrix = matrix.float()
+    broken = (~torch.isfinite(matrix).all(1)).nonzero()[:, 0]
     if len(broken):
         raise UsageError(f"{name} has NaN or infinite values in row {int(broken[0])}: leave such pairs out")
-    return found
+    return matrix

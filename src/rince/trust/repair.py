@@ -1,56 +1,55 @@
-"""New partners for mismatched pairs: the best ones among all rows, and how likely each of them is the right one.
+"""New partners for wrong pairs: the best candidates of every row, and the probability that each is the right one.
 
-The search is exact: every query is compared with every candidate, tile by tile, so that memory does not grow with
-their numbers. How likely a candidate is the right one has two parts:
+If a column was shuffled or shifted, the right partner of a wrong pair stands in another wrong pair, so these are the
+candidates by default. The search is exact and runs block by block. Scores are cosines, less half the level that the
+candidate has with its nearest rows (CSLS): some items are close to everything. The probability has two parts, both
+learned from pairs that are likely right:
 
-1. *If* the right partner is there: a softmax over all candidates, whose temperature is the one under which pairs that
-   are trusted find their own partners with the greatest likelihood.
-2. *Whether* it is there: the best score of a query is compared with the best scores of trusted queries, once with
-   their own partner among the candidates and once without. The share of queries whose partner is there is the one with
-   the greatest likelihood.
+1. *If* the right partner is among the candidates: a softmax over them, at the temperature under which right pairs,
+   their own partner added to the candidates, have the greatest likelihood.
+2. *Whether* it is among them: the lead of the best candidate over the next ones is compared with that of right pairs,
+   with their own partner among the candidates and without it.
 """
 
-import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import normalize
 
+from rince._support.optional_imports import require
 from rince._support.progress import track
-from rince.audit.columns import FEWEST, Matrix, as_matrix, check_columns, read, release
 from rince.errors import UsageError
-
-if TYPE_CHECKING:
-    from rince.audit.fit.towers import Recipe
+from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, read, release
 
 TEMPERATURES = np.geomspace(0.005, 1.0, 24)
-TRUSTED = 0.9  # pairs trusted at least this much show what right ones look like
-CALIBRATION = 1000  # of them say what the best scores are, with and without the right partner
-FEW = 250  # of these say what the temperature is: every temperature takes a pass over all candidates
+MIN_WEIGHT = 0.5  # of pairs that show what right ones look like
+CALIBRATION = 1000  # of them calibrate the probabilities
 REFERENCES = 2048
-CHUNK = 65_536  # candidates that are read at a time
-QUERIES, CANDIDATES = 256, 4096  # of a tile: 4 MB of scores, which stay in the cache of the processor
+NEIGHBORS = 10  # from which levels and leads are taken
+MAX_ASSIGNED = 12_000  # rows of a one-to-one assignment, whose scores are held in memory
+QUERIES, CANDIDATES = 256, 4096  # rows of a block: 4 MB of scores, which stay in the processor's cache
 
 
 class Partners(NamedTuple):
     """For every query its ``k`` best partners, best first.
 
     Attributes:
-        rows: (queries,) the rows that a partner was sought for.
+        rows: (queries,) rows that partners were searched for.
         partners: (queries, k) rows of the other column.
-        probability: (queries, k) the probability that such a pair is right.
-        scores: (queries, k) the cosine, less half the level that the candidate has with everybody.
-        present: (queries,) the probability that the right partner is among the rows at all.
+        probability: (queries, k) probability that such a pair is right.
+        scores: (queries, k) cosine, less half the level that the candidate has with its nearest rows.
+        present: (queries,) probability that the right partner is among the candidates at all.
 
     Example:
         >>> random = np.random.default_rng(0)
         >>> a = random.normal(size=(300, 8)).astype(np.float32)
-        >>> new = rince.trust.best_partners(a, a, np.arange(3), np.ones(300, np.float32), k=2)
-        >>> new.partners.shape, new.partners[:, 0].tolist()
-        ((3, 2), [0, 1, 2])
+        >>> new = rince.trust.best_partners(a, a, np.arange(30), np.ones(300, np.float32), k=2)
+        >>> new.partners.shape, new.partners[:3, 0].tolist()
+        ((30, 2), [0, 1, 2])
     """
 
     rows: NDArray[np.int64]
@@ -64,67 +63,109 @@ def best_partners(
     a: NDArray[Any] | Tensor,
     b: NDArray[Any] | Tensor,
     rows: NDArray[np.int64],
-    trust: NDArray[np.float32],
+    weights: NDArray[np.float32],
     *,
     k: int = 5,
+    candidates: NDArray[np.int64] | Literal["all"] | None = None,
+    one_to_one: bool = False,
     fit: bool = False,
     seed: int = 0,
-    recipe: "Recipe | None" = None,
     progress: bool | None = None,
 ) -> Partners:
     """The most likely partners in ``b`` of some rows of ``a``, such as those that an audit flagged.
 
     Args:
         a, b: (pairs, width) arrays, tensors or memory maps: embeddings of one space, or any features with ``fit``.
-        rows: The rows of ``a`` to find partners for.
-        trust: One weight in [0, 1] per pair, of an audit.
-        k: How many partners.
-        fit: Learn a common space first, as the audit does: every row is compared by towers that never saw its pair.
+        rows: Rows of ``a`` to find partners for.
+        weights: (pairs,) weights in [0, 1], such as those of an audit.
+        k: Number of partners per row.
+        candidates: Rows of ``b`` to search: by default ``rows``, that is the other wrong pairs; ``"all"`` for partners
+            that may stand in several pairs.
+        one_to_one: Give every row another first partner: the assignment with the highest sum of scores (scipy).
+        fit: Learn a common space first, by CCA, as the audit does: every row is compared in a fit without its pair.
         seed: The same seed gives the same partners.
-        recipe: How towers are fitted; three folds by default.
         progress: Show a bar; by default on a terminal.
 
     Returns:
         Partners with the probability that each is right.
 
     Raises:
-        UsageError: Something does not fit together, or too few pairs are trusted to learn from.
+        UsageError: The arguments do not match, or too few pairs are likely right to learn from.
 
     Example:
         >>> random = np.random.default_rng(0)
         >>> a = random.normal(size=(500, 16)).astype(np.float32)
         >>> b = a + 0.3 * random.normal(size=a.shape).astype(np.float32)
         >>> b[:100] = np.roll(b[:100], 1, axis=0)  # the right partner of row i is row i + 1
-        >>> found = rince.audit.audit(a, b)
-        >>> new = rince.trust.best_partners(a, b, np.arange(5), rince.trust.trust_of(found), k=1)
-        >>> new.partners[:, 0].tolist()
+        >>> weights = rince.trust.weights_of(rince.audit_pairs(a, b))
+        >>> rince.trust.best_partners(a, b, np.arange(100), weights, k=1).partners[:5, 0].tolist()
         [1, 2, 3, 4, 5]
     """
     a, b = as_matrix(a, "a"), as_matrix(b, "b")
     check_columns(a, b)
-    rows, trust = _checked(np.asarray(rows), np.asarray(trust, dtype=np.float32), len(a), k)
+    n, rows, weights = len(a), np.asarray(rows), np.asarray(weights, dtype=np.float32)
+    if weights.shape != (n,):
+        raise UsageError(f"weights must have one weight per pair: expected ({n},), got {weights.shape}")
+    searched = np.arange(n) if isinstance(candidates, str) else np.asarray(rows if candidates is None else candidates)
+    for name, index in (("rows", rows), ("candidates", searched)):
+        if index.ndim != 1 or (len(index) and (index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= n)):
+            raise UsageError(f"{name} must be row numbers from 0 to {n - 1}")
     if not fit and a.shape[1] != b.shape[1]:
-        raise UsageError(f"a and b must live in one space, but are {a.shape[1]} and {b.shape[1]} wide: use fit=True")
-    spaces = fitted_spaces(a, b, trust, seed, recipe) if fit else [Space(a, b, np.arange(len(a)))]
-    found = []
+        raise UsageError(f"a and b must be of one space, but are {a.shape[1]} and {b.shape[1]} wide: use fit=True")
+    if k < 1:
+        raise UsageError(f"k must be at least 1, got {k}")
+    rows, searched = rows.astype(np.int64), np.unique(searched.astype(np.int64))
+    k = min(k, len(searched))
+    shape = len(rows), k
+    result = Partners(
+        rows,
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.float32),
+        np.zeros(shape, np.float32),
+        np.zeros(len(rows), np.float32),
+    )
+    if not len(rows):
+        return result
+    if one_to_one and max(len(rows), len(searched)) > MAX_ASSIGNED:
+        raise UsageError(f"one_to_one is for up to {MAX_ASSIGNED:,} rows, got {max(len(rows), len(searched)):,}")
+    spaces = fitted_spaces(a, b, seed) if fit else [Space(a, b, np.arange(n))]
+    held = np.empty((len(rows), len(searched)), dtype=np.float32) if one_to_one else None
+    temperatures = np.ones(len(rows))
     for space in track(spaces, "finding partners", total=None, show=progress):
-        inside = np.isin(rows, space.rows)
-        if not inside.any():
+        inside = np.flatnonzero(np.isin(rows, space.rows))
+        if not len(inside):
             continue
-        sought = rows[inside]
-        trusted = np.setdiff1d(space.rows[trust[space.rows] >= TRUSTED], sought)
-        search = Search(space, trusted, np.random.default_rng(seed))
-        top, index, total = search.best(sought, k)
-        shares = np.exp(top / search.temperature - total[:, None])
-        present = chance_of_presence(top[:, 0], *search.best_of_trusted())
-        found.append((np.flatnonzero(inside), index, shares, top, present))
-    if not found:
-        nothing = np.empty((0, k), dtype=np.float32)
-        return Partners(rows, nothing.astype(np.int64), nothing, nothing, np.empty(0, dtype=np.float32))
-    order = np.argsort(np.concatenate([part[0] for part in found]))
-    index, shares, top, present = (np.concatenate([part[i] for part in found])[order] for i in (1, 2, 3, 4))
-    probability = np.clip(shares * present[:, None], 0, 1).astype(np.float32)
-    return Partners(rows, index, probability, top.astype(np.float32), present.astype(np.float32))
+        likely = np.setdiff1d(space.rows[weights[space.rows] >= MIN_WEIGHT], rows)
+        search = Search(space, searched, likely, weights, np.random.default_rng(seed))
+        top, index, total = search.best(rows[inside], max(k, NEIGHBORS + 1))
+        result.present[inside] = presence(_lead(top), *search.leads_of_right_pairs())
+        result.partners[inside] = searched[index[:, :k]]
+        result.scores[inside] = top[:, :k]
+        shares = np.exp(top[:, :k] / search.temperature - total[:, None])
+        result.probability[inside] = np.clip(shares, 0, 1) * result.present[inside, None]
+        temperatures[inside] = search.temperature
+        if held is not None:
+            for place, part, scores in search.blocks(rows[inside]):
+                held[inside[place], part] = scores.numpy()
+    if held is not None:
+        _assign(result, held, temperatures, searched)
+    return result
+
+
+def _assign(
+    result: Partners, scores: NDArray[np.float32], temperatures: NDArray[np.float64], candidates: NDArray[np.int64]
+) -> None:
+    """Put the partner of the best one-to-one assignment first; partners before it move back."""
+    odds = scores / temperatures[:, None]
+    queries, chosen = require("scipy.optimize", "audit").linear_sum_assignment(odds, maximize=True)
+    shares = np.exp(odds[queries, chosen] - np.logaddexp.reduce(odds[queries], axis=1))
+    for query, choice, share in zip(queries.tolist(), chosen.tolist(), shares.tolist(), strict=True):
+        at = np.flatnonzero(result.partners[query] == candidates[choice])
+        last = int(at[0]) if len(at) else result.partners.shape[1] - 1
+        for values in (result.partners[query], result.probability[query], result.scores[query]):
+            values[1 : last + 1] = values[:last].copy()
+        result.partners[query, 0], result.scores[query, 0] = candidates[choice], scores[query, choice]
+        result.probability[query, 0] = share * result.present[query]
 
 
 class Space(NamedTuple):
@@ -136,143 +177,116 @@ class Space(NamedTuple):
 
 
 class Search:
-    """Exact search in a space, with the temperature under which trusted pairs find their own partners."""
+    """Exact search among candidates, calibrated by pairs of the space that are likely right."""
 
-    def __init__(self, space: Space, trusted: NDArray[np.int64], random: np.random.Generator):
-        if len(trusted) < FEWEST:
+    def __init__(
+        self,
+        space: Space,
+        candidates: NDArray[np.int64],
+        likely: NDArray[np.int64],
+        weights: NDArray[np.float32],
+        random: np.random.Generator,
+    ):
+        if len(likely) < FEWEST:
             raise UsageError(
-                f"re-pairing learns what right pairs look like from those with a trust of {TRUSTED:g} or more, and "
-                f"needs {FEWEST} of them, got {len(trusted)}"
+                f"re-pairing learns from pairs with a weight of at least {MIN_WEIGHT:g} and needs {FEWEST} of them, "
+                f"got {len(likely)}"
             )
-        self.space, n = space, len(space.b)
-        references = np.sort(random.permutation(n)[:REFERENCES])
-        self.level = self._levels(_unit(space.a, references))
-        self.calibration = np.sort(random.permutation(trusted)[:CALIBRATION])
-        self.temperature = self._calibrated()
+        self.space, self.candidates = space, candidates
+        references = np.sort(random.permutation(len(space.a))[:REFERENCES])
+        self.references = _unit(space.a, references)
+        self.levels = torch.cat(
+            [self._level(_unit(space.b, candidates[part])) for part in _slices(len(candidates), CANDIDATES)]
+        )
+        self.calibration = np.sort(random.permutation(likely)[:CALIBRATION])
+        self.weights = torch.from_numpy(weights[self.calibration]).double()
+        partners = _unit(space.b, self.calibration)
+        self.own = ((_unit(space.a, self.calibration) * partners).sum(1) - self._level(partners)).double()
+        self.temperature = self._fit_temperature()
 
     def best(self, rows: NDArray[np.int64], k: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """The ``k`` highest scores of the rows, their candidates, and the log-sum-exp over all candidates."""
-        return self._search(rows, k, leave_out_own=False)
-
-    def best_of_trusted(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The best scores of trusted rows, with their own partner among the candidates and without it."""
-        both = (self._search(self.calibration, 1, leave_out_own=out)[0][:, 0] for out in (False, True))
-        return next(both), next(both)
-
-    def _levels(self, references: Tensor) -> Tensor:
-        """Half the mean cosine of every candidate with its 10 nearest references: some are everybody's neighbours."""
-        parts = []
-        for start in range(0, len(self.space.b), CANDIDATES):
-            scores = _unit(self.space.b, slice(start, start + CANDIDATES)) @ references.T
-            parts.append(0.5 * scores.topk(min(10, scores.shape[1]), dim=1).values.mean(1))
-        release(self.space.b)
-        return torch.cat(parts)
-
-    def _tiles(self, rows: NDArray[np.int64]) -> Any:
-        """(place of the queries, place of the candidates, scores) of every tile; candidates are read once."""
-        for begin in range(0, len(self.space.b), CHUNK):
-            candidates = _unit(self.space.b, slice(begin, begin + CHUNK))
-            for first in range(0, len(rows), QUERIES):
-                queries = _unit(self.space.a, rows[first : first + QUERIES])
-                for start in range(0, len(candidates), CANDIDATES):
-                    tile = candidates[start : start + CANDIDATES]
-                    part = slice(begin + start, begin + start + len(tile))
-                    scores = (queries @ tile.T).sub_(self.level[part])
-                    yield slice(first, first + len(queries)), part, scores
-            release(self.space.a)
-            release(self.space.b)
-
-    def _search(
-        self, rows: NDArray[np.int64], k: int, leave_out_own: bool
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """The ``k`` highest scores of the rows, the places of their candidates, and the log-sum-exp over all."""
+        k = min(k, len(self.candidates))
         top = torch.full((len(rows), k), -torch.inf)
         index = torch.zeros((len(rows), k), dtype=torch.int64)
         total = torch.full((len(rows),), -torch.inf, dtype=torch.float64)
-        for place, part, scores in self._tiles(rows):
-            if leave_out_own:
-                _mask_own(scores, rows[place], part)
-            highest = scores.amax(1)
-            # After some tiles few queries find anything better, and sorting is the dearest part for those that do.
-            better = (highest > top[place, -1]).nonzero()[:, 0]
-            values, where = scores[better].topk(min(k, scores.shape[1]), dim=1)
-            at = better + place.start
-            order = torch.cat([top[at], values], 1).topk(k, dim=1)
-            index[at] = torch.cat([index[at], where + part.start], 1).gather(1, order.indices)
-            top[at] = order.values
-            total[place] = torch.logaddexp(total[place], _log_sum_exp_(scores, highest, self.temperature))
+        for place, part, scores in self.blocks(rows):
+            values, where = scores.topk(min(k, scores.shape[1]), dim=1)
+            order = torch.cat([top[place], values], 1).topk(k, dim=1)
+            index[place] = torch.cat([index[place], where + part.start], 1).gather(1, order.indices)
+            top[place] = order.values
+            total[place] = torch.logaddexp(total[place], (scores / self.temperature).logsumexp(1).double())
         return top.numpy(), index.numpy(), total.numpy()
 
-    def _calibrated(self) -> float:
-        """The temperature of the softmax with the greatest likelihood of the own partners of trusted rows."""
-        rows = self.calibration[:: max(1, len(self.calibration) // FEW)]
-        own = (_unit(self.space.a, rows) * _unit(self.space.b, rows)).sum(1) - self.level[rows]
-        totals = torch.full((len(TEMPERATURES), len(rows)), -torch.inf, dtype=torch.float64)
-        for place, _, scores in self._tiles(rows):
-            highest = scores.amax(1)
-            for t, temperature in enumerate(TEMPERATURES):
-                part = _log_sum_exp_(scores.clone(), highest, temperature)
-                totals[t, place] = torch.logaddexp(totals[t, place], part)
-        likelihood = [float((own.double() / t - total).mean()) for t, total in zip(TEMPERATURES, totals, strict=True)]
+    def leads_of_right_pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The lead of the best candidate of right pairs, with their own partner among the candidates and without."""
+        top = self.best(self.calibration, NEIGHBORS + 1)[0]
+        with_own = np.sort(np.column_stack([top, self.own.numpy()]), axis=1)[:, ::-1][:, : top.shape[1]]
+        return _lead(with_own), _lead(top)
+
+    def blocks(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, slice, Tensor]]:
+        """(place of the queries, place of the candidates, scores) block by block; candidates are read once."""
+        for part in _slices(len(self.candidates), CANDIDATES):
+            block = _unit(self.space.b, self.candidates[part])
+            for place in _slices(len(rows), QUERIES):
+                yield place, part, (_unit(self.space.a, rows[place]) @ block.T).sub_(self.levels[part])
+            release(self.space.a)
+            release(self.space.b)
+
+    def _level(self, z: Tensor) -> Tensor:
+        """Half the mean cosine of every item with its nearest references."""
+        scores = z @ self.references.T
+        return 0.5 * scores.topk(min(NEIGHBORS, scores.shape[1]), dim=1).values.mean(1)
+
+    def _fit_temperature(self) -> float:
+        """The temperature with the greatest likelihood of right pairs, their own partner added to the candidates."""
+        totals = [self.own / t for t in TEMPERATURES]
+        for place, part, scores in self.blocks(self.calibration):
+            known = torch.from_numpy(self.calibration[place][:, None] == self.candidates[part][None])
+            scores = scores.masked_fill_(known, -torch.inf)  # the own partner counts once
+            for total, t in zip(totals, TEMPERATURES, strict=True):
+                total[place] = torch.logaddexp(total[place], (scores / t).logsumexp(1).double())
+        likelihood = [
+            float(((self.own / t - total) * self.weights).sum()) for total, t in zip(totals, TEMPERATURES, strict=True)
+        ]
         return float(TEMPERATURES[int(np.argmax(likelihood))])
 
 
-def _log_sum_exp_(scores: Tensor, highest: Tensor, temperature: float) -> Tensor:
-    """The log-sum-exp of every row of ``scores / temperature``, which are overwritten; ``highest`` of every row.
+def fitted_spaces(a: Matrix, b: Matrix, seed: int) -> Iterator[Space]:
+    """One space per fold: canonical variates of a fit to the other folds, pairs weighted by their probability."""
+    from rince.audit.cca import FOLDS, MAX_FIT_PAIRS, fit_cca
+    from rince.audit.side_features import SideFeatures, row_codes
+    from rince.audit.units import equal_pairs
 
-    Single precision is enough for the sum of one tile, whose largest term is 1; tiles are added up in double.
-    """
-    level = highest.clamp_min(torch.finfo(scores.dtype).min)  # a row without candidates
-    sums = scores.sub_(level[:, None]).div_(temperature).exp_().sum(1)
-    return sums.double().log() + level.double() / temperature
-
-
-def fitted_spaces(
-    a: Matrix, b: Matrix, trust: NDArray[np.float32], seed: int, recipe: "Recipe | None" = None
-) -> Iterator[Space]:
-    """One space per fold, learned from the other pairs as far as they are trusted."""
-    from rince.audit.clusters import equal_pairs
-    from rince.audit.fit.cross_fit import fold_numbers
-    from rince.audit.fit.features import Features
-    from rince.audit.fit.towers import Recipe, embed
-    from rince.audit.fit.training import Lesson, train_towers
-
-    recipe = Recipe(folds=3) if recipe is None else recipe
-    left, right = Features(a, "a"), Features(b, "b")
     random = np.random.default_rng(seed)
-    number = fold_numbers(equal_pairs(left.codes, right.codes), recipe.folds, [], random)
-    everything = np.arange(len(a))
-    seen = [np.flatnonzero((number != fold) & (trust > 0)) for fold in range(recipe.folds)]
-    lessons = [Lesson(rows, seed + fold, None, torch.from_numpy(trust[rows].copy())) for fold, rows in enumerate(seen)]
-    for fold, towers in enumerate(train_towers(left, right, lessons, recipe, recipe.q, 200)):
-        spaces = [embed(tower, x, everything).numpy() for tower, x in zip(towers, (left, right), strict=True)]
-        yield Space(spaces[0], spaces[1], np.flatnonzero(number == fold))
+    codes = [row_codes(a), row_codes(b)]
+    units = np.unique(equal_pairs(*codes), return_inverse=True)[1].reshape(-1)
+    folds = (random.permutation(int(units.max()) + 1) % FOLDS)[units]
+    rows = np.sort(random.permutation(len(a))[:MAX_FIT_PAIRS])
+    sides = SideFeatures.fit(a, rows, seed), SideFeatures.fit(b, rows, seed + 1)
+    keys = [key[rows] for key in (units, *codes)]
+    for fold, scorer in enumerate(fit_cca(*sides, keys, folds[rows], seed=seed)):
+        parts = [
+            scorer.maps.embed(
+                scorer.side_a.transform(a[part], scorer.view.ranks_a, scorer.view.relu),
+                scorer.side_b.transform(b[part], scorer.view.ranks_b, scorer.view.relu),
+            )
+            for part in _slices(len(a), CANDIDATES)
+        ]
+        z_a, z_b = (torch.cat([part[side] for part in parts]).numpy() for side in (0, 1))
+        yield Space(z_a, z_b, np.flatnonzero(folds == fold))
 
 
-def _checked(
-    rows: NDArray[Any], trust: NDArray[np.float32], n: int, k: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    if trust.shape != (n,):
-        raise UsageError(f"trust must have one weight per pair: expected ({n},), got {trust.shape}")
-    if rows.ndim != 1 or (len(rows) and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n)):
-        raise UsageError(f"rows must be numbers of rows from 0 to {n - 1}")
-    if not 1 <= k <= n:
-        raise UsageError(f"k must lie between 1 and the {n} rows there are, got {k}")
-    return rows.astype(np.int64), trust
+def presence(leads: NDArray[Any], present: NDArray[Any], absent: NDArray[Any], bins: int = 20) -> NDArray[np.float64]:
+    """The probability of every query to have its partner among the candidates, by the lead of its best candidate.
 
-
-def chance_of_presence(
-    best: NDArray[Any], present: NDArray[Any], absent: NDArray[Any], bins: int = 20
-) -> NDArray[np.float64]:
-    """The probability of every query to have its partner among the candidates, by its best score.
-
-    ``present`` and ``absent`` are best scores of queries of which that is known. Their densities are histograms with
-    bins of equal mass. The share of queries whose partner is there has the greatest likelihood, with half a query of
-    either kind added: the likelihood falls on both sides of it, so halving an interval finds it, where expectation
-    maximisation would creep if the densities are alike.
+    ``present`` and ``absent`` are leads of queries of which that is known. Their densities are histograms with bins of
+    equal mass. The share of queries whose partner is there maximizes the likelihood, with half a query of either kind
+    added; its slope changes sign once, so bisection finds it.
     """
     edges = np.unique(np.quantile(np.concatenate([present, absent]), np.linspace(0, 1, bins + 1)[1:-1]))
     here, gone = (np.bincount(np.searchsorted(edges, x), minlength=len(edges) + 1) + 0.5 for x in (present, absent))
-    ratio = (here / here.sum() / (gone / gone.sum()))[np.searchsorted(edges, best)]
+    ratio = (here / here.sum() / (gone / gone.sum()))[np.searchsorted(edges, leads)]
     low, high = 0.0, 1.0
     for _ in range(50):
         share = (low + high) / 2
@@ -281,10 +295,14 @@ def chance_of_presence(
     return share * ratio / (share * ratio + 1 - share)
 
 
+def _lead(top: NDArray[Any]) -> NDArray[Any]:
+    """The best score less the mean of the next ones."""
+    return top[:, 0] - top[:, 1:].mean(1) if top.shape[1] > 1 else top[:, 0]
+
+
 def _unit(x: Matrix, rows: slice | NDArray[np.int64]) -> Tensor:
-    return nn.functional.normalize(read(x, rows), dim=1)
+    return normalize(read(x, rows), dim=1)
 
 
-def _mask_own(scores: Tensor, rows: NDArray[np.int64], part: slice) -> None:
-    inside = np.flatnonzero((rows >= part.start) & (rows < part.stop))
-    scores[torch.from_numpy(inside), torch.from_numpy(rows[inside] - part.start)] = -math.inf
+def _slices(n: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(n, start + step)) for start in range(0, n, step))

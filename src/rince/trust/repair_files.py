@@ -1,14 +1,12 @@
 """The files of re-pairing: a table of new partners, and a page that shows them beside the old ones."""
 
-import csv
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rince._support.atomic_files import written_whole
+from rince._support.csv_cells import CsvWriter
 from rince.trust.repair import Partners
 
 if TYPE_CHECKING:
@@ -16,18 +14,17 @@ if TYPE_CHECKING:
 
 
 def write_repair(
-    files: ExitStack, folder: Path, found: Partners, audited: "Audited", show_a: Any = None, show_b: Any = None
+    folder: Path, found: Partners, audited: "Audited", show_a: Any = None, show_b: Any = None
 ) -> list[Path]:
-    """``repair.csv`` with one row per query and new partner, and ``repair.html``; there when ``files`` is closed.
+    """``repair.csv`` with one row per query and new partner, and ``repair.html``.
 
     The page is that of the audit, where it lies beside its table, with the new partners of the pairs; else a table.
     """
-    from rince.report.repair_page import partners_on_page, repair_page
+    from rince.report.page import partners_on_page, repair_page
 
     name_of = names(audited, found)
-    path = files.enter_context(written_whole(folder / "repair.csv"))
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
+    with open(folder / "repair.csv", "w", newline="", encoding="utf-8") as file:
+        writer = CsvWriter(file)
         writer.writerow(["id", "row", "rank", "partner", "partner_row", "probability", "score"])
         for i, row in enumerate(found.rows.tolist()):
             for rank, partner in enumerate(found.partners[i].tolist()):
@@ -37,22 +34,15 @@ def write_repair(
     if beside.is_file():
         page = partners_on_page(beside.read_text(encoding="utf-8", errors="replace"), found, name_of, show_b)
     page = page or repair_page(found, name_of, show_a, show_b)
-    files.enter_context(written_whole(folder / "repair.html")).write_text(page, encoding="utf-8", errors="replace")
+    (folder / "repair.html").write_text(page, encoding="utf-8", errors="replace")
     return [folder / "repair.csv", folder / "repair.html"]
 
 
 def names(audited: "Audited", found: Partners) -> Callable[[int], str]:
     """The ids of the rows that are mentioned; the others are not kept in memory."""
-    from rince.audit.input.tables import value_batches
-
-    wanted = np.unique(np.concatenate([found.rows, found.partners.ravel()]))
-    known: dict[int, str] = {}
-    start = 0
-    for ids in value_batches(audited.table._replace(column="id")):
-        inside = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + len(ids))]
-        known.update({int(row): str(ids[row - start]) for row in inside})
-        start += len(ids)
-    return lambda row: known.get(row, str(row))
+    wanted = set(np.unique(np.concatenate([found.rows, found.partners.ravel()])).tolist())
+    known = {row: name for row, name in enumerate(audited.ids()) if row in wanted}
+    return lambda row: known.get(row) or str(row)
 
 
 def sentence(found: Partners) -> str:

@@ -10,17 +10,15 @@ from numpy.typing import NDArray
 
 from rince._support.atomic_files import naming_full
 from rince._support.fingerprints import row_codes
-from rince.audit.columns import Matrix, as_matrix, chunks, one_dimensional, read, release, text_code
-from rince.audit.fingerprint import NUMBERS, Fingerprint, SidePrint, Sums, from_record, item_codes, sums_of
-from rince.audit.input.arrays import matrix, naming, values
-from rince.audit.input.arrow_tables import open_arrow
-from rince.audit.input.raw import ArrowItems
-from rince.audit.input.source import ARROW_TABLES, TABLES, TEXT_TABLES, Source, source
-from rince.audit.input.tables import NoNumber, chosen, column_names, number_batches, value_batches
-from rince.audit.output.table import unescaped
 from rince.errors import UsageError, WrongType
+from rince.pairs.arrow_files import open_arrow
+from rince.pairs.columns import NoNumber, chosen, column_names, matrix, naming, number_batches, value_batches, values
+from rince.pairs.files import location
+from rince.pairs.fingerprint import NUMBERS, Fingerprint, SidePrint, Sums, from_record, item_codes, sums_of
+from rince.pairs.matrix import Matrix, as_matrix, chunks, one_dimensional, read, release, text_code
+from rince.pairs.raw import ArrowItems, raw_column
+from rince.pairs.source import ARROW_TABLES, TABLES, Source
 from rince.trust.clean import Audited
-from rince.trust.kept_files import check_rows
 
 IDS = ("id", "ids")
 Codes = NDArray[np.int64]
@@ -49,13 +47,6 @@ def check_same_data(sources: Sequence[Source], audited: Audited, ids: Source | N
             return
     if known is not None:
         _check_fingerprint(sources, audited, known, scratch)
-
-
-def ids_source(text: str, beside: Source) -> Source:
-    """``FILE[:COLUMN]``, or the name of a column of the first file."""
-    if not Path(text).exists() and ":" not in text and beside.kind in TABLES and text in column_names(beside):
-        return beside._replace(column=text)
-    return source(text, beside.header)
 
 
 def _check_fingerprint(sources: Sequence[Source], audited: Audited, known: Fingerprint, scratch: Path) -> None:
@@ -109,6 +100,8 @@ def _number_print(where: Source, judged: NDArray[np.bool_], scratch: Path) -> Si
             return _summed(_number_codes(where, number_batches(where), judged), NUMBERS)
         except NoNumber:
             pass
+    if where.kind not in TABLES and len(where.files) > 1:
+        return _summed(_number_codes(where, number_batches(where), judged), NUMBERS)
     with naming_full(f"a temporary file in {scratch}"):
         whole = as_matrix(matrix(where, scratch), str(where))
     return _summed(_number_codes(where, _pieces(whole), judged), NUMBERS)
@@ -138,27 +131,26 @@ def _number_codes(where: Source, blocks: Iterable[Matrix], judged: NDArray[np.bo
 
 
 def _item_blocks(where: Source, kind: str, judged: NDArray[np.bool_]) -> Iterator[tuple[int, Codes]]:
-    start = 0
-    for items in _items(where):
-        part = judged[start : start + len(items)]
-        used = (items[row] for row in np.flatnonzero(part).tolist())
-        if kind != "texts":
-            used = (where.folder / item if isinstance(item, str) else item for item in used)
-        yield 0, item_codes(used, where.folder)
-        start += len(items)
-    check_rows(where.path, start, judged)
-
-
-def _items(where: Source) -> Iterator[Sequence[Any]]:
-    """The items of a column as they stand in it, some at a time."""
+    """Codes of texts as they are; of media files by their names, and of media in tables and tars by their content."""
     if where.kind in ARROW_TABLES:
         table = open_arrow(where)
         names = chosen(where, table.schema.names)
-        yield from (ArrowItems([batch.column(0)]) for batch in table.batches(names[:1]))
-    elif where.kind in TEXT_TABLES:
-        yield from (batch.tolist() for batch in value_batches(where))
+        items: Sequence[Any] = ArrowItems([batch.column(0) for batch in table.batches(names[:1])])
     else:
-        raise WrongType(f"{where} holds no items")
+        raw = raw_column(where)
+        if raw is None:
+            raise WrongType(f"{where} holds no items")
+        items = raw.items
+    check_rows(where.path, len(items), judged)
+    used = (items[row] for row in np.flatnonzero(judged).tolist())
+    if kind != "texts":
+        used = (where.folder / item if isinstance(item, str) else item for item in used)
+    yield 0, item_codes(used, where.folder)
+
+
+def check_rows(path: Path, rows: int, kept: NDArray[np.bool_]) -> None:
+    if rows != len(kept):
+        raise UsageError(f"{location(path)} has {rows:,} rows, the audit {len(kept):,}: it is the audit of other pairs")
 
 
 def _id_column(sources: Sequence[Source], audited: Audited) -> Source | None:
@@ -192,10 +184,8 @@ def _check_ids(place: Source, audited: Audited) -> Codes:
 
 
 def _audit_ids(audited: Audited) -> Codes:
-    written = audited.table.kind in TEXT_TABLES
     with naming(audited.table.path):
-        cells = (cell for block in value_batches(audited.table._replace(column="id")) for cell in block.tolist())
-        return _id_codes(unescaped(cell) if written else cell for cell in cells)
+        return _id_codes(audited.ids())
 
 
 def _id_codes(cells: Iterable[Any]) -> Codes:

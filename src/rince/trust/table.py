@@ -1,30 +1,32 @@
 """The trust in pairs from a table: that of an audit, or any column of numbers from 0 to 1."""
 
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.input.arrays import naming, values
-from rince.audit.input.source import TABLES, Source, source
-from rince.audit.input.tables import column_names, listed, number_batches
+from rince._support.csv_cells import unescaped
+from rince.audit.output.table import saved_table
 from rince.errors import UsageError
+from rince.pairs.columns import column_names, listed, naming, number_batches, values
+from rince.pairs.files import location
+from rince.pairs.source import TABLES, Source, source
 from rince.trust.weights import check_weights
 
 NAMES = ("id", "ids")
-TABLES_OF_AUDITS = ("audit.csv", "audit.parquet", "trust.csv")
+OWN_TABLE = "trust.csv"
+"""Table of the weights that a training run estimated."""
 
 
 def read_trust(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] | None = None) -> NDArray[np.float32]:
     """The trust in every pair, from a file.
 
-    A table's column ``trust`` is taken as it is, ``p_wrong`` (of an audit) as ``1 - p_wrong``, with 0 for pairs that
-    the audit left out; ``FILE:COLUMN`` names any other column. Rows are matched by the column ``id`` where pairs have
-    names, and otherwise by their order.
+    A column ``weight`` (or ``trust``) is taken as it is, ``p_wrong`` (of an audit) as ``1 - p_wrong``, with 0 for pairs
+    that the audit left out; ``FILE:COLUMN`` names any other column. Rows are matched by the column ``id`` where pairs
+    have ids, and otherwise by their order.
 
     Args:
         where: ``audit/``, ``audit/audit.csv``, ``table.parquet:column``, or an .npy file with one number per pair.
@@ -55,20 +57,18 @@ def read_trust(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] |
 def _source(where: str | os.PathLike[str]) -> Source:
     folder = Path(where)
     if folder.is_dir() and folder.suffix != ".parquet":
-        found = [folder / name for name in TABLES_OF_AUDITS if (folder / name).exists()]
-        if not found:
-            raise UsageError(f"{folder} holds no {', '.join(TABLES_OF_AUDITS)}: name the table itself")
-        return source(str(found[0]))
+        own = folder / OWN_TABLE
+        return source(str(own if own.is_file() else saved_table(folder)[0]))
     return source(os.fspath(where))
 
 
 def _of_table(place: Source) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
     """The trust in the rows of a table, and their ids where it has some."""
     there = column_names(place)
-    column = place.column or next((name for name in ("trust", "p_wrong") if name in there), None)
+    column = place.column or next((name for name in ("weight", "trust", "p_wrong") if name in there), None)
     if column is None:
         raise UsageError(
-            f"{place.path} has the columns {listed(there)}, and neither trust nor p_wrong: name one, as "
+            f"{place.path} has the columns {listed(there)}, and neither weight nor p_wrong: name one, as "
             f"{place.path}:{there[-1]}"
         )
     if column == "p_wrong":
@@ -81,22 +81,19 @@ def _of_table(place: Source) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
     if column == "p_wrong":
         weights = np.where(np.isnan(weights), 0, 1 - weights)
     name = next((name for name in NAMES if name in there), None)
-    return weights, None if name is None else values(place._replace(column=name))
+    ids = None if name is None else values(place._replace(column=name))
+    if ids is not None and place.path.name in ("audit.csv", OWN_TABLE):
+        ids = np.array([unescaped(cell) if isinstance(cell, str) else cell for cell in ids], dtype=object)
+    return weights, ids
 
 
 def _check_useful(table: Path) -> None:
-    """Refuse the table of an audit that says itself that its scores say nothing."""
-    record = table.with_name("audit.json")
-    if not record.is_file():
-        return
-    try:
-        useless = json.loads(record.read_text(encoding="utf-8")).get("useless", False)
-    except (ValueError, AttributeError):
-        return
-    if useless:
+    """Refuse the table of an audit whose scores are uninformative, or that its ``audit.json`` does not belong to."""
+    path, record = saved_table(table)
+    if record.get("uninformative", record.get("useless")):
         raise UsageError(
-            f"{record} says that the scores behind {table.name} tell nothing about pairs, so it gives no trust: audit "
-            "with --fit or with better embeddings"
+            f"{location(path.with_name('audit.json'))} says that the scores behind {path.name} tell nothing about "
+            "pairs, so it gives no weights: audit with --fit or with better embeddings"
         )
 
 
@@ -141,3 +138,56 @@ def _text(value: Any) -> str:
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         value = int(value)
     return str(value)
+
+
+def weights_by_id(where: str | os.PathLike[str]) -> dict[str, float]:
+    """Weights of pairs by their ids, for a loader of your own.
+
+    Args:
+        where: A table of weights as for :func:`read_trust`; it must have a column ``id``.
+
+    Returns:
+        A dictionary from the id, as text, to the weight in [0, 1].
+
+    Raises:
+        UsageError: The table has no column ``id``, or weights outside of [0, 1].
+
+    Example:
+        >>> from pathlib import Path
+        >>> _ = Path("weights.csv").write_text("id,weight\\n00001,0.9\\n00002,0.1\\n")
+        >>> rince.trust.weights_by_id("weights.csv")["00001"]
+        0.8999999761581421
+    """
+    place = _source(where)
+    with naming(place.path):
+        weights, ids = _of_table(place) if place.kind in TABLES else (None, None)
+    if weights is None or ids is None:
+        raise UsageError(f"{place} needs a column id to look weights up by")
+    return dict(zip(map(_text, ids), check_weights(weights, str(place)).tolist(), strict=True))
+
+
+class KeepSample:
+    """Whether a sample of a WebDataset pipeline is kept: ``webdataset.WebDataset(urls).select(KeepSample("audit"))``.
+
+    Args:
+        where: A table of weights by id, as for :func:`weights_by_id`, or the ``kept_ids.txt`` of ``rince clean``.
+        min_weight: Keep samples with at least this weight. Default: 0.5.
+
+    Example:
+        >>> from pathlib import Path
+        >>> _ = Path("kept_ids.txt").write_text("00001\\n00003\\n")
+        >>> keep = rince.trust.KeepSample("kept_ids.txt")
+        >>> [keep({"__key__": key}) for key in ("00001", "00002", "shard/00003")]
+        [True, False, True]
+    """
+
+    def __init__(self, where: str | os.PathLike[str], min_weight: float = 0.5):
+        path = Path(where)
+        if path.suffix == ".txt":
+            self.kept = frozenset(path.read_text(encoding="utf-8").splitlines())
+        else:
+            self.kept = frozenset(key for key, weight in weights_by_id(where).items() if weight >= min_weight)
+
+    def __call__(self, sample: Mapping[str, Any]) -> bool:
+        key = str(sample["__key__"])
+        return key in self.kept or key.rsplit("/", 1)[-1] in self.kept

@@ -1,58 +1,264 @@
-"""From what an audit found to one weight per pair."""
+"""Weights of pairs: estimated from two columns in seconds, or once in a training loop; taken from an audit; checked."""
 
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
 
 from rince.errors import UsageError
+from rince.pairs.matrix import as_matrix, check_columns, codes, named_rows
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
 
+Column = NDArray[Any] | Tensor | Sequence[Any]
+"""A feature matrix (pairs, width), or raw items: texts, or paths or bytes of pictures and sounds."""
 
-def trust_of(found: "Audit") -> NDArray[np.float32]:
-    """The probability of every pair to be right, as a weight for training.
+
+@dataclass(frozen=True, eq=False)
+class WeightEstimate:
+    """Weights of pairs, and the estimate behind them.
+
+    Attributes:
+        weights: (pairs,) weights in [0, 1] for ``loss(..., weights=)``: the probability that the pair is right. All 1
+            unless wrong pairs were found.
+        audit: The audit of the scores, with the summary and the page.
+        scorer: What the scores come from, such as "CCA of the given features".
+        seconds: Time the estimate took.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> a = random.normal(size=(500, 16))
+        >>> estimate = rince.trust.estimate_weights(a, a + 0.3 * random.normal(size=a.shape))
+        >>> estimate.verdict == "none found", bool((estimate.weights == 1).all())
+        (True, True)
+    """
+
+    weights: NDArray[np.float32]
+    audit: "Audit"
+    scorer: str
+    seconds: float
+
+    @property
+    def verdict(self) -> str:
+        """Whether wrong pairs were found: "found", "none found" or "cannot tell"."""
+        return self.audit.verdict
+
+    @property
+    def noise_rate(self) -> float:
+        """Estimated share of wrong pairs; 0 unless some were found."""
+        return self.audit.noise_rate
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the share of wrong pairs."""
+        return self.audit.interval
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        if self.audit.noise_found:
+            result = f"about {self.noise_rate:.1%} of the pairs are wrong (95 % interval {low:.1%} to {high:.1%})"
+        elif self.audit.uninformative or self.audit.cannot_tell:
+            result = f"cannot tell whether pairs are wrong (up to {high:.0%} may be), so all weights are 1"
+        else:
+            result = f"no wrong pairs found (at most {max(high, 0.001):.1%}), so all weights are 1"
+        return f"{result}; {self.scorer}, {self.seconds:.1f} s"
+
+
+def estimate_weights(
+    a: Column,
+    b: Column,
+    *,
+    encoder_a: str | None = None,
+    encoder_b: str | None = None,
+    ids: ArrayLike | None = None,
+    skip_invalid: bool = False,
+    seed: int = 0,
+) -> WeightEstimate:
+    """Estimate a training weight for every pair, before training, without a model.
+
+    Both sides become features; cross-fitted canonical correlation analysis scores every pair by a fit that never saw
+    it; the scores of mismatched pairs turn these into probabilities. It takes seconds for thousands of pairs.
 
     Args:
-        found: An audit of the pairs.
+        a, b: (pairs, width) features of any widths, or raw items, one per pair: a list of texts, or of paths or bytes
+            of pictures or sounds. Raw items go through the default encoder of their kind: hashed n-grams, image
+            patches, spectrograms.
+        encoder_a, encoder_b: Another encoder for raw items: an ``encoder.safetensors`` of rince, an .onnx file,
+            ``module:function``, or a sentence-transformers model.
+        ids: One value per pair. Pairs of equal id are the same item: they are never mismatched with one another and
+            are scored by the same fit. Equal pairs of rows need none.
+        skip_invalid: Give pairs with missing, unreadable or non-finite values the weight 0 instead of raising.
+        seed: The same seed gives the same weights.
 
     Returns:
-        One weight in [0, 1] per pair: ``1 - p_wrong``, and 0 for pairs that the audit left out. All pairs weigh 1 where
-        no noise was found, and where the scores cannot tell pairs from mismatched ones (``found.useless``): such an
-        audit is no reason to trust one pair less than another.
+        The weights and the estimate. All weights are 1 where no wrong pairs are found, and where the features cannot
+        tell right from wrong pairs.
+
+    Raises:
+        UsageError: The columns have different lengths or fewer than 50 pairs, or hold invalid values.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> a = random.normal(size=(600, 16))
+        >>> b = a @ random.normal(size=(16, 12)) + random.normal(size=(600, 12))
+        >>> b[:200] = np.roll(b[:200], 1, axis=0)  # a third of the pairs is wrong
+        >>> weights = rince.trust.estimate_weights(a, b).weights
+        >>> bool(weights[:200].mean() < 0.3 < 0.8 < weights[200:].mean())
+        True
+    """
+    from rince.audit.result import with_gaps
+
+    started = time.perf_counter()
+    left, source_a = _features(a, "a", encoder_a, skip_invalid, seed)
+    right, source_b = _features(b, "b", encoder_b, skip_invalid, seed)
+    check_columns(left, right)
+    valid = np.isfinite(left).all(1) & np.isfinite(right).all(1)
+    invalid = np.flatnonzero(~valid)
+    if len(invalid) and not skip_invalid:
+        raise UsageError(
+            f"a or b has NaN or infinite values in {named_rows(invalid.tolist())}: fix them, or pass skip_invalid=True"
+        )
+    same = None if ids is None else codes(ids, "ids", len(left))[valid]
+    scorer = f"CCA of {source_a}" + ("" if source_a == source_b else f" and {source_b}")
+    audit = judge_features(left[valid], right[valid], same, seed=seed, scorer=scorer)
+    if len(invalid):
+        audit = with_gaps(audit, len(left), invalid)
+    return WeightEstimate(weights_of(audit), audit, scorer, time.perf_counter() - started)
+
+
+def judge_features(
+    a: NDArray[Any], b: NDArray[Any], same: NDArray[np.int64] | None = None, *, seed: int = 0, scorer: str = "CCA"
+) -> "Audit":
+    """The audit of two feature matrices by cross-fitted CCA; pairs with equal numbers in ``same`` share a fold."""
+    from rince.audit.api import judge
+    from rince.audit.cca import cross_fit_cca
+    from rince.audit.null import Scored
+    from rince.audit.side_features import row_codes
+    from rince.audit.units import equal_pairs, joined
+
+    copies = equal_pairs(row_codes(a), row_codes(b))
+    units = joined([copies] if same is None else [copies, same])
+    result = cross_fit_cca(a, b, units=units, seed=seed)
+    return judge(Scored(result.scores, result.null, units), seed=seed, fitted=True, scorer=scorer)
+
+
+def _features(x: Column, name: str, encoder: str | None, skip_invalid: bool, seed: int) -> tuple[NDArray[Any], str]:
+    """(pairs, width) features of a column, and what they are."""
+    from rince.audit.encode import encoded, encoder_for
+    from rince.pairs.raw import as_raw
+
+    if isinstance(x, Tensor | np.ndarray) and x.ndim > 1:
+        if encoder is not None:
+            raise UsageError(f"encoder_{name} is for raw items, but {name} holds features: leave it out")
+        return as_matrix(x, name), "the given features"
+    items = [str(item) if isinstance(item, Path | np.str_) else item for item in x]
+    raw = as_raw(items, name, Path(), Path("/"))
+    if raw is None:
+        return as_matrix(np.asarray(x), name), "the given features"
+    chosen = encoder_for(raw.kind, encoder, seed)
+    return encoded(raw, chosen, skip_invalid=skip_invalid, progress=False).rows, f"{raw.kind} through {chosen.name}"
+
+
+class WarmUpWeights(nn.Module):
+    """Weights of pairs from the model's own features, estimated once, after a warm-up of your training loop.
+
+    For data whose features say nothing before training. All weights are 1 until ``update`` is called with the features
+    of all pairs; it runs the same cross-fitted CCA as ``estimate_weights``. Warm up with a robust loss such as ``GCE``
+    for about 15 % of the steps, and keep it afterwards: a loss such as InfoNCE memorizes wrong pairs.
+
+    Weights and step are buffers: as part of your model, or saved beside it, they survive in its ``state_dict``.
+
+    Args:
+        pairs: Number of training pairs.
+        at_step: Number of calls of ``due`` before the estimate, such as 15 % of the training steps.
+
+    Attributes:
+        weights: (pairs,) weights in [0, 1].
+        estimate: The last estimate in this process; None before.
+
+    Raises:
+        UsageError: ``pairs`` is not positive, ``at_step`` is negative, or ``update`` gets another number of pairs.
+
+    Example:
+        >>> features = torch.randn(600, 16, generator=torch.Generator().manual_seed(0))
+        >>> warm_up = rince.trust.WarmUpWeights(pairs=600, at_step=2)
+        >>> for step in range(4):
+        ...     if warm_up.due():  # true once, in the third step
+        ...         estimate = warm_up.update(features, features.roll(1, 1))  # hidden features of all pairs
+        ...     weights = warm_up(torch.arange(64))  # for loss(z_a, z_b, weights=weights)
+        >>> step, estimate.verdict == "none found"
+        (3, True)
+    """
+
+    weights: Tensor
+    step: Tensor
+
+    def __init__(self, pairs: int, at_step: int):
+        super().__init__()
+        if pairs < 1 or at_step < 0:
+            raise UsageError(f"pairs must be positive and at_step not negative, got {pairs} and {at_step}")
+        self.at_step = at_step
+        self.estimate: WeightEstimate | None = None
+        self.register_buffer("weights", torch.ones(pairs))
+        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+
+    def due(self) -> bool:
+        """Whether the estimate is to be made in this step; call it once per step."""
+        now = int(self.step) == self.at_step
+        self.step += 1
+        return now
+
+    def update(self, a: Tensor, b: Tensor, *, ids: ArrayLike | None = None, seed: int = 0) -> WeightEstimate:
+        """Estimate the weights from (pairs, width) features of both sides of all pairs, in the order of their rows."""
+        if len(a) != len(self.weights) or len(b) != len(self.weights):
+            raise UsageError(f"expected features of {len(self.weights):,} pairs, got {len(a):,} and {len(b):,}")
+        self.estimate = estimate_weights(a.detach().float(), b.detach().float(), ids=ids, seed=seed)
+        self.weights.copy_(torch.from_numpy(self.estimate.weights))
+        return self.estimate
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Weights of the pairs with these row numbers."""
+        return self.weights[rows]
+
+
+def weights_of(audit: "Audit") -> NDArray[np.float32]:
+    """Training weights from an audit: the probability of every pair to be right.
+
+    Args:
+        audit: An audit of the pairs.
+
+    Returns:
+        One weight in [0, 1] per pair: ``1 - p_wrong``, and 0 for pairs that the audit skipped. All are 1 where no wrong
+        pairs were found, and where the scores cannot tell pairs from mismatched ones.
 
     Example:
         >>> random = np.random.default_rng(0)
         >>> scores = np.concatenate([random.normal(5, 1, 400), random.normal(0, 1, 100)])
-        >>> found = rince.audit.judge(scores, random.normal(0, 1, 100_000))
-        >>> weights = rince.trust.trust_of(found)  # loss(z1, z2, weights=torch.from_numpy(weights[rows]))
+        >>> audit = rince.audit.judge(scores, random.normal(0, 1, 100_000))
+        >>> weights = rince.trust.weights_of(audit)  # loss(z1, z2, weights=torch.from_numpy(weights[rows]))
         >>> bool(weights[:400].mean() > 0.9 > 0.2 > weights[400:].mean())
         True
     """
-    return np.asarray(found.trust, dtype=np.float32)
+    return np.nan_to_num(1 - audit.p_wrong, nan=0.0).astype(np.float32)
 
 
 def check_weights(weights: NDArray[Any], where: str) -> NDArray[np.float32]:
     """Weights of pairs, from ``where``, as float32.
 
     Raises:
-        UsageError: One of them is missing or outside of [0, 1], or all of them are 0.
+        UsageError: A weight is missing or outside of [0, 1], or all of them are 0.
     """
     values = np.asarray(weights, dtype=np.float32)
-    broken = np.flatnonzero(~np.isfinite(values))
+    broken = np.flatnonzero(~(np.isfinite(values) & (values >= 0) & (values <= 1)))
     if len(broken):
-        raise UsageError(
-            f"{where} has {_shown(values[broken[0]])} in row {broken[0]:,}, where a trust from 0 to 1 should be: give "
-            "pairs that are not to be trusted a 0"
-        )
-    outside = np.flatnonzero((values < 0) | (values > 1))
-    if len(outside):
-        raise UsageError(f"a trust must lie in [0, 1], got {values[outside[0]]:g} in row {outside[0]:,} of {where}")
+        raise UsageError(f"weights must be in [0, 1], got {values[broken[0]]:g} in row {broken[0]:,} of {where}")
     if len(values) and not values.any():
-        raise UsageError(f"all trust in {where} is 0, so there is nothing left to learn from")
+        raise UsageError(f"all weights in {where} are 0: no pair is left to learn from")
     return values
-
-
-def _shown(value: Any) -> str:
-    return "no number" if np.isnan(value) else f"{value:g}"

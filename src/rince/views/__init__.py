@@ -5,31 +5,26 @@ from typing import TYPE_CHECKING
 from rince._support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rince.views.batch import ClipBatch, ImageBatch, PairBatch
-    from rince.views.clip import ClipRecipe
     from rince.views.graph import GraphViews
-    from rince.views.image import MoCoV3Views, OwnViews, SimCLRViews, TwoViews
-    from rince.views.mirror import MirrorViews
-    from rince.views.pair import PairViews, Unchanged
-    from rince.views.recipe import Recipe
-    from rince.views.sound import SoundRecipe
-    from rince.views.views import Draws, Views
+    from rince.views.image import MirrorViews, MoCoV3Views, OwnViews, Recipe, SimCLRViews, TwoViews
+    from rince.views.pair import ClipRecipe, PairViews, SoundRecipe, Unchanged
+    from rince.views.views import ClipBatch, Draws, ImageBatch, PairBatch, Views
 
 HOMES = {  # public name: the module that defines it
     "SimCLRViews": "image",
     "MoCoV3Views": "image",
     "OwnViews": "image",
     "TwoViews": "image",
-    "Recipe": "recipe",
-    "ClipRecipe": "clip",
-    "SoundRecipe": "sound",
+    "Recipe": "image",
+    "ClipRecipe": "pair",
+    "SoundRecipe": "pair",
     "PairViews": "pair",
     "Unchanged": "pair",
     "GraphViews": "graph",
-    "MirrorViews": "mirror",
-    "ImageBatch": "batch",
-    "PairBatch": "batch",
-    "ClipBatch": "batch",
+    "MirrorViews": "image",
+    "ImageBatch": "views",
+    "PairBatch": "views",
+    "ClipBatch": "views",
     "Views": "views",
     "Draws": "views",
 }

@@ -1,25 +1,285 @@
-"""Views of graphs: drop nodes, rewire edges, mask attributes, walk out a subgraph; on a whole PyG batch at once.
-
-Every view has a ``rate``: the share of a graph's nodes (or edges) it touches, 0 leaving the graph as it is. What a
-graph of n nodes loses is ``rate * n`` rounded up or down at random. Views describe what they change as an
-:class:`Edit`, so that several views, each meant for other graphs of the batch, are carried out in one go.
-"""
+"""Views of graphs, on a whole PyG batch at once."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from rince._support.ragged import spans
 from rince.errors import UsageError
-from rince.views.graph_edit import Edit, apply
-from rince.views.graph_sampling import counts, distinct, pick, uniform
-from rince.views.graph_walk import walk
 from rince.views.views import Views
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
+
+
+def uniform(shape: int | tuple[int, ...], generator: torch.Generator | None, device: torch.device) -> Tensor:
+    """Numbers in [0, 1) drawn on the generator's device, so that one seed gives the same result everywhere."""
+    source = device if generator is None else generator.device
+    return torch.rand(shape, generator=generator, device=source, dtype=torch.float64).to(device)
+
+
+def counts(size: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+    """``rate * size`` rounded up or down at random, so that its mean is exact for small groups too."""
+    return (size.double() * rate + uniform(len(size), generator, size.device)).floor().long().clamp_(max=size)
+
+
+def rank(group: Tensor, key: Tensor, groups: int) -> tuple[Tensor, Tensor]:
+    """An order that sorts items by group and then by ``key`` in [0, 1), and the place each has within its group."""
+    order = (key + group).argsort()
+    size = torch.bincount(group, minlength=groups)
+    start = size.cumsum(0) - size
+    return order, torch.arange(len(order), device=order.device) - start[group[order]]
+
+
+def pick(group: Tensor, number: Tensor, generator: torch.Generator | None) -> Tensor:
+    """A mask over items that hits ``number[g]`` items of every group g, all subsets being equally likely."""
+    hit = torch.zeros(len(group), dtype=torch.bool, device=group.device)
+    items = (number[group] > 0).nonzero().squeeze(1)  # sorting is the cost: leave out groups where nothing is picked
+    order, place = rank(group[items], uniform(len(items), generator, group.device), len(number))
+    items = items[order]
+    hit[items] = place < number[group[items]]
+    return hit
+
+
+def distinct(number: Tensor, size: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    """For every group g, ``number[g]`` different integers out of ``range(size[g])``: their groups and the integers.
+
+    Rejection where at most half of a range is wanted, a full shuffle elsewhere: never more than O(wanted) work.
+    """
+    device = size.device
+    base = size.cumsum(0) - size
+    crowded = number * 2 > size
+    full = torch.where(crowded, size, 0)
+    group = torch.repeat_interleave(full)
+    first = full.cumsum(0) - full
+    local = torch.arange(len(group), device=device) - first[group]
+    hit = pick(group, number, generator)
+    shuffled = base[group[hit]] + local[hit]
+
+    wanted = torch.where(crowded, 0, number)
+    drawn = torch.empty(0, dtype=torch.long, device=device)
+    missing = wanted
+    while (total := int(missing.sum())) > 0:
+        group = torch.repeat_interleave(missing)
+        fresh = base[group] + (uniform(total, generator, device) * size[group]).long()
+        drawn = torch.cat((drawn, fresh)).unique()
+        missing = wanted - torch.bincount(owner(drawn, size), minlength=len(size))
+    everything = torch.cat((shuffled, drawn))
+    group = owner(everything, size)
+    return group, everything - base[group]
+
+
+def owner(item: Tensor, size: Tensor) -> Tensor:
+    """The group that each global number belongs to, where group g owns ``size[g]`` consecutive numbers."""
+    return torch.searchsorted(size.cumsum(0), item, right=True)
+
+
+@dataclass
+class Edit:
+    """What a view changes in a batch of graphs; None where it changes nothing."""
+
+    keep_node: Tensor | None = None  # [nodes] bool
+    keep_edge: Tensor | None = None  # [edges] bool
+    new_edge: Tensor | None = None  # [2, new edges]
+    new_edge_from: Tensor | None = None  # [new edges]: the old edge whose attributes a new one takes over
+    noisy: Tensor | None = None  # [nodes] bool
+    noise: Tensor | None = None  # [noisy nodes, features]
+
+    def __or__(self, other: "Edit") -> "Edit":
+        """Both edits; they must concern different graphs."""
+        noisy, noise = self.noisy, self.noise
+        if other.noisy is not None and other.noise is not None:
+            noisy, noise = other.noisy, other.noise
+            if self.noisy is not None and self.noise is not None:
+                noisy = self.noisy | other.noisy
+                place = torch.cat((self.noisy.nonzero(), other.noisy.nonzero())).squeeze(1).argsort()
+                noise = torch.cat((self.noise, other.noise))[place]
+        return Edit(
+            _both(self.keep_node, other.keep_node),
+            _both(self.keep_edge, other.keep_edge),
+            _one_after_the_other(self.new_edge, other.new_edge),
+            _one_after_the_other(self.new_edge_from, other.new_edge_from),
+            noisy,
+            noise,
+        )
+
+
+def _both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    return a if b is None else b if a is None else a & b
+
+
+def _one_after_the_other(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    return a if b is None else b if a is None else torch.cat((a, b), -1)
+
+
+def apply(batch: "Batch", edit: Edit) -> "Batch":
+    """A new batch with the edit carried out; node, edge and graph attributes all stay in step."""
+    from torch_geometric.data import Batch
+
+    x, edge_index, owner, ptr = batch.x, batch.edge_index, batch.batch, batch.ptr
+    if edit.noise is not None and edit.noisy is not None:
+        x = x.masked_scatter(edit.noisy[:, None], edit.noise)
+    edges, nodes = _kept_edges(edge_index, edit), None
+    if edit.new_edge is not None:
+        edge_index = torch.cat((edge_index, edit.new_edge), 1)
+    if edges is not None:
+        edge_index = edge_index.index_select(1, edges)
+    if edit.keep_node is not None:
+        nodes = edit.keep_node.nonzero().squeeze(1)
+        edge_index = (edit.keep_node.cumsum(0) - 1)[edge_index]
+        x, owner = x.index_select(0, nodes), owner[nodes]
+        ptr = torch.nn.functional.pad(torch.bincount(owner, minlength=len(ptr) - 1).cumsum(0), (1, 0))
+    rest = _other_attributes(batch, nodes, edges, edit)
+    return Batch(x=x, edge_index=edge_index, batch=owner, ptr=ptr, **rest)
+
+
+def _kept_edges(edge_index: Tensor, edit: Edit) -> Tensor | None:
+    """Which of the old and the new edges, in one row, are in the view; None for all the old ones."""
+    if edit.keep_node is None and edit.keep_edge is None:
+        return None
+    keep = torch.ones(edge_index.shape[1], dtype=torch.bool, device=edge_index.device)
+    if edit.keep_edge is not None:
+        keep &= edit.keep_edge
+    if edit.keep_node is not None:
+        keep &= edit.keep_node[edge_index].all(0)
+    kept = keep.nonzero().squeeze(1)
+    if edit.new_edge is None:
+        return kept
+    fresh = torch.arange(edit.new_edge.shape[1], device=kept.device) + edge_index.shape[1]
+    return torch.cat((kept, fresh))
+
+
+def _other_attributes(batch: "Batch", nodes: Tensor | None, edges: Tensor | None, edit: Edit) -> dict[str, object]:
+    rest: dict[str, object] = {}
+    graphs = len(batch.ptr) - 1
+    for key, value in batch.to_dict().items():
+        if key in ("x", "edge_index", "batch", "ptr"):
+            continue
+        if isinstance(value, Tensor) and value.dim() and not (key in ("y", "ids") and len(value) == graphs):
+            if edges is not None and batch.is_edge_attr(key):
+                if edit.new_edge_from is not None:
+                    value = torch.cat((value, value[edit.new_edge_from]))
+                value = value.index_select(0, edges)
+            elif nodes is not None and batch.is_node_attr(key):
+                value = value.index_select(0, nodes)
+        rest[key] = value
+    return rest
+
+
+NODES_PER_WALKER = 32
+STEPS = 32  # between two looks at what has been visited
+NEVER = torch.iinfo(torch.long).max
+
+
+def walk(
+    edge_index: Tensor, batch: Tensor, ptr: Tensor, target: Tensor, generator: torch.Generator | None = None
+) -> Tensor:
+    """A mask over nodes: the first ``target[g]`` nodes of graph g that its walkers visit; all nodes where it is 0.
+
+    The walkers of a graph (one per 32 nodes) start together at a random node and step to random neighbors. When 32
+    steps have brought nothing new they go on from unvisited nodes next to visited ones, so that what is visited stays
+    connected and long chains do not take for ever; in a component that is used up, from any unvisited nodes.
+    """
+    device = batch.device
+    edge_index, batch, ptr, target = (tensor.cpu() for tensor in (edge_index, batch, ptr, target))  # see _steps
+    size = ptr.diff()
+    first_edge, degree, neighbor = adjacency(edge_index, len(batch))
+    walked = target > 0
+    mine = spans(ptr[:-1][walked], size[walked])
+    start = ptr[:-1] + (uniform(len(size), generator, batch.device) * size).long()
+    visit = torch.full((len(batch),), NEVER)  # when a node was first visited
+    visit[start[walked]] = 0
+    # Only walkers whose graph is unfinished are kept: `graph` and `position` shrink.
+    graph = torch.repeat_interleave(torch.where(walked, (size + NODES_PER_WALKER - 1) // NODES_PER_WALKER, 0))
+    position = start[graph]
+
+    def seen() -> Tensor:
+        return torch.bincount(batch[mine[visit[mine] < NEVER]], minlength=len(size))
+
+    before, clock = seen(), 1
+    while len(graph):
+        trace = _steps(position, uniform((STEPS, len(graph)), generator, batch.device), first_edge, degree, neighbor)
+        position = trace[-1]
+        clock = _stamp(visit, trace.flatten(), clock)
+        now = seen()
+        on = (now < target)[graph]
+        graph, position = graph[on], position[on]
+        stuck = ((now == before) & (now < target))[graph]
+        if stuck.any():
+            position[stuck] = _fresh(edge_index, visit, batch, mine, graph[stuck], len(size), generator)
+            clock = _stamp(visit, position[stuck], clock)
+            now = seen()
+        before = now
+    return _earliest(visit, batch, mine, target, clock).to(device)
+
+
+def adjacency(edge_index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """First edge, degree and neighbors of every node; a node without neighbors is its own."""
+    row, col = edge_index
+    degree = torch.bincount(row, minlength=nodes)
+    alone = (degree == 0).nonzero().squeeze(1)
+    if len(alone):
+        row, col = torch.cat((row, alone)), torch.cat((col, alone))
+        degree[alone] = 1
+    if (row.diff() < 0).any():
+        col = col[row.argsort()]
+    return degree.cumsum(0) - degree, degree, col
+
+
+def _steps(position: Tensor, draws: Tensor, first_edge: Tensor, degree: Tensor, neighbor: Tensor) -> Tensor:
+    """[steps, walkers]: where the walkers are after each step.
+
+    In numpy, and so on the CPU: a step is five tiny operations, and the price of each is that of calling it.
+    """
+    first, number, end = first_edge.numpy(), degree.numpy(), neighbor.numpy()
+    here, trace = position.numpy(), np.empty(draws.shape, dtype=np.int64)
+    for step, draw in enumerate(draws.numpy()):
+        here = end[first[here] + (draw * number[here]).astype(np.int64)]
+        trace[step] = here
+    return torch.from_numpy(trace)
+
+
+def _stamp(visit: Tensor, nodes: Tensor, clock: int) -> int:
+    """Write the time of the first visit into ``visit``, in place; the time afterwards."""
+    when = torch.arange(clock, clock + len(nodes), device=nodes.device)
+    visit.scatter_reduce_(0, nodes, when, "amin")
+    return clock + len(nodes)
+
+
+def _fresh(
+    edge_index: Tensor,
+    visit: Tensor,
+    batch: Tensor,
+    mine: Tensor,
+    graph: Tensor,
+    graphs: int,
+    generator: torch.Generator | None,
+) -> Tensor:
+    """For every walker of ``graph`` an unvisited node of its graph, next to a visited one where there is one."""
+    unvisited = visit == NEVER
+    source, target = edge_index
+    border = torch.zeros_like(unvisited)
+    border[target[~unvisited[source] & unvisited[target]]] = True
+    bordered = torch.bincount(batch[border], minlength=graphs) > 0
+    nodes = mine[(unvisited & (border | ~bordered[batch]))[mine]]
+    count = torch.bincount(batch[nodes], minlength=graphs)
+    first = count.cumsum(0) - count
+    return nodes[first[graph] + (uniform(len(graph), generator, batch.device) * count[graph]).long()]
+
+
+def _earliest(visit: Tensor, batch: Tensor, mine: Tensor, target: Tensor, clock: int) -> Tensor:
+    keep = torch.ones(len(batch), dtype=torch.bool, device=batch.device)
+    order = mine[(batch[mine] * (clock + 1) + visit[mine].clamp(max=clock)).argsort()]
+    # `mine` holds graphs one after the other, so the sorted nodes of a graph begin where its nodes begin.
+    size = torch.bincount(batch[mine], minlength=len(target))
+    place = torch.arange(len(order), device=order.device) - (size.cumsum(0) - size)[batch[order]]
+    keep[order] = place < target[batch[order]]
+    return keep
 
 
 class View(ABC):
@@ -35,38 +295,42 @@ class View(ABC):
 
 
 class _Rated(View):
-    """A view with a rate, which touches every graph when it is called by itself."""
+    """A view that changes a share ``rate`` of every graph, rounded at random or always down."""
 
-    def __init__(self, rate: float) -> None:
+    def __init__(self, rate: float, round_down: bool = False) -> None:
         if not 0 <= rate < 1:
-            raise UsageError(f"rate must lie in [0, 1), got {rate}")
-        self.rate = rate
+            raise UsageError(f"rate must be in [0, 1), got {rate}")
+        self.rate, self.round_down = rate, round_down
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rate={self.rate:g})"
+
+    def counts(self, size: Tensor, generator: torch.Generator | None) -> Tensor:
+        """How many of ``size`` [graphs] nodes or edges to change."""
+        return (size.double() * self.rate).long() if self.round_down else counts(size, self.rate, generator)
 
 
 class DropNodes(_Rated):
     """Drop ``rate`` of a graph's nodes, with their edges; one node is always left."""
 
-    def __init__(self, rate: float = 0.1) -> None:
-        super().__init__(rate)
+    def __init__(self, rate: float = 0.1, round_down: bool = False) -> None:
+        super().__init__(rate, round_down)
 
     def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
         size = batch.ptr.diff()
-        number = torch.minimum(counts(size, self.rate, generator), size - 1) * chosen
+        number = torch.minimum(self.counts(size, generator), size - 1) * chosen
         return Edit(keep_node=~pick(batch.batch, number, generator))
 
 
 class MaskAttributes(_Rated):
     """Replace the features of ``rate`` of a graph's nodes by noise N(mean, std)."""
 
-    def __init__(self, rate: float = 0.1, mean: float = 0.5, std: float = 0.5) -> None:
-        super().__init__(rate)
+    def __init__(self, rate: float = 0.1, mean: float = 0.5, std: float = 0.5, round_down: bool = False) -> None:
+        super().__init__(rate, round_down)
         self.mean, self.std = mean, std
 
     def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
-        number = counts(batch.ptr.diff(), self.rate, generator) * chosen
+        number = self.counts(batch.ptr.diff(), generator) * chosen
         noisy = pick(batch.batch, number, generator)
         source = batch.x.device if generator is None else generator.device
         noise = torch.empty(int(number.sum()), batch.x.shape[1], device=source)
@@ -79,12 +343,13 @@ class PerturbEdges(_Rated):
 
     An undirected edge is one edge although it is stored in both directions: both go, or both come. Every absent pair of
     nodes is equally likely; a graph with fewer absent pairs than wanted gets all of them. An added edge takes over the
-    attributes of a dropped one. ``undirected=False`` treats every stored direction as an edge of its own.
+    attributes of a dropped one. ``undirected=False`` treats every stored direction as an edge of its own, and
+    ``add=False`` only drops edges.
     """
 
-    def __init__(self, rate: float = 0.1, undirected: bool = True) -> None:
-        super().__init__(rate)
-        self.undirected = undirected
+    def __init__(self, rate: float = 0.1, undirected: bool = True, add: bool = True, round_down: bool = False) -> None:
+        super().__init__(rate, round_down)
+        self.undirected, self.add = undirected, add
 
     def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
         row, col = batch.edge_index
@@ -96,11 +361,14 @@ class PerturbEdges(_Rated):
                 "PerturbEdges needs every edge in both directions; for directed graphs say undirected=False"
             )
         group = owner[forward]
-        number = counts(torch.bincount(group, minlength=len(chosen)), self.rate, generator) * chosen
+        number = self.counts(torch.bincount(group, minlength=len(chosen)), generator) * chosen
         dropped = pick(group, number, generator)
-        added, source = self._absent(batch, forward, group, dropped, number, generator)
         keep_edge = torch.ones(len(row), dtype=torch.bool, device=row.device)
         keep_edge[forward[dropped]] = False
+        if self.add:
+            added, source = self._absent(batch, forward, group, dropped, number, generator)
+        else:
+            added, source = batch.edge_index[:, :0], forward[:0]
         if not self.undirected:
             return Edit(keep_edge=keep_edge, new_edge=added, new_edge_from=source)
         # The backward directions are written anew from the forward ones: cheaper than looking up each one's twin.
@@ -180,10 +448,60 @@ class Subgraph(_Rated):
 
     def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
         size = batch.ptr.diff()
-        target = (size - counts(size, self.rate, generator)).clamp_(min=1)
+        target = (size - self.counts(size, generator)).clamp_(min=1)
         if self.rate == 0:
             return Edit()
         return Edit(keep_node=walk(batch.edge_index, batch.batch, batch.ptr, target * chosen, generator))
+
+
+class DirectNeighbors(_Rated):
+    """Keep a random node and some of its direct neighbors: the subgraph view of GraphCL's published code.
+
+    As many neighbors are kept as ``rate`` of the graph's nodes, rounded down, or fewer if the node has fewer. Like the
+    published code, this draws neighbors with replacement, at most as many times as the graph has nodes.
+    """
+
+    def __init__(self, rate: float = 0.2) -> None:
+        super().__init__(rate, round_down=True)
+
+    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
+        size, device = batch.ptr.diff(), batch.ptr.device
+        first_edge, degree, neighbor = adjacency(batch.edge_index, batch.num_nodes)  # a lone node neighbors itself
+        start = batch.ptr[:-1] + (uniform(len(size), generator, device) * size).long()
+        owner = torch.repeat_interleave(torch.where(chosen, size, 0))  # the graph of every draw
+        here = start[owner]
+        drawn = neighbor[first_edge[here] + (uniform(len(owner), generator, device) * degree[here]).long()]
+        # The first draw of every neighbor, in the order of the draws, and its place among those of its graph.
+        first_draw = torch.full((batch.num_nodes,), len(owner), device=device)
+        first_draw.scatter_reduce_(0, drawn, torch.arange(len(owner), device=device), "amin")
+        order = first_draw[first_draw < len(owner)].sort().values
+        found = torch.bincount(owner[order], minlength=len(size))
+        place = torch.arange(len(order), device=device) - (found.cumsum(0) - found)[owner[order]]
+        keep = ~chosen[batch.batch]
+        keep[start] = True
+        keep[drawn[order[place < self.counts(size, generator)[owner[order]]]]] = True
+        return Edit(keep_node=keep)
+
+
+class DropIsolated(View):
+    """Another view, without the nodes that have no edge in it; a graph without edges becomes empty."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+
+    def __repr__(self) -> str:
+        return f"DropIsolated({self.view})"
+
+    def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
+        edit = self.view.edit(batch, chosen, generator)
+        edges = batch.edge_index if edit.keep_edge is None else batch.edge_index[:, edit.keep_edge]
+        if edit.keep_node is not None:
+            edges = edges[:, edit.keep_node[edges].all(0)]
+        if edit.new_edge is not None:
+            edges = torch.cat((edges, edit.new_edge), 1)
+        joined = ~chosen[batch.batch]
+        joined[edges.flatten()] = True
+        return edit | Edit(keep_node=joined)
 
 
 class Choice(View):
@@ -210,8 +528,13 @@ class GraphViews(Views):
 
     Args:
         view: How a view is made: ``DropNodes``, ``PerturbEdges``, ``MaskAttributes``, ``Subgraph``, or a ``Choice`` of
-            them; GraphCL's choice of all four if none is given.
+            them. Default: a choice of all four, as the GraphCL paper defines them.
         one_view: Take the batch itself as the first view, as published.
+        published: Make views as GraphCL's published code does, which differs from its paper. See
+            :func:`published_graphcl_view`.
+
+    Raises:
+        UsageError: If both ``view`` and ``published`` are given.
 
     Example:
         >>> from torch_geometric.data import Batch, Data
@@ -225,9 +548,11 @@ class GraphViews(Views):
 
     makes = "those of graphs"
 
-    def __init__(self, view: View | None = None, one_view: bool = True) -> None:
+    def __init__(self, view: View | None = None, one_view: bool = True, published: bool = False) -> None:
         super().__init__()
-        self.view = graphcl_view() if view is None else view
+        if published and view is not None:
+            raise UsageError("published=True chooses the view itself: leave out view")
+        self.view = view if view is not None else published_graphcl_view() if published else graphcl_view()
         self.one_view = one_view
 
     def extra_repr(self) -> str:
@@ -239,5 +564,21 @@ class GraphViews(Views):
 
 
 def graphcl_view(rate: float = 0.1, subgraph_rate: float = 0.2) -> Choice:
-    """GraphCL's four augmentations, one drawn for each graph."""
+    """The four augmentations that the GraphCL paper defines, one drawn for each graph."""
     return Choice([DropNodes(rate), PerturbEdges(rate), MaskAttributes(rate), Subgraph(subgraph_rate)])
+
+
+def published_graphcl_view(rate: float = 0.1, subgraph_rate: float = 0.2) -> DropIsolated:
+    """The four augmentations of GraphCL's published code, one drawn for each graph.
+
+    They differ from the paper's definitions: edges are dropped (each stored direction by itself) and none are added, a
+    subgraph is a node with some of its direct neighbors, at most about 20 % of the nodes, nodes without an edge vanish
+    from every view, and shares of nodes and edges are rounded down.
+    """
+    views = [
+        DropNodes(rate, round_down=True),
+        PerturbEdges(rate, undirected=False, add=False, round_down=True),
+        MaskAttributes(rate, round_down=True),
+        DirectNeighbors(subgraph_rate),
+    ]
+    return DropIsolated(Choice(views))

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from rince.audit.encode import Encoder, encoded
-from rince.audit.encode.run import KEPT
-from rince.audit.input.raw import Raw
+from rince.audit.encode.run import CACHED_COLUMNS
 from rince.errors import FileError, UsageError
+from rince.pairs.raw import Raw
 
 
 class Lengths(Encoder):
@@ -71,16 +71,16 @@ def test_an_encoder_that_fails_midway_leaves_nothing(tmp_path):
 
 
 def test_only_the_last_columns_stay(tmp_path):
-    for k in range(KEPT + 3):
+    for k in range(CACHED_COLUMNS + 3):
         encoded(texts(), Lengths(str(k)), tmp_path)
-    assert len(list(tmp_path.iterdir())) == KEPT
+    assert len(list(tmp_path.iterdir())) == CACHED_COLUMNS
 
 
 def test_missing_items_are_refused_or_nan(tmp_path):
     raw = texts([None, *TEXTS[1:30], None, *TEXTS[31:]])
-    with pytest.raises(UsageError, match=r"2 of 60 texts of t\.csv:text are missing, the first in row 0; .*--drop-bad"):
+    with pytest.raises(UsageError, match=r"2 of 60 texts .* the first in row 0; .*--skip-invalid"):
         encoded(raw, Lengths(), tmp_path)
-    found = encoded(raw, Lengths(), tmp_path, drop_bad=True)
+    found = encoded(raw, Lengths(), tmp_path, skip_invalid=True)
     assert np.flatnonzero(np.isnan(found.rows[:, 0])).tolist() == [0, 30]
     with pytest.raises(UsageError, match="the first in row 0"):  # from the cache, too
         encoded(raw, Lengths(), tmp_path)
@@ -99,7 +99,7 @@ def test_unreadable_files_are_named_with_their_row(tmp_path):
     raw = Raw("pictures", [tmp_path / f"{k}.png" for k in range(60)], "photos", tmp_path)
     with pytest.raises(UsageError, match=r"1 of 60 pictures of photos cannot be used, the first: 7\.png cannot.*row 7"):
         encoded(raw, Reds(), None)
-    found = encoded(raw, Reds(), None, drop_bad=True)
+    found = encoded(raw, Reds(), None, skip_invalid=True)
     assert np.isnan(found.rows[7]).all() and found.rows[8, 0] == 8 and len(found.unreadable) == 1
 
 

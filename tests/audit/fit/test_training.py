@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from rince.audit.fit.features import Features
-from rince.audit.fit.towers import Recipe, tower
-from rince.audit.fit.training import Lesson, stacked_scores, train_towers
-from rince.losses import RINCE
-from rince.losses.contrast import CrossView
+from rince.audit.fit.towers import FitConfig, TrainTask, stacked_scores, tower, train_towers
+from rince.losses import RINCE, CrossView
 
 
 def columns(n=90):
@@ -21,13 +19,13 @@ def columns(n=90):
 
 
 def alone(left, right, lesson, recipe, q, batch):
-    """The same with nn.Module, RINCE and one optimiser per pair of towers."""
+    """The same with nn.Module, RINCE and one optimizer per pair of towers."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(lesson.seed)
         f, g = tower(left.width, recipe), tower(right.width, recipe)
-    loss = RINCE(q, "balanced", recipe.temperature, CrossView(), scale="unit")
-    optimiser = torch.optim.Adam([*f.parameters(), *g.parameters()], lr=recipe.learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.steps)
+    loss = RINCE(q=q, lam="balanced", temperature=recipe.temperature, contrast=CrossView(), scale="unit")
+    optimizer = torch.optim.Adam([*f.parameters(), *g.parameters()], lr=recipe.learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.steps)
     random, order = torch.Generator().manual_seed(lesson.seed), torch.empty(0, dtype=torch.int64)
     for _ in range(recipe.steps):
         if len(order) < batch:
@@ -36,9 +34,9 @@ def alone(left, right, lesson, recipe, q, batch):
         chosen = lesson.rows[now.numpy()]
         ids = None if lesson.ids is None else lesson.ids[now]
         weights = None if lesson.weights is None else lesson.weights[now]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss(f(left[chosen]), g(right[chosen]), ids=ids, weights=weights).backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     return f.eval(), g.eval()
 
@@ -46,19 +44,19 @@ def alone(left, right, lesson, recipe, q, batch):
 @pytest.mark.parametrize("layers", [1, 2])
 def test_towers_trained_together_are_those_trained_alone(layers):
     left, right = columns()
-    recipe = Recipe(width=16, dim=8, layers=layers, batch=40, steps=6)
+    recipe = FitConfig(width=16, dim=8, layers=layers, batch=40, steps=6)
     random = np.random.default_rng(1)
     lessons = [
-        Lesson(np.arange(0, 60), 3),
-        Lesson(np.arange(20, 90), 4, weights=torch.from_numpy(random.random(70, dtype=np.float32))),
-        Lesson(np.arange(10, 70), 5, ids=torch.arange(60) // 3),
+        TrainTask(np.arange(0, 60), 3),
+        TrainTask(np.arange(20, 90), 4, weights=torch.from_numpy(random.random(70, dtype=np.float32))),
+        TrainTask(np.arange(10, 70), 5, ids=torch.arange(60) // 3),
     ]
     state = torch.random.get_rng_state()
     together = train_towers(left, right, lessons, recipe, 0.3, least_steps=1)
     assert torch.equal(torch.random.get_rng_state(), state)
     for lesson, towers in zip(lessons, together, strict=True):
         for one, reference, x in zip(towers, alone(left, right, lesson, recipe, 0.3, 40), (left, right), strict=True):
-            # Not the weights: a bias before a normalisation has a gradient of nothing but rounding.
+            # Not the weights: a bias before a normalization has a gradient of nothing but rounding.
             found, wanted = (network.train()(x[np.arange(90)]).detach() for network in (one, reference))
             assert torch.allclose(found, wanted, atol=1e-3 * float(wanted.std()))
             for name, value in reference.state_dict().items():
@@ -92,6 +90,6 @@ def test_stacked_scores_are_those_of_the_contrast(temperature, with_ids):
 def test_a_batch_of_pairs_that_are_all_one_thing_has_no_negatives_and_harms_nobody():
     a, b = (torch.randn(1, 6, 4, requires_grad=True) for _ in range(2))
     found = stacked_scores(a, b, torch.zeros(1, 6, dtype=torch.int64), 0.1)
-    value = RINCE(0.5, "balanced", 0.1, scale="unit").objective(0.1)(found).sum()
+    value = RINCE(q=0.5, lam="balanced", temperature=0.1, scale="unit").objective(0.1)(found).sum()
     value.backward()
     assert math.isfinite(value.item()) and torch.isfinite(a.grad).all()

@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from rince.audit.output.review import read_marks, reviewed, share_interval
+from rince.audit.output.review import (
+    flag_by_probability,
+    is_random_sample,
+    read_marks,
+    review_features,
+    reviewed,
+    share_interval,
+    write_reviewed,
+)
 from rince.audit.output.table import Pairs
 from rince.errors import UsageError
 
@@ -32,7 +40,7 @@ def test_precision_counts_flags_that_were_decided():
     pairs, wrong = a_table()
     flagged = np.flatnonzero(pairs.flagged)
     marks = mark(flagged[:40], wrong) | {int(flagged[40]): "unsure", int(np.flatnonzero(~pairs.flagged)[0]): "keep"}
-    found = reviewed(pairs, marks, 0.2, (0.15, 0.25))
+    found, _ = reviewed(pairs, marks, 0.2, (0.15, 0.25))
     assert (found.checked, found.confirmed) == (40, wrong[flagged[:40]].sum())
     assert found.precision_interval == share_interval(found.confirmed, 40)
     assert found.marked["unsure"] == 1 and sum(found.marked.values()) == 42
@@ -46,7 +54,7 @@ def test_a_random_review_corrects_a_rate_that_is_off(bias):
         pairs, wrong = a_table(bias=bias, seed=seed)
         rows = np.random.default_rng(seed).permutation(len(wrong))[:400]
         claimed = float(pairs.p_wrong.mean())
-        found = reviewed(pairs, mark(rows, wrong), claimed, (0.9 * claimed, 1.1 * claimed))
+        found, _ = reviewed(pairs, mark(rows, wrong), claimed, (0.9 * claimed, 1.1 * claimed))
         held.append(found.interval[0] <= wrong.mean() <= found.interval[1])
         before.append(abs(claimed - wrong.mean()))
         after.append(abs(found.noise_rate - wrong.mean()))
@@ -54,10 +62,71 @@ def test_a_random_review_corrects_a_rate_that_is_off(bias):
     assert np.mean(after) < 0.02 and (bias == 1 or np.mean(after) < np.mean(before) / 2)
 
 
+def related_but_wrong(n=3000, seed=0):
+    """Pairs whose scores say little; most wrong pairs lie in one kind of item. The audit found none."""
+    random = np.random.default_rng(seed)
+    kind = random.random(n) < 0.3
+    wrong = random.random(n) < np.where(kind, 0.6, 0.05)
+    scores = random.normal(0, 1, n) - 0.5 * wrong
+    rows = random.normal(size=(n, 12))
+    rows[:, 3] += 6 * kind
+    return Pairs([f"p{i}" for i in range(n)], scores, np.zeros(n), np.zeros(n, bool)), wrong, rows
+
+
+def test_random_marks_find_the_rate_and_rank_pairs_that_the_scores_cannot_tell():
+    pairs, wrong, rows = related_but_wrong()
+    marked = np.random.default_rng(1).permutation(len(wrong))[:150]
+    features = review_features(pairs.scores, [rows, rows.astype(np.float16)])
+    assert features.shape == (3000, 21)
+    review, p = reviewed(pairs, mark(marked, wrong), 0.0, (0.0, 0.02), features=features)
+    assert review.recalibrated and review.interval[0] <= wrong.mean() <= review.interval[1]
+    assert abs(review.noise_rate - wrong.mean()) < 0.06 and review.interval[1] - review.interval[0] < 0.2
+    rest = np.setdiff1d(np.arange(len(wrong)), marked)
+    top = rest[np.argsort(-p[rest])[: len(rest) // 10]]
+    before = rest[np.argsort(pairs.scores[rest])[: len(rest) // 10]]
+    assert wrong[top].mean() > wrong[before].mean() + 0.15
+    assert (p[marked] == wrong[marked]).all() and "reviewed.csv" in review.summary()
+
+
+def test_marks_of_suspects_alone_or_of_one_kind_do_not_recalibrate():
+    pairs, wrong, _ = related_but_wrong()
+    lowest, random = np.argsort(pairs.scores)[:100], np.random.default_rng(0).permutation(len(wrong))[:100]
+    keep = np.zeros(len(wrong), bool)
+
+    def sample(rows, truth):
+        chosen = np.isin(np.arange(len(wrong)), rows)
+        return is_random_sample(pairs.scores, chosen & truth, chosen & ~truth)
+
+    assert sample(random, wrong) and not sample(lowest, wrong)
+    assert not sample(random, keep) and not sample(random[:20], wrong)
+    review, p = reviewed(pairs, mark(lowest, wrong), 0.0, (0.0, 0.02))
+    assert p is None and not review.recalibrated and "random order" in review.summary()
+
+
+def test_flags_by_probability_keep_the_expected_false_alarms():
+    p = np.array([0.2, 0.99, np.nan, 0.9, 0.6], np.float32)
+    assert flag_by_probability(p, 0.1).tolist() == [1, 3]
+    assert flag_by_probability(p, 1.0).tolist() == [1, 3, 4, 0] and not len(flag_by_probability(p[:1], 0.1))
+
+
+def test_pairs_that_were_not_judged_stay_unjudged(tmp_path):
+    pairs, wrong, rows = related_but_wrong(400)
+    scores = pairs.scores.copy()
+    scores[7], rows[7] = np.nan, np.nan
+    pairs = pairs._replace(scores=scores)
+    marks = mark(np.random.default_rng(0).permutation(400)[:80], wrong)
+    _, p = reviewed(pairs, marks, 0.0, (0.0, 0.1), features=review_features(scores, [rows]))
+    assert np.isnan(p[7]) and np.isnan(p).sum() == 1
+    write_reviewed(tmp_path / "reviewed.csv", pairs, marks, p, 0.1)
+    lines = (tmp_path / "reviewed.csv").read_text().splitlines()
+    assert lines[0] == "row,id,score,p_wrong,flagged,mark" and len(lines) == 400
+    assert lines[1].split(",")[3:] == ["1", "1", "wrong"]
+
+
 def test_without_marks_the_audit_stays_as_it_is():
     pairs, _ = a_table()
     rate = float(pairs.p_wrong.mean())
-    found = reviewed(pairs, {}, rate, (0.8 * rate, 1.2 * rate))
+    found, _ = reviewed(pairs, {}, rate, (0.8 * rate, 1.2 * rate))
     assert found.noise_rate == pytest.approx(rate) and found.precision is None
     assert found.interval == pytest.approx((0.8 * rate, 1.2 * rate), rel=0.05)
     assert "none of the" in found.summary()

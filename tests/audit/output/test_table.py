@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rince._support.csv_cells import escaped, unescaped
 from rince.audit import Scored, judge
-from rince.audit.output.table import escaped, read_pairs, unescaped
+from rince.audit.output.table import read_pairs
 from rince.audit.save import save
 from rince.errors import UsageError
 
@@ -43,7 +44,7 @@ def test_names_that_spreadsheets_would_run_are_quoted_in_the_csv_and_read_back(t
 
 
 def test_a_folder_without_an_audit_and_another_table_are_one_sentence(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no audit in"):
+    with pytest.raises(FileNotFoundError, match="no complete audit in"):
         read_pairs(tmp_path)
     (tmp_path / "audit.csv").write_text("id,score,p_wrong,flagged\na,much,0,0\n")
     with pytest.raises(UsageError, match="is not the table of an audit"):

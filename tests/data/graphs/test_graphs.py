@@ -4,7 +4,7 @@ from torch.utils.data import DataLoader
 from torch_geometric.data import Batch, Data
 
 from rince._support.ragged import spans
-from rince.data.graphs.graphs import Graphs
+from rince.data.graphs import Graphs
 
 
 def some_graphs() -> list[Data]:

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from rince.data.graphs.graphs import Graphs
-from rince.data.graphs.tu_graphs import TUGraphs
+from rince.data.graphs import Graphs, TUGraphs
 
 
 def loaded(graphs: int = 10, batch_size: int = 4, seen: int = 0) -> TUGraphs:

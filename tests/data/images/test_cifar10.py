@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from rince.data.images import cifar10
-from rince.data.images.cifar10 import CIFAR10, load_harmless
+from rince.data import images as cifar10
+from rince.data.images import CIFAR10, load_harmless
 
 NAMES = [*cifar10.TRAIN, *cifar10.TEST]
 

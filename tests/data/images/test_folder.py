@@ -8,12 +8,10 @@ from lightning.pytorch import Trainer
 from PIL import Image
 
 from rince import RINCE
-from rince.data.images.crops import crop_box
-from rince.data.images.folder import ImageFolder
-from rince.encoders.convnet import ConvNet
+from rince.data.image_folder import ImageFolder, crop_box
+from rince.encoders.images import ConvNet
 from rince.errors import UsageError
-from rince.methods.simclr import SimCLR
-from rince.methods.supcon import SupCon
+from rince.methods.simclr import SimCLR, SupCon
 from rince.views.image import SimCLRViews
 
 
@@ -64,7 +62,7 @@ def test_partners_of_the_same_label_train_too(folder):
     assert len(batches_of(data(folder), make(SupCon))) == 3
 
 
-def test_evaluation_sees_the_centre_of_every_image(folder):
+def test_evaluation_sees_the_center_of_every_image(folder):
     module = data(folder)
     images, labels = module.split("test")
     assert images.shape == (4, 3, 16, 16) and labels.tolist() == [0, 0, 1, 1] and module.class_names == ("cat", "dog")
@@ -117,10 +115,10 @@ def test_crops_have_the_areas_and_ratios_asked_for():
 def test_the_partner_of_an_image_that_stands_in_has_the_label_that_is_shown(tmp_path):
     """Cats are black and dogs are white; the last cat does not decode, so that the first dog stands in for it."""
     for part in ("train", "val"):
-        for label, grey in (("cat", 0), ("dog", 255)):
+        for label, gray in (("cat", 0), ("dog", 255)):
             (tmp_path / part / label).mkdir(parents=True)
             for i in range(4):
-                Image.new("RGB", (20, 20), (grey,) * 3).save(tmp_path / part / label / f"{i}.png")
+                Image.new("RGB", (20, 20), (gray,) * 3).save(tmp_path / part / label / f"{i}.png")
     (tmp_path / "train" / "cat" / "3.png").write_bytes(b"nothing")
     (tmp_path / "train" / "dog" / "2.png").write_bytes(b"nothing")
     with pytest.warns(UserWarning, match="does not decode"):
@@ -160,3 +158,17 @@ def test_values_that_make_no_sense_are_one_sentence(folder, options, message):
 def test_a_crop_of_an_extreme_ratio_is_a_pixel_wide(ratio):
     left, top, right, bottom = crop_box(np.random.default_rng(0), 40, 30, (0.5, 1), ratio)
     assert right > left and bottom > top
+
+
+def test_evaluation_resizes_before_its_center_crop_as_asked(folder):
+    from PIL import Image as image_file
+
+    path = folder / "val" / "cat" / "0.png"  # 40 x 30
+    image = image_file.open(path).convert("RGB")
+    for resize, share in ((None, 0.875), (20, 16 / 20), (16, 1.0)):
+        side = 30 * share
+        box = ((40 - side) / 2, (30 - side) / 2, (40 + side) / 2, (30 + side) / 2)
+        wanted = np.asarray(image.resize((16, 16), resample=2, box=box)).transpose(2, 0, 1)
+        assert np.array_equal(data(folder, test_resize=resize).split("test")[0][0].numpy(), wanted)
+    with pytest.raises(UsageError, match="test_resize"):
+        data(folder, test_resize=8)

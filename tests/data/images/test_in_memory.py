@@ -1,10 +1,8 @@
 import torch
 
 from rince._support.step_seeds import Draws, generator
-from rince.data.batches import SeededBatches
-from rince.data.images.arrays import Arrays
-from rince.data.images.digit_images import DigitImages
-from rince.data.images.in_memory import ImageLoader, SameLabel
+from rince.data.images import Arrays, DigitImages, ImageLoader, SameLabel
+from rince.data.module import SeededBatches
 from rince.noise.labels import LabelFlips
 
 

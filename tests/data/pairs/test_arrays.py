@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from rince.data.pairs.arrays import PairedArrays
+from rince.data.pairs import PairedArrays
 from rince.errors import UsageError
 
 

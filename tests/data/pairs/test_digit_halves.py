@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rince.data.pairs.digit_halves import cut_in_two, digit_pairs
+from rince.data.digit_halves import cut_in_two, digit_pairs
 
 
 @pytest.mark.parametrize("cut", ["rows", "columns", "top_bottom", "left_right"])

@@ -4,7 +4,7 @@ import torch
 
 datasets = pytest.importorskip("datasets", reason="datasets is not installed: make test-peers")
 
-from rince.data.pairs.hf_datasets import HuggingFacePairs  # noqa: E402
+from rince.data.pairs import HuggingFacePairs  # noqa: E402
 from rince.errors import UsageError  # noqa: E402
 
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from rince._support.step_seeds import generator
-from rince.data.pairs.in_memory import Pairs, Part
+from rince.data.pairs import Pairs, Part
 
 
 class Numbers(Pairs):
@@ -42,7 +42,7 @@ def test_tests_never_see_wrong_pairs():
 
 
 def test_without_groups_a_partner_is_any_other_pair(tmp_path):
-    from rince.data.pairs.arrays import PairedArrays
+    from rince.data.pairs import PairedArrays
 
     data = PairedArrays(npz(tmp_path / "x.npz", labels=np.zeros(30, int)), wrong_pairs=0.5)
     record = data.noise_record()
@@ -71,7 +71,7 @@ def npz(path, n=30, **changes):
 
 
 def test_two_columns_of_a_file_are_pairs_and_every_tenth_is_for_tests(tmp_path):
-    from rince.data.pairs.arrays import PairedArrays
+    from rince.data.pairs import PairedArrays
 
     data = PairedArrays(npz(tmp_path / "x.npz"))
     train, test = data.split("train"), data.split("test")
@@ -85,7 +85,7 @@ def test_two_columns_of_a_file_are_pairs_and_every_tenth_is_for_tests(tmp_path):
 
 
 def test_files_that_hold_no_pairs_are_named(tmp_path):
-    from rince.data.pairs.arrays import PairedArrays
+    from rince.data.pairs import PairedArrays
 
     for changes, message in (
         ({"b": None}, "no array 'b', only a, labels"),

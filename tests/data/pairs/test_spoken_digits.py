@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from rince.data.pairs.recordings import read_recordings
-from rince.data.pairs.spoken_digits import SpokenDigits, log_mel, mel_bands, spoken_digit_pairs, spoken_digits
+from rince.data.spoken_digits import (
+    SpokenDigits,
+    log_mel,
+    mel_bands,
+    read_recordings,
+    spoken_digit_pairs,
+    spoken_digits,
+)
 from support.tones import write_digits, write_tone
 
 

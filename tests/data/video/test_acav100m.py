@@ -1,6 +1,6 @@
 import pytest
 
-from rince.data.video.acav100m import ACAV100M
+from rince.data.video.videos import ACAV100M
 
 
 def test_acav100m_draws_nested_subsets_by_seed(tmp_path):

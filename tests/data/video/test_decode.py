@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rince.data.video.decode import BadVideo, TooShort, VideoFile, read_clip
-from rince.data.video.frame_transform import FrameTransform
-from rince.data.video.local_file import video_errors
+from rince.data.video.decode import BadVideo, FrameTransform, TooShort, VideoFile, read_clip, video_errors
 from rince.data.video.soundtrack import demuxed
 from support.video.film_kinds import KINDS, VARIABLE, noise_picture
 from support.video.films import TONE, film, turn
@@ -158,7 +156,7 @@ def test_a_turned_video_is_shown_upright_whole_or_cropped(tmp_path, degrees, mir
 @pytest.mark.parametrize(
     ("pixels", "codec"), [("gray", "ffv1"), ("yuv444p", "libx264"), ("yuv420p10le", "libx264"), ("bgra", "ffv1")]
 )
-def test_grey_and_unusual_pixels_become_rgb(tmp_path, pixels, codec):
+def test_gray_and_unusual_pixels_become_rgb(tmp_path, pixels, codec):
     path = film(tmp_path / "a.mkv", seconds=1, video=codec, pixels=pixels, picture=noise_picture, audio=None, bframes=0)
     with VideoFile(path) as file:
         plain = file.clips([0.0], 4, 30)[0].frames

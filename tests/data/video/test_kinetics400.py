@@ -2,7 +2,7 @@ import shutil
 
 import pytest
 
-from rince.data.video.kinetics400 import Kinetics400
+from rince.data.video.videos import Kinetics400
 
 
 def test_kinetics_has_train_and_val_and_other_classes_there_are_told(root):

@@ -8,8 +8,11 @@ import pytest
 
 av = pytest.importorskip("av")
 
-from rince.data.video.decode import probe  # noqa: E402
-from rince.data.video.local_file import BadVideo, open_local  # noqa: E402
+from rince.data.video.decode import (  # noqa: E402
+    BadVideo,
+    open_local,
+    probe,
+)
 from support.video.films import film  # noqa: E402
 
 

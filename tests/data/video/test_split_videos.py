@@ -2,9 +2,7 @@ import shutil
 
 import pytest
 
-from rince.data.video.acav100m import ACAV100M
-from rince.data.video.hmdb51 import HMDB51
-from rince.data.video.ucf101 import UCF101
+from rince.data.video.videos import ACAV100M, HMDB51, UCF101
 from support.video.hums import number
 
 

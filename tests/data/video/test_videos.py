@@ -8,10 +8,8 @@ import pytest
 import torch
 
 from rince.data.video.videos import Videos
-from rince.noise.sounds import Overdub, Shift, Silence
-from rince.views.clip import ClipRecipe
-from rince.views.pair import PairViews
-from rince.views.sound import SoundRecipe
+from rince.noise.pairs import Overdub, Shift, Silence
+from rince.views.pair import ClipRecipe, PairViews, SoundRecipe
 from support.video.films import film
 from support.video.hums import COUNT, damage, equal, fade, heard, moment, number, trainer, videos
 
@@ -211,3 +209,35 @@ def test_real_videos_make_batches_of_the_protocol(real_data):
     data = Videos(str(real_data("video")), batch_size=4, workers=0, sound=False)
     batches = list(data.train_dataloader())
     assert [b.clips.shape for b in batches] == [(4, 8, 224, 224, 3)] * 2
+
+
+def test_sound_is_centered_on_the_clip_or_lies_anywhere_around_it(root, monkeypatch):
+    from rince.data.video import decode
+
+    shifts = []
+
+    def sounds(self, middles, duration, sample_rate):
+        shifts.extend(zip(self.path_starts, middles, strict=True))
+        return real(self, middles, duration, sample_rate)
+
+    real = decode.VideoFile.sounds
+    real_clips = decode.VideoFile.clips
+
+    def clips(self, starts, num_frames, fps, *rest):
+        self.path_starts = [start + num_frames / fps / 2 for start in starts]
+        return real_clips(self, starts, num_frames, fps, *rest)
+
+    monkeypatch.setattr(decode.VideoFile, "sounds", sounds)
+    monkeypatch.setattr(decode.VideoFile, "clips", clips)
+    found = {}
+    for position in ("centered", "anywhere"):
+        data = Videos(str(root), num_frames=4, size=32, batch_size=4, workers=0, clips=2, audio_position=position,
+                      audio_duration=1.0)  # fmt: skip
+        shifts.clear()
+        first = [batch.b for batch in data.train_dataloader()]
+        again = [batch.b for batch in data.train_dataloader()]
+        assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+        found[position] = [middle - clip for clip, middle in shifts]
+    assert set(found["centered"]) == {0.0}
+    # Half of 1 s of sound less 0.25 s of clip, and half a second; never beyond the file.
+    assert len(set(found["anywhere"])) > 4 and max(map(abs, found["anywhere"])) <= 0.375 + 0.5

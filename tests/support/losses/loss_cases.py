@@ -27,39 +27,54 @@ BIAS = -3.0
 
 # Functions of (pos, neg): name, how to make the loss from a temperature and a contrast, dense form.
 PLAIN = {
-    "info_nce": (lambda t, c: rince.ContrastiveLoss(objectives.info_nce, t, c), reference.info_nce),
-    "DCL": (rince.DCL, reference.dcl),
+    "info_nce": (
+        lambda t, c: rince.ContrastiveLoss(objectives.info_nce, temperature=t, contrast=c),
+        reference.info_nce,
+    ),
+    "DCL": (lambda t, c: rince.DCL(temperature=t, contrast=c), reference.dcl),
     "SCE": (
-        lambda t, c: rince.SymmetricCrossEntropy(0.3, 2.0, -5.0, t, c),
+        lambda t, c: rince.SymmetricCrossEntropy(alpha=0.3, beta=2.0, log_zero=-5.0, temperature=t, contrast=c),
         lambda pos, neg: reference.symmetric_cross_entropy(pos, neg, 0.3, 2.0, -5.0),
     ),
 }
 for q in QS:
     PLAIN[f"q={q}"] = (
-        lambda t, c, q=q: rince.RINCE(q, 0.01, t, c),
+        lambda t, c, q=q: rince.RINCE.paper(q=q, lam=0.01, temperature=t, contrast=c),
         lambda pos, neg, q=q: reference.rince(pos, neg, q, 0.01),
     )
 for q in (0, 1e-8, 0.5, 1):
-    PLAIN[f"GCE q={q}"] = (lambda t, c, q=q: rince.GCE(q, t, c), lambda pos, neg, q=q: reference.gce(pos, neg, q))
+    PLAIN[f"GCE q={q}"] = (
+        lambda t, c, q=q: rince.GCE(q=q, temperature=t, contrast=c),
+        lambda pos, neg, q=q: reference.gce(pos, neg, q),
+    )
 
 # Functions of all scores of an anchor, where it has one positive.
 WHOLE = {
-    "Debiased": (lambda t, c, **o: rince.Debiased(0.1, t, c, **o), lambda rows: reference.debiased(rows, 0.1)),
+    "Debiased": (
+        lambda t, c, **o: rince.Debiased(tau_plus=0.1, temperature=t, contrast=c, **o),
+        lambda rows: reference.debiased(rows, 0.1),
+    ),
     "Debiased often clipped": (
-        lambda t, c, **o: rince.Debiased(0.6, t, c, **o),
+        lambda t, c, **o: rince.Debiased(tau_plus=0.6, temperature=t, contrast=c, **o),
         lambda rows: reference.debiased(rows, 0.6),
     ),
-    "Debiased 0": (lambda t, c, **o: rince.Debiased(0, t, c, **o), lambda rows: reference.debiased(rows, 0.0)),
+    "Debiased 0": (
+        lambda t, c, **o: rince.Debiased(tau_plus=0, temperature=t, contrast=c, **o),
+        lambda rows: reference.debiased(rows, 0.0),
+    ),
     "Hard 0.5": (
-        lambda t, c, **o: rince.HardNegatives(0.5, 0.1, t, c, **o),
+        lambda t, c, **o: rince.HardNegatives(beta=0.5, tau_plus=0.1, temperature=t, contrast=c, **o),
         lambda rows: reference.hard_negatives(rows, 0.5, 0.1),
     ),
     "Hard 1, not debiased": (
-        lambda t, c, **o: rince.HardNegatives(1.0, 0.0, t, c, **o),
+        lambda t, c, **o: rince.HardNegatives(beta=1.0, tau_plus=0.0, temperature=t, contrast=c, **o),
         lambda rows: reference.hard_negatives(rows, 1.0, 0.0),
     ),
-    "MILNCE": (lambda t, c, **o: rince.MILNCE(t, c, **o), reference.mil_nce),
-    "Sigmoid": (lambda t, c, **o: rince.Sigmoid(t, BIAS, True, c, **o), lambda rows: reference.sigmoid(rows, BIAS)),
+    "MILNCE": (lambda t, c, **o: rince.MILNCE(temperature=t, contrast=c, **o), reference.mil_nce),
+    "Sigmoid": (
+        lambda t, c, **o: rince.Sigmoid(temperature=t, bias=BIAS, learn_bias=True, contrast=c, **o),
+        lambda rows: reference.sigmoid(rows, BIAS),
+    ),
 }
 
 

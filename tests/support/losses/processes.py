@@ -1,4 +1,4 @@
-"""The same training step on one process and on several, for tests/losses/contrast/test_gather.py."""
+"""The same training step on one process and on several, for tests/losses/test_ranks.py."""
 
 from datetime import timedelta
 from functools import partial
@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import rince
 from rince.errors import UsageError
-from rince.losses.contrast import gather
+from rince.losses import ranks
 from support.losses.loss_cases import contrasts
 
 WIDTH = 12
@@ -18,7 +18,7 @@ CONTRASTS = contrasts(WIDTH, 30)
 
 
 LOSSES = {
-    "RINCE": lambda **options: rince.RINCE(q=0.5, lam="balanced", temperature=0.2, **options),
+    "RINCE": lambda **options: rince.RINCE.paper(q=0.5, lam="balanced", temperature=0.2, **options),
     "GCE": lambda **options: rince.GCE(q=0.7, temperature=0.2, **options),
     "SCE": lambda **options: rince.SymmetricCrossEntropy(temperature=0.2, **options),
     "DCL": lambda **options: rince.DCL(temperature=0.2, **options),
@@ -79,9 +79,9 @@ def step(kind, sizes, extras, name="RINCE", rank=None):
 def refuses_gradients_of_gradients():
     z1, z2 = torch.randn(2, 4, WIDTH).requires_grad_().unbind()
     try:
-        torch.autograd.grad(rince.RINCE()(z1, z2), z1, create_graph=True)
+        torch.autograd.grad(rince.RINCE.paper()(z1, z2), z1, create_graph=True)
     except RuntimeError as error:
-        assert "on one process only" in str(error)
+        assert "on one rank only" in str(error)
     else:
         raise AssertionError("a gradient of a gradient across processes would be wrong")
 
@@ -95,11 +95,11 @@ def differences(rank):
         return lambda: loss(contrast=contrast(), reduction=reduction)(*given, **others)
 
     def queue(wide, training=True):
-        loss = rince.RINCE(contrast=rince.Queue(WIDTH, 8)).train(training)
+        loss = rince.RINCE.paper(contrast=rince.Queue(WIDTH, 8)).train(training)
         return lambda: loss(z1[:, :wide], z2[:, :wide])
 
-    told = "all processes must give the same {}, got {} on process 0 and {} on process 1".format
-    refused = "process 1 refused what it was given, see its own error"
+    told = "{} must be the same on all ranks, got {} on rank 0 and {} on rank 1".format
+    refused = "rank 1 rejected its inputs (see its error)"
     wide = WIDTH - odd
     precise = (z1.double(), z2.double()) if odd else (z1, z2)
     several = {"contrast": rince.Supervised, "labels": ids // 2}
@@ -121,7 +121,7 @@ def differences(rank):
     yield call(z1.long() if odd else z1, z2), "must be floating point" if odd else refused
     yield call(z1.to_sparse() if odd else z1, z2), "must be a dense tensor" if odd else refused
     own = {"contrast": "x" if odd else rince.TwoView()}
-    yield lambda: rince.RINCE()(z1, z2, **own), "contrast must be a rince contrast" if odd else refused
+    yield lambda: rince.RINCE.paper()(z1, z2, **own), "contrast must be a rince contrast" if odd else refused
     yield call(z1, z2, loss=Breaks if odd else rince.RINCE), "of a kind of its own" if odd else refused
 
 
@@ -135,28 +135,43 @@ def other_settings(rank):
     odd = rank == 1
 
     def told(what, this):
-        return f"all processes must give the same {what}, process 1 differs from process 0 (this process: {this}"
+        return f"{what} must be the same on all ranks: rank 1 differs from rank 0 (this rank: {this}"
 
     temperature = torch.nn.Parameter(torch.tensor(0.06 if odd else 0.05))
-    learned = "all processes must give the same {}, got {} on process 0 and {} on process 1: where it is learned".format
+    learned = "{} must be the same on all ranks, got {} on rank 0 and {} on rank 1: if it is learned".format
     kind = rince.InfoNCE if odd else rince.GCE
-    yield kind(temperature=0.2), told("loss", "InfoNCE(temp" if odd else "GCE(q=0.7")
-    yield (rince.InfoNCE if odd else rince.DCL)(0.2), told("loss", "InfoNCE" if odd else "DCL")
+    yield kind(temperature=0.2), told("loss", "InfoNCE(temp" if odd else "GCE(q=1")
+    yield (rince.InfoNCE if odd else rince.DCL)(temperature=0.2), told("loss", "InfoNCE" if odd else "DCL")
     contrast = rince.Queue(WIDTH, 8) if odd else rince.TwoView()
-    yield rince.InfoNCE(contrast=contrast), told("contrast", "Queue(dim=12, size=8)" if odd else "TwoView()")
-    yield rince.InfoNCE(contrast=rince.CrossView(not odd)), told("settings of the contrast", "CrossView(symmetric=")
-    yield rince.InfoNCE(contrast=rince.Queue(WIDTH, 8 + odd)), told("settings of the contrast", "Queue(dim=12, size=")
     yield (
-        rince.RINCE(lam=0.5 if odd else 0.01),
+        rince.InfoNCE(temperature=0.5, contrast=contrast),
+        told("contrast", "Queue(dim=12, size=8)" if odd else "TwoView()"),
+    )
+    yield (
+        rince.InfoNCE(temperature=0.5, contrast=rince.CrossView(not odd)),
+        told("settings of the contrast", "CrossView(symmetric="),
+    )
+    yield (
+        rince.InfoNCE(temperature=0.5, contrast=rince.Queue(WIDTH, 8 + odd)),
+        told("settings of the contrast", "Queue(dim=12, size="),
+    )
+    yield (
+        rince.RINCE.paper(lam=0.5 if odd else 0.01),
         told("settings of the loss", f"RINCE(q=0.5, lam={0.5 if odd else 0.01}"),
     )
-    yield rince.RINCE(lam=rince.DensityRatio(1 + odd)), told("settings of the loss", "RINCE(q=0.5, lam=DensityRatio(r=")
-    yield rince.RINCE(scale="unit" if odd else "paper"), told("settings of the loss", "RINCE(q=0.5, lam=0.01, scale=")
-    yield rince.HardNegatives(1.0 + odd), told("settings of the loss", "HardNegatives(beta=")
+    yield (
+        rince.RINCE.paper(lam=rince.DensityRatio(1 + odd)),
+        told("settings of the loss", "RINCE(q=0.5, lam=DensityRatio(r="),
+    )
+    yield (
+        rince.RINCE(scale="unit" if odd else "paper"),
+        told("settings of the loss", "RINCE(q=0.5, lam=DensityRatio(r=2.5), scale="),
+    )
+    yield rince.HardNegatives(beta=1.0 + odd), told("settings of the loss", "HardNegatives(beta=")
     objective = rince.objectives.dcl if odd else rince.objectives.info_nce
     yield rince.ContrastiveLoss(objective), told("settings of the loss", "ContrastiveLoss(")
     yield rince.Sigmoid(bias=-10 + odd), learned("bias", -10, -9)
-    yield rince.InfoNCE(temperature), learned("learned temperature", 0.05, 0.06)
+    yield rince.InfoNCE(temperature=temperature), learned("learned temperature", 0.05, 0.06)
 
 
 class Own(rince.RINCE):
@@ -168,11 +183,16 @@ class Own(rince.RINCE):
 
 
 def what_may_differ(rank):
-    loss = rince.RINCE()
+    loss = rince.RINCE.paper()
     loss.name, loss.chose_contrast = f"on process {rank}", rank == 0
     temperature = torch.nn.Parameter(torch.tensor(0.05) * (1 + 2e-7 * rank))
     own = partial(lambda p, n, rank: n - p, rank=rank)
-    return loss, Own(rank) if rank else rince.RINCE(), rince.InfoNCE(temperature), rince.ContrastiveLoss(own)
+    return (
+        loss,
+        Own(rank) if rank else rince.RINCE(),
+        rince.InfoNCE(temperature=temperature),
+        rince.ContrastiveLoss(own),
+    )
 
 
 def tells_all_processes_what_differs(rank):
@@ -185,7 +205,7 @@ def tells_all_processes_what_differs(rank):
             assert message in str(error), (rank, i, message, str(error))
         else:
             raise AssertionError(f"{rank}: {message}")
-        assert rince.RINCE()(z1, z2).isfinite()  # and the group still works
+        assert rince.RINCE.paper()(z1, z2).isfinite()  # and the group still works
     assert all(loss(z1, z2).isfinite() for loss in what_may_differ(rank))
 
 
@@ -224,9 +244,9 @@ def worker(rank, folder):
         if world == 2:
             refuses_gradients_of_gradients()
             tells_all_processes_what_differs(rank)
-            gather.dist = Nccl()
+            ranks.dist = Nccl()
             steps += [step(*case, rank=rank) for case in NCCL]
-            gather.dist = dist
+            ranks.dist = dist
             assert Nccl.scattered == 2 * len(NCCL)
         torch.save(steps, f"{folder}/{world}-{rank}.pt")
         dist.destroy_process_group()

@@ -32,7 +32,7 @@ def step(case, rank=None):
     wrapped = towers
     if rank is not None:
         wrapped = [DistributedDataParallel(t, find_unused_parameters=not used) for t in towers]
-    loss = rince.RINCE(0.5, "balanced", 0.2, rince.CrossView(), scale="unit")
+    loss = rince.RINCE(q=0.5, lam="balanced", temperature=0.2, contrast=rince.CrossView(), scale="unit")
 
     def value(pair):
         inputs = [(x[own], used) for x in pair]

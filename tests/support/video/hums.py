@@ -22,7 +22,7 @@ def hum(number):
 
 
 def fade(number):
-    """Grey that tells the moment."""
+    """Gray that tells the moment."""
 
     def picture(i, t):
         array = np.zeros((36, 48, 3), dtype=np.uint8)

@@ -9,23 +9,22 @@ import yaml
 
 pytest.importorskip("av")
 
-from rince import cli
 from rince.encoders.audio import AudioConvNet
-from rince.encoders.files import save_encoder
 from rince.encoders.r2plus1d import R2Plus1D
 from rince.encoders.towers import Towers
-from rince.train.build import instantiate
-from rince.train.finetune import Source, finetune_parser, settle
-from rince.train.parser import parse
-from rince.train.shipped import SHIPPED
+
+from rince import cli
+from rince.encoders.files import save_encoder
+from rince.train.builtin_configs import CONFIGS
+from rince.train.config import finetune_parser, instantiate, parse
+from rince.train.finetune import Source, complete
 from support.video.films import film
 
-CONFIGS = SHIPPED
 TINY = {
-    "class_path": "rince.encoders.towers.Towers",
+    "class_path": "rince.encoders.heads.Towers",
     "init_args": {
-        "a": {"class_path": "rince.encoders.r2plus1d.R2Plus1D", "init_args": {"width": 2, "blocks": [1, 1]}},
-        "b": {"class_path": "rince.encoders.audio.AudioConvNet", "init_args": {"width": 2}},
+        "a": {"class_path": "rince.encoders.video.R2Plus1D", "init_args": {"width": 2, "blocks": [1, 1]}},
+        "b": {"class_path": "rince.encoders.video.AudioConvNet", "init_args": {"width": 2}},
     },
 }
 
@@ -33,12 +32,12 @@ TINY = {
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*/finetune*.yaml")), ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_every_configuration_describes_a_method_that_can_be_built(path):
     source = Source(Path("run"), Path("run/encoder.safetensors"), {"encoder": TINY})
-    parser = finetune_parser(source)
+    parser = finetune_parser(source.parts)
     config = parse(parser, [str(path)])
-    settle(config, source)
+    complete(config, source)
     config.method.init_args.classes = 5
     parts = instantiate(parser, config)
-    method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimiser)
+    method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimizer)
     assert method.encoder.features == 4 and method.head.out_features == 5 and config.out == "runs/run"
     form = parts.data.form
     clips = torch.randint(0, 255, (2, form.num_frames, 40, 40, 3), dtype=torch.uint8)
@@ -132,7 +131,7 @@ def hear(run, sounds, *options):
             },
         },
         "views": {
-            "class_path": "rince.views.sound.SoundRecipe",
+            "class_path": "rince.views.pair.SoundRecipe",
             "init_args": {"sample_rate": 8000, "window": 128, "hop": 0.016},
         },
     }  # fmt: skip

@@ -1,9 +1,11 @@
-"""A raw column as a matrix: decoded and encoded in batches, and kept for the next time."""
+"""A column of raw items as a matrix: decoded and encoded in batches, and cached."""
 
 import hashlib
+import io
 import os
 import time
-from collections.abc import Iterator, Sequence
+import wave
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -12,25 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.atomic_files import FULL, written_whole
-from rince._support.progress import track
-from rince._support.regular_files import Unreadable
-from rince.audit.encode.decode import decode
-from rince.audit.encode.encoder import Encoder
-from rince.audit.input.raw import Raw
+from rince._support.optional_imports import require
+from rince._support.progress import track, working
+from rince._support.regular_files import Unreadable, read_regular
+from rince.audit.encode.encoders import SAMPLE_RATE, Encoder
 from rince.errors import UsageError
+from rince.pairs.raw import Raw
 
-SAMPLE = 20_000  # items that an encoder learns from
-KEPT = 8  # encoded columns that stay in a cache
-STALE = 24 * 3600  # seconds after which an unfinished file is nobody's
+MAX_SAMPLE_RATE = 200_000
+MAX_SECONDS = 30  # of audio
+MAX_FILE_BYTES = 200_000_000
+MAX_IMAGE_SIDE = 512  # of a decoded image
+MAX_LEARN_TEXTS, MAX_LEARN_MEDIA = 20_000, 4_000  # items that an encoder learns from
+MIN_LEARN_ITEMS = 50
+CACHED_COLUMNS = 8
+STALE_SECONDS = 24 * 3600  # after which an unfinished file of the cache is removed
 
 
 class Encoded(NamedTuple):
-    """The rows of a column, and how they came to be.
+    """The rows of a column.
 
     Attributes:
         rows: (items, width), NaN where an item is missing or cannot be read.
         from_cache: Whether they were read from the cache.
-        unreadable: What is wrong with the items that cannot be read.
+        unreadable: One reason per item that cannot be read.
 
     Example:
         >>> from rince.audit.encode import Encoded
@@ -44,156 +51,234 @@ class Encoded(NamedTuple):
 
 
 def encoded(
-    raw: Raw, encoder: Encoder, cache: Path | None = None, *, drop_bad: bool = False, progress: bool | None = None
+    raw: Raw, encoder: Encoder, cache: Path | None = None, *, skip_invalid: bool = False, progress: bool | None = None
 ) -> Encoded:
     """The items of a raw column as rows.
 
     Args:
         raw: The column.
-        encoder: What makes rows of its items.
-        cache: A folder in which the rows are kept, under a key of the items and the encoder; a second call with the
-            same items and encoder reads them from there. None keeps them in memory.
-        drop_bad: Make NaN of items that cannot be read instead of refusing the column.
-        progress: Show a bar; by default on a terminal.
+        encoder: Encoder of its items.
+        cache: Folder for the rows, under a key of the items and the encoder; the next call with the same items and
+            encoder reads them from there. Default: None, keep them in memory.
+        skip_invalid: Return NaN for items that are missing or cannot be read instead of raising. Default: False.
+        progress: Show progress. Default: on a terminal only.
 
     Returns:
         One row per item, NaN where an item is missing or cannot be read.
 
     Raises:
-        UsageError: Items are missing or cannot be read, and ``drop_bad`` is not set.
+        UsageError: Items are missing or cannot be read, and ``skip_invalid`` is not set.
 
     Example:
         >>> from rince.audit.encode import encoded, encoder_for
-        >>> from rince.audit.input.raw import as_raw
+        >>> from rince.pairs.raw import as_raw
         >>> texts = as_raw([f"text number {i}" for i in range(60)], "texts", None, None)
         >>> encoded(texts, encoder_for("texts")).rows.shape[0]
         60
     """
     if cache is None:
         rows, bad = _encode(raw, encoder, None, progress)
-        _check(raw, rows, bad, drop_bad)
+        _check(raw, rows, bad, skip_invalid)
         return Encoded(rows, False, tuple(bad))
     key = hashlib.blake2b(f"{raw.fingerprint()} {encoder.identity()}".encode(), digest_size=12).hexdigest()
-    place = cache / f"{key}.npy"
-    kept = _kept(place, len(raw))
+    path = cache / f"{key}.npy"
+    kept = _cached(path, len(raw))
     if kept is not None:
-        _check(raw, kept, [], drop_bad)
+        _check(raw, kept, [], skip_invalid)
         return Encoded(kept, True)
-    _sweep(cache)
-    with written_whole(place) as temporary:
+    _remove_old(cache)
+    with written_whole(path) as temporary:
         rows, bad = _encode(raw, encoder, temporary, progress)
-        _check(raw, rows, bad, drop_bad)
+        _check(raw, rows, bad, skip_invalid)
         cast(np.memmap[Any, Any], rows).flush()
-    return Encoded(np.load(place, mmap_mode="r", allow_pickle=False), False, tuple(bad))
+    return Encoded(np.load(path, mmap_mode="r", allow_pickle=False), False, tuple(bad))
 
 
-def _kept(place: Path, n: int) -> NDArray[np.float32] | None:
-    """Rows that were kept, if they are there and whole."""
-    try:
-        rows = np.load(place, mmap_mode="r", allow_pickle=False)
-        os.utime(place)  # the ones that are used stay
-    except (OSError, ValueError, EOFError):
-        return None
-    return rows if rows.ndim == 2 and len(rows) == n else None
-
-
-def _encode(raw: Raw, encoder: Encoder, place: Path | None, progress: bool | None) -> tuple[NDArray[Any], list[str]]:
-    """All rows, in a file if ``place`` names one, and what could not be read."""
+def _encode(raw: Raw, encoder: Encoder, path: Path | None, progress: bool | None) -> tuple[NDArray[Any], list[str]]:
+    """All rows, in the file ``path`` if given, and the reasons why items could not be read."""
     if encoder.learns:
-        encoder.learn(_sample(raw))
-    starts = range(0, len(raw), encoder.batch)
+        most = MAX_LEARN_TEXTS if raw.kind == "texts" else MAX_LEARN_MEDIA
+        chosen = np.sort(np.random.default_rng(0).permutation(len(raw))[:most]).tolist()
+        sample = [item for item in decoded(raw, chosen)[0] if item is not None]
+        if len(sample) < MIN_LEARN_ITEMS:
+            raise UsageError(
+                f"{raw.name} has {len(sample)} items that can be read: an encoder needs at least {MIN_LEARN_ITEMS}"
+            )
+        with working(f"fitting {encoder.name} to {len(sample):,} {raw.kind}", progress):
+            encoder.learn(sample)
     rows: NDArray[Any] | None = None
     bad: list[str] = []
-    for start in track(list(starts), f"encoding {raw.kind}", show=progress):
-        index = range(start, min(len(raw), start + encoder.batch))
-        items, reasons = decoded(raw, index)
+    starts = range(0, len(raw), encoder.batch)
+    for start in track(starts, f"encoding {raw.kind}", len(raw), progress, encoder.batch):
+        items, reasons = decoded(raw, range(start, min(len(raw), start + encoder.batch)))
         bad += reasons
-        there = [k for k, item in enumerate(items) if item is not None]
-        if not there:
+        readable = [k for k, item in enumerate(items) if item is not None]
+        if not readable:
             continue
-        part = encoder.encode([items[k] for k in there])
-        rows = _room(place, len(raw), part.shape[1]) if rows is None else rows
+        part = encoder.encode([items[k] for k in readable])
+        rows = _empty_rows(path, len(raw), part.shape[1]) if rows is None else rows
         if part.shape[1] != rows.shape[1]:
-            raise UsageError(f"{encoder.name} gave rows of {rows.shape[1]} and of {part.shape[1]} numbers")
-        rows[np.array(there) + start] = part
+            raise UsageError(f"{encoder.name} returned rows of {rows.shape[1]} and of {part.shape[1]} numbers")
+        rows[np.array(readable) + start] = part
     if rows is None:
-        raise UsageError(f"nothing in {raw.name} can be read{f', the first: {bad[0]}' if bad else ''}")
+        raise UsageError(f"no item of {raw.name} can be read{f', the first: {bad[0]}' if bad else ''}")
     return rows, bad
 
 
-def decoded(raw: Raw, index: Sequence[int]) -> tuple[list[Any], list[str]]:
-    """Items with None for those that are missing or broken, and what is wrong with the broken ones."""
-    reasons: list[str] = []
-
-    def one(k: int) -> Any:
-        try:
-            return decode(raw, k)
-        except Unreadable as error:
-            reasons.append(f"{error} (row {k})")
-            return None
-
-    if raw.kind in ("texts", "videos"):
-        return [one(k) for k in index], reasons
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        return list(pool.map(one, index)), reasons
-
-
-def _sample(raw: Raw) -> list[Any]:
-    """Some items to learn from, the same ones every time."""
-    most = SAMPLE if raw.kind == "texts" else 4000
-    chosen = np.random.default_rng(0).permutation(len(raw))[:most]
-    items, _ = decoded(raw, np.sort(chosen).tolist())
-    there = [item for item in items if item is not None]
-    if len(there) < 50:
-        raise UsageError(f"{raw.name} holds {len(there)} items that can be read: an encoder needs at least 50")
-    return there
-
-
-def _room(place: Path | None, n: int, width: int) -> NDArray[Any]:
-    if place is None:
-        return np.full((n, width), np.nan, dtype=np.float32)
-    rows = np.lib.format.open_memmap(place, mode="w+", dtype=np.float32, shape=(n, width))
-    _reserve(place)
-    rows[:] = np.nan
-    return rows
-
-
-def _reserve(place: Path) -> None:
-    """Have the disk say now that it has no room: found out through the mapped memory, it would end the process."""
-    if hasattr(os, "posix_fallocate"):
-        with open(place, "r+b") as file:
-            try:
-                os.posix_fallocate(file.fileno(), 0, place.stat().st_size)
-            except OSError as error:
-                if error.errno in FULL:
-                    raise
-
-
-def _check(raw: Raw, rows: NDArray[Any], bad: list[str], drop_bad: bool) -> None:
-    if drop_bad:
+def _check(raw: Raw, rows: NDArray[Any], bad: list[str], skip_invalid: bool) -> None:
+    if skip_invalid:
         return
     if bad:
         raise UsageError(
-            f"{len(bad):,} of {len(raw):,} {raw.kind} of {raw.name} cannot be used, the first: {bad[0]}; mend them, or "
-            "leave such pairs out with drop_bad=True (--drop-bad)"
+            f"{len(bad):,} of {len(raw):,} {raw.kind} of {raw.name} cannot be used, the first: {bad[0]}; fix them, or "
+            "leave such pairs out with skip_invalid=True (--skip-invalid)"
         )
     missing = [k for k in range(len(raw)) if raw.items[k] is None] if np.isnan(rows[:, 0]).any() else []
     if missing:
         raise UsageError(
             f"{len(missing):,} of {len(raw):,} {raw.kind} of {raw.name} are missing, the first in row {missing[0]}; "
-            "leave such pairs out with drop_bad=True (--drop-bad)"
+            "leave such pairs out with skip_invalid=True (--skip-invalid)"
         )
 
 
-def _sweep(cache: Path) -> None:
-    """Forget the oldest columns beyond the last few, and what killed runs left behind."""
-    if not cache.is_dir():
-        return
-    finished = sorted(_named(cache, "????????????????????????.npy"), key=lambda file: file.stat().st_mtime)
-    unfinished = [file for file in _named(cache, ".*.npy") if time.time() - file.stat().st_mtime > STALE]
-    for file in [*finished[: 1 - KEPT], *unfinished]:
+# --- decoding ---------------------------------------------------------------------------------------------------------
+
+
+def decoded(raw: Raw, index: Sequence[int]) -> tuple[list[Any], list[str]]:
+    """Decoded items, None for those that are missing or broken, and one reason per broken item."""
+    reasons: list[str] = []
+
+    def item(k: int) -> Any:
+        try:
+            return _decode(raw, k)
+        except Unreadable as error:
+            reasons.append(f"{error} (row {k})")
+            return None
+
+    if raw.kind in ("texts", "videos"):
+        return [item(k) for k in index], reasons
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        return list(pool.map(item, index)), reasons
+
+
+def _decode(raw: Raw, index: int) -> Any:
+    item = raw.items[index]
+    if item is None or raw.kind == "texts":
+        return item
+    name = item.name if isinstance(item, Path) else f"item {index}"
+    if raw.kind == "videos":
+        if not isinstance(item, Path):
+            raise Unreadable(f"{name} is a video inside a table: store it as a file")
+        return item
+    content = read_regular(item, MAX_FILE_BYTES, raw.root) if isinstance(item, Path) else item
+    return decode_image(content, name) if raw.kind == "pictures" else decode_audio(content, name)
+
+
+def decode_image(content: bytes, name: str) -> Any:
+    """A Pillow image in RGB of at most 512 x 512 pixels."""
+    pillow = require("PIL.Image", "audit")
+    try:
+        with pillow.open(io.BytesIO(content)) as image:
+            image.draft("RGB", (MAX_IMAGE_SIDE, MAX_IMAGE_SIDE))
+            image.thumbnail((MAX_IMAGE_SIDE, MAX_IMAGE_SIDE))
+            return image.convert("RGB")
+    except Exception as error:  # Pillow raises many types of errors on damaged files
+        raise Unreadable(f"{name} cannot be read as an image") from error
+
+
+def decode_audio(content: bytes, name: str) -> NDArray[np.float32]:
+    """Mono samples in [-1, 1] at 16 kHz, at most 30 seconds."""
+    samples = None
+    if content[:4] == b"RIFF":
+        try:
+            samples = _decode_wav(content)
+        except Unreadable as error:
+            raise Unreadable(f"{name} {error}") from error
+        except Exception:  # float samples, or damaged: FFmpeg may read it
+            samples = None
+    if samples is None:
+        samples = _decode_with_ffmpeg(content, name)
+    if not len(samples):
+        raise Unreadable(f"{name} has no audio")
+    return samples
+
+
+def _decode_wav(content: bytes) -> NDArray[np.float32]:
+    """A WAV file of 8, 16, 24 or 32-bit integers."""
+    with wave.open(io.BytesIO(content)) as file:
+        rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
+        if rate > MAX_SAMPLE_RATE:  # the resampling filter is as long as the rate
+            raise Unreadable(f"has a sample rate of {rate}, more than {MAX_SAMPLE_RATE}")
+        data = file.readframes(MAX_SECONDS * rate)
+    data = data[: len(data) // (width * channels) * width * channels]
+    if width == 1:
+        values = np.frombuffer(data, np.uint8).astype(np.float32) - 128
+    elif width == 3:
+        wide = np.zeros((len(data) // 3, 4), np.uint8)
+        wide[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
+        values, width = wide.view("<i4")[:, 0].astype(np.float32), 4
+    else:
+        values = np.frombuffer(data, f"<i{width}").astype(np.float32)
+    mono = (values / 2 ** (8 * width - 1)).reshape(-1, channels).mean(1)
+    if rate == SAMPLE_RATE or not len(mono):
+        return mono
+    divisor = int(np.gcd(rate, SAMPLE_RATE))
+    signal = require("scipy.signal", "audit")
+    return signal.resample_poly(mono, SAMPLE_RATE // divisor, rate // divisor).astype(np.float32)
+
+
+def _decode_with_ffmpeg(content: bytes, name: str) -> NDArray[np.float32]:
+    av = require("av", "video")
+    blocks: list[NDArray[np.float32]] = []
+    try:
+        with av.open(io.BytesIO(content)) as container:
+            if not container.streams.audio:
+                raise Unreadable(f"{name} has no audio")
+            resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
+            for frame in container.decode(container.streams.audio[0]):
+                blocks += [part.to_ndarray()[0] for part in resampler.resample(frame)]
+                if sum(map(len, blocks)) > MAX_SECONDS * SAMPLE_RATE:
+                    break
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(f"{name} cannot be read as audio") from error
+    return np.concatenate([*blocks, np.empty(0, np.float32)])[: MAX_SECONDS * SAMPLE_RATE].astype(np.float32)
+
+
+# --- the cache --------------------------------------------------------------------------------------------------------
+
+
+def _cached(path: Path, n: int) -> NDArray[np.float32] | None:
+    """Cached rows, if they are there and complete."""
+    try:
+        rows = np.load(path, mmap_mode="r", allow_pickle=False)
+        os.utime(path)  # the least recently used columns are removed first
+    except (OSError, ValueError, EOFError):
+        return None
+    return rows if rows.ndim == 2 and len(rows) == n else None
+
+
+def _empty_rows(path: Path | None, n: int, width: int) -> NDArray[Any]:
+    """(n, width) of NaN, in memory or mapped to a file."""
+    if path is None:
+        return np.full((n, width), np.nan, dtype=np.float32)
+    rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n, width))
+    if hasattr(os, "posix_fallocate"):  # a full disk must be noticed here: writing to mapped memory would kill us
+        with open(path, "r+b") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            except OSError as error:
+                if error.errno in FULL:
+                    raise
+    rows[:] = np.nan
+    return rows
+
+
+def _remove_old(cache: Path) -> None:
+    """Remove the least recently used columns, and what killed runs left behind."""
+    finished = [file for file in cache.glob("?" * 24 + ".npy") if file.is_file()]
+    finished.sort(key=lambda file: file.stat().st_mtime)
+    unfinished = [file for file in cache.glob(".*.npy") if time.time() - file.stat().st_mtime > STALE_SECONDS]
+    for file in [*finished[: 1 - CACHED_COLUMNS], *unfinished]:
         file.unlink(missing_ok=True)
-
-
-def _named(cache: Path, pattern: str) -> Iterator[Path]:
-    return (file for file in cache.glob(pattern) if file.is_file())

@@ -1,34 +1,47 @@
-"""Scores for any two columns of features, by towers fitted to the other pairs: nobody judges what it has seen.
+"""Scores of any two columns of features by cross-fitted towers: every pair is scored by towers that never saw it.
 
 The pairs are split into folds, and there are two rounds.
 
-1. For every two folds, towers are trained on the other folds, wrong pairs and all. They say of the pairs in either of
-   the two how likely they are to be wrong.
-2. For every fold, towers are trained on the other folds, this time each pair weighted by its probability to be right,
-   and score the pairs of the fold and mismatched pairs made of them. These probabilities come from towers of the first
-   round that had not seen the fold either, so nothing of it has reached the towers that judge it: to them its wrong
-   pairs are mismatched pairs like any others.
+1. For every two folds, towers are trained on the other folds, with all pairs alike. They give the pairs of either fold
+   a probability to be mismatched.
+2. For every fold, towers are trained on the other folds, each pair weighted by its probability to be right, and score
+   the pairs of the fold and mismatched pairs made of them. These probabilities come from towers of the first round that
+   had not seen the fold either, so nothing of it has reached the towers that score it: to them its wrong pairs are
+   mismatched pairs like any others.
+
+Large data are fitted on a sample. A pair outside of the sample is scored by the towers of the fold of its copies, or by
+any: none of them has seen it.
 """
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from rince.audit.classes import class_side
-from rince.audit.clusters import equal_pairs, together
-from rince.audit.columns import Keys
-from rince.audit.estimate.probability import at_p_values
-from rince.audit.estimate.rate import chances, p_values
-from rince.audit.fit.features import Features
-from rince.audit.fit.fold_judge import FoldJudge, Member
-from rince.audit.fit.towers import Classes, Recipe, References, class_scores, embed, relative_scores
-from rince.audit.fit.training import Lesson, Towers, train_towers
-from rince.audit.mismatched import MISMATCHED, Scored, mismatched_index
-from rince.errors import UsageError
+from rince._support.progress import track
+from rince.audit.calibrate import probability_curve
+from rince.audit.estimate import Curve, Null
+from rince.audit.fit.features import Features, Scale
+from rince.audit.fit.towers import (
+    Classes,
+    FitConfig,
+    References,
+    Towers,
+    TrainTask,
+    class_scores,
+    embed,
+    relative_scores,
+    train_towers,
+)
+from rince.audit.null import NULL_SIZE, Scored, class_side, mismatched_index, share_right_by_chance
+from rince.audit.rate import noise_rate, p_values
+from rince.audit.scan import Sample
+from rince.audit.units import Folds, equal_pairs, fold_numbers
+from rince.pairs.matrix import Keys
 
 FirstRound = dict[tuple[int, int], Scored]
 REFERENCES = 2048
@@ -49,10 +62,10 @@ class CrossFit:
 
     Args:
         left, right: Both sides of the sample.
-        keys: What makes two of its pairs the same thing.
+        keys: Keys that make two of its pairs one unit.
         seed: The same seed gives the same towers.
-        recipe: How they are trained.
-        rows: The numbers of its pairs among all; by default from 0.
+        config: How they are trained.
+        rows: Row numbers of its pairs among all. Default: from 0.
     """
 
     def __init__(
@@ -61,84 +74,85 @@ class CrossFit:
         right: Features,
         keys: Keys,
         seed: int,
-        recipe: Recipe,
+        config: FitConfig,
         rows: NDArray[np.int64] | None = None,
     ):
-        self.left, self.right, self.seed, self.recipe = left, right, seed, recipe
+        self.left, self.right, self.seed, self.config = left, right, seed, config
         rows = np.arange(len(left.codes)) if rows is None else rows
         random = np.random.default_rng(seed)
         self.pairs = equal_pairs(left.codes, right.codes)
-        self.number = fold_numbers(self.pairs, recipe.folds, keys, random)
+        self.number = fold_numbers(self.pairs, config.folds, keys, random)
         self.keys = [rows, left.codes, right.codes, *keys]
         self.side = class_side(left.codes, right.codes)
         self.classes = None if self.side is None else {"left": left.codes, "right": right.codes}[self.side]
-        self.folds = [self._fold(np.flatnonzero(self.number == k), random) for k in range(recipe.folds)]
+        self.folds = [self._fold(np.flatnonzero(self.number == k), random) for k in range(config.folds)]
 
     def _fold(self, rows: NDArray[np.int64], random: np.random.Generator) -> Fold:
         keys = [key[rows] for key in self.keys]
-        mismatched = mismatched_index(keys, keys, MISMATCHED // self.recipe.folds, random)
+        mismatched = mismatched_index(keys, keys, NULL_SIZE // self.config.folds, random)
         return Fold(rows, keys, mismatched, np.sort(random.permutation(len(rows))[:REFERENCES]))
 
     def first_round(self, pairs: Sequence[tuple[int, int]]) -> FirstRound:
-        """Towers that saw neither fold i nor fold j say what they think of both; (k, m) is fold m where k is judged."""
+        """Scores of folds i and j by towers that saw neither; (k, m) is fold m, for weights where fold k is scored."""
         rows = [np.flatnonzero((self.number != i) & (self.number != j)) for i, j in pairs]
-        lessons = [self._lesson(seen, (i, j, 1)) for seen, (i, j) in zip(rows, pairs, strict=True)]
-        learned = self._towers(lessons, self.recipe.first_q, least_steps=100)
+        tasks = [self._task(seen, (i, j, 1)) for seen, (i, j) in zip(rows, pairs, strict=True)]
+        learned = self._towers(tasks, self.config.first_q, least_steps=100)
         found: FirstRound = {}
         for towers, (i, j) in zip(learned, pairs, strict=True):
             found |= {(k, m): self._scored(towers, self.folds[m], FEW)[0] for k, m in ((i, j), (j, i))}
         return found
 
-    def second_round(self, numbers: Sequence[int], first: FirstRound) -> list[FoldJudge]:
-        """For every fold towers trained on the others, whose wrong pairs they have been told to mistrust."""
-        lessons = []
+    def second_round(self, numbers: Sequence[int], first: FirstRound) -> list["FoldScorer"]:
+        """For every fold towers trained on the others, weighted by the first round."""
+        tasks = []
         for number in numbers:
             rows = np.flatnonzero(self.number != number)
-            trust = self._trust(number, rows, first)
-            lessons += [self._lesson(rows, (number, member), trust) for member in range(self.recipe.members)]
-        learned = iter(self._towers(lessons, self.recipe.q, least_steps=150))
-        return [self._judge(number, [next(learned) for _ in range(self.recipe.members)]) for number in numbers]
+            weights = self._weights(number, rows, first)
+            tasks += [self._task(rows, (number, member), weights) for member in range(self.config.members)]
+        learned = iter(self._towers(tasks, self.config.q, least_steps=150))
+        return [self._scorer(number, [next(learned) for _ in range(self.config.members)]) for number in numbers]
 
-    def _trust(self, number: int, rows: NDArray[np.int64], first: FirstRound) -> Tensor:
-        """How far the first round trusts pairs of the other folds, without a look at this one."""
-        chance = np.empty(len(self.number), dtype=np.float32)
-        for m in range(self.recipe.folds):
+    def _weights(self, number: int, rows: NDArray[np.int64], first: FirstRound) -> Tensor:
+        """Weights of the pairs of the other folds: their probability to be right by the first round."""
+        p_all = np.empty(len(self.number), dtype=np.float32)
+        for m in range(self.config.folds):
             if m != number:
-                chance[self.folds[m].rows] = p_values(first[number, m].scores, first[number, m].null)
-        p = chance[rows]
-        return torch.from_numpy(1 - at_p_values(p, chances(p)))
+                p_all[self.folds[m].rows] = p_values(first[number, m].scores, first[number, m].null)
+        p = p_all[rows]
+        curve = probability_curve(1 - p.astype(np.float64), np.ones(len(p), dtype=np.int64), noise_rate(p).value)
+        return torch.from_numpy(1 - Curve(*curve).at(p))
 
-    def _judge(self, number: int, learned: list[Towers]) -> FoldJudge:
+    def _scorer(self, number: int, learned: list[Towers]) -> "FoldScorer":
         fold = self.folds[number]
         scored, members = [], []
         for towers in learned:
             found, compared = self._scored(towers, fold)
             scored.append(found)
             members.append(Member(towers, compared))
-        return FoldJudge(
+        return FoldScorer(
             self.left.scale,
             self.right.scale,
             members,
             self.side,
-            self.recipe.temperature,
+            self.config.temperature,
             self.keys[0][fold.rows],
             np.mean([one.scores for one in scored], axis=0),
             np.mean([one.null for one in scored], axis=0),
-            float(np.mean([one.with_rival for one in scored])),
+            float(np.mean([one.other_class_better for one in scored])),
         )
 
-    def _lesson(self, rows: NDArray[np.int64], key: tuple[int, ...], weights: Tensor | None = None) -> Lesson:
+    def _task(self, rows: NDArray[np.int64], key: tuple[int, ...], weights: Tensor | None = None) -> TrainTask:
         seed = int(np.random.default_rng([self.seed, *key]).integers(2**31))
-        return Lesson(rows, seed, identity(self.keys, rows), weights)
+        return TrainTask(rows, seed, identity(self.keys, rows), weights)
 
-    def _towers(self, lessons: list[Lesson], q: float, least_steps: int) -> list[Towers]:
-        return train_towers(self.left, self.right, lessons, self.recipe, q, least_steps)
+    def _towers(self, tasks: list[TrainTask], q: float, least_steps: int) -> list[Towers]:
+        return train_towers(self.left, self.right, tasks, self.config, q, least_steps)
 
     def _scored(self, towers: Towers, fold: Fold, few: int | None = None) -> tuple[Scored, References | Classes]:
         """Scores of the pairs of a fold and of mismatched ones, and what any other pair of it can be compared with."""
         z_a, z_b = embed(towers[0], self.left, fold.rows), embed(towers[1], self.right, fold.rows)
         i, j = fold.mismatched
-        mismatched, temperature = (i[:few], j[:few]), self.recipe.temperature
+        mismatched, temperature = (i[:few], j[:few]), self.config.temperature
         if self.classes is not None:
             if self.side == "left":
                 z_a, z_b, mismatched = z_b, z_a, mismatched[::-1]
@@ -150,24 +164,122 @@ class CrossFit:
         return Scored(*relative_scores(z_a, z_b, fold.keys, mismatched, some, temperature)), known
 
 
-def fold_numbers(pairs: NDArray[np.int64], folds: int, keys: Keys, random: np.random.Generator) -> NDArray[np.int64]:
-    """Folds of about equal size, by the codes of the pairs and their keys.
-
-    Equal pairs stay together, or towers would be asked about what they have learned. So do pairs that are linked by
-    equal keys, unless these are so few that this would hide whole classes. Pairs that share one row only may part: each
-    says something of its own.
-    """
-    clusters = together(pairs, keys, least=20 * folds)
-    if clusters is None:
-        return random.permutation(len(pairs)) % folds
-    number = int(clusters.max()) + 1
-    if number < 2 * folds:
-        raise UsageError(f"only {number} of the {len(pairs):,} pairs are different: too few to fit towers to")
-    return (random.permutation(number) % folds)[clusters]
-
-
 def identity(keys: Keys, rows: NDArray[np.int64]) -> Tensor | None:
     """Ids for the loss, which takes one: what the user gave, or else equal rows of the side that has more of them."""
     candidates = keys[3:] or keys[1:3]
     best = min(candidates, key=lambda key: len(np.unique(key[rows])))
     return torch.from_numpy(best[rows]) if len(np.unique(best[rows])) < len(rows) else None
+
+
+# --- scorers of folds -------------------------------------------------------------------------------------------------
+
+
+class Member(NamedTuple):
+    """A pair of towers, and what pairs are compared with in their space."""
+
+    towers: tuple[nn.Module, nn.Module]
+    compared: References | Classes
+
+
+class FoldScorer(NamedTuple):
+    """Scores the pairs of one fold; small enough to be sent to every shard.
+
+    Attributes:
+        left, right: What makes the inputs of the towers from the features of either side.
+        members: Towers of different starts, whose scores are averaged.
+        side: Which side is a class; None if neither is.
+        temperature: That of the towers.
+        rows: The numbers of the pairs of the sample that are of this fold, in order.
+        scores: Their scores.
+        null: The scores of mismatched pairs made of them.
+        other_class_better: Share of them that fit another class better than their own; 0 if neither side is a class.
+    """
+
+    left: Scale
+    right: Scale
+    members: list[Member]
+    side: str | None
+    temperature: float
+    rows: NDArray[np.int64]
+    scores: NDArray[np.float32]
+    null: NDArray[np.float32]
+    other_class_better: float = 0.0
+
+    def known(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+        """Which of the rows are of the sample, and their scores (anything for the others)."""
+        place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return self.rows[place] == rows, self.scores[place]
+
+    @torch.no_grad()
+    def score(self, x: Tensor, y: Tensor, keys: Keys) -> NDArray[np.float32]:
+        """Scores of pairs; ``keys`` are their row number, the codes of both sides, and all others."""
+        a, b = self.left.of(x), self.right.of(y)
+        found = []
+        for (f, g), compared in self.members:
+            z_a, z_b = nn.functional.normalize(f(a), dim=1), nn.functional.normalize(g(b), dim=1)
+            if isinstance(compared, References):
+                found.append(compared.scores(z_a, z_b, keys, self.temperature))
+            elif self.side == "left":
+                found.append(compared.scores(z_b, z_a, keys[1], self.temperature))
+            else:
+                found.append(compared.scores(z_a, z_b, keys[2], self.temperature))
+        return np.mean(found, axis=0)
+
+
+class Ensemble(NamedTuple):
+    """The scorers of all folds."""
+
+    scorers: list[FoldScorer]
+    folds: Folds
+
+    def score(self, x: Tensor, y: Tensor, keys: Keys, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Scores of pairs: raw rows of both sides, keys as in ``FoldScorer.score``, and codes of the pairs."""
+        rows, user = keys[0], keys[3:]
+        number = self.folds.find([rows, pairs, *user])
+        out = np.empty(len(rows), dtype=np.float32)
+        for k, scorer in enumerate(self.scorers):
+            inside = np.flatnonzero(number == k)
+            known, out[inside] = scorer.known(rows[inside])
+            new = inside[~known]
+            if len(new):
+                out[new] = scorer.score(x[new], y[new], [key[new] for key in keys])
+        return out
+
+
+TOGETHER = 4096  # pairs, up to which all towers of a round are trained together
+
+
+def fit_towers(
+    a: Sample,
+    b: Sample,
+    rows: NDArray[np.int64],
+    seed: int,
+    config: FitConfig | None = None,
+    progress: bool | None = None,
+) -> tuple[Ensemble, Null]:
+    """Fit towers to a sample of pairs.
+
+    Args:
+        a, b: Both sides of the sample.
+        rows: Row numbers of its pairs.
+        seed: The same seed gives the same towers.
+        config: How towers are trained.
+        progress: Show a progress bar.
+
+    Returns:
+        The scorer of all pairs, and scores of mismatched pairs.
+    """
+    config = FitConfig() if config is None else config
+    fit = CrossFit(Features(a.x.numpy(), "a"), Features(b.x.numpy(), "b"), a.keys, seed, config, rows)
+    pairs, folds = list(combinations(range(config.folds), 2)), list(range(config.folds))
+    small = len(rows) <= TOGETHER
+    first: FirstRound = {}
+    scorers: list[FoldScorer] = []
+    for task in track([pairs] if small else [[pair] for pair in pairs], "fitting towers", show=progress):
+        first |= fit.first_round(task)
+    for numbers in track([folds] if small else [[k] for k in folds], "refitting towers", show=progress):
+        scorers += fit.second_round(numbers, first)
+    better = float(np.average([one.other_class_better for one in scorers], weights=[len(one.rows) for one in scorers]))
+    chance = 0.0 if fit.classes is None else share_right_by_chance(fit.classes)
+    null = Null(np.concatenate([one.null for one in scorers]), chance, better)
+    return Ensemble(scorers, Folds.of(fit.number, config.folds, [rows, fit.pairs, *a.keys])), null

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince.audit.classes import FEWEST_PER_CLASS, MOST_CLASSES
-from rince.audit.columns import Matrix, RowCheck, chunks, read, release, row_codes
+from rince.pairs.matrix import FEWEST_PER_CLASS, MOST_CLASSES, Matrix, RowCheck, chunks, read, release, row_codes
 
 IN_MEMORY = 50_000_000  # numbers; a larger column is read from where it is, batch by batch
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 20_000_000  # what ranks are taken from
@@ -60,7 +59,7 @@ class Features:
 
 
 class Labels(NamedTuple):
-    """What makes standardised indicators of labels: their values in order, and the share of each."""
+    """What makes standardized indicators of labels: their values in order, and the share of each."""
 
     values: Tensor
     share: Tensor
@@ -103,7 +102,7 @@ Scale = Ranks | Labels
 
 
 def rank_tables(sample: NDArray[np.float32]) -> tuple[Tensor, Tensor]:
-    """For every feature of (rows, width) knots, and the standardised normal scores of their ranks: (width, 65) each.
+    """For every feature of (rows, width) knots, and the standardized normal scores of their ranks: (width, 65) each.
 
     A value that comes up often has the middle of its ranks.
     """

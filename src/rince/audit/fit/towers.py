@@ -1,5 +1,10 @@
-"""Two small towers over any two columns of features, and the scores they give."""
+"""Small towers over any two columns of features: their scores and their training, several pairs of towers at once.
 
+A step of towers this small is mostly the overhead of many little operations. So towers that are trained alike on
+different rows share them: their parameters are stacked, and every operation serves all of them.
+"""
+
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,22 +13,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rince.audit.classes import share_with_rival
-from rince.audit.columns import Keys, chunks
 from rince.audit.fit.features import Features
-from rince.audit.mismatched import Scored
+from rince.audit.null import Scored, share_other_class_better
 from rince.errors import UsageError
+from rince.losses import RINCE
+from rince.losses.logsumexp import logsumexp
+from rince.losses.objectives import Scores
+from rince.pairs.matrix import Keys, chunks
+
+EPOCHS = 8
+Towers = tuple[nn.Module, nn.Module]
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How the towers are trained; the defaults are meant to be left alone.
+class FitConfig:
+    """How towers are fitted; the defaults are meant to be left alone.
 
-    ``first_q`` is the q of the first round, which sees all pairs alike, and ``q`` that of the second, which knows whom
-    to mistrust. ``steps`` is the number of steps: by default eight epochs, but at least 100 in the first and 150 in
-    the second round, and at most 2000. ``members`` towers of different starts are trained for every fold in the second
-    round, and their scores averaged. One hidden layer (``layers``) is the default: a second one costs more, and learns
-    wrong pairs by heart sooner.
+    Attributes:
+        folds: Number of folds, at least 3.
+        members: Towers of different initializations per fold in the second round; their scores are averaged.
+        layers: Hidden layers. A second one costs more, and memorizes wrong pairs sooner.
+        width, dim: Width of the hidden layers and of the embedding.
+        dropout: Dropout probability.
+        first_q, q: q of RINCE in the first round, which weights all pairs alike, and in the second, weighted one.
+        temperature: Softmax temperature.
+        batch: Pairs per step.
+        learning_rate: Of Adam, with a cosine schedule.
+        steps: Number of steps. Default: eight epochs, at least 100 in the first and 150 in the second round, at most
+            2000.
     """
 
     folds: int = 4
@@ -47,11 +64,11 @@ class Recipe:
                 raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
-def tower(inputs: int, recipe: Recipe) -> nn.Sequential:
+def tower(inputs: int, config: FitConfig) -> nn.Sequential:
     parts: list[nn.Module] = []
-    for width in (inputs, *[recipe.width] * (recipe.layers - 1)):
-        parts += [nn.Linear(width, recipe.width), nn.BatchNorm1d(recipe.width), nn.ReLU(), nn.Dropout(recipe.dropout)]
-    return nn.Sequential(*parts, nn.Linear(recipe.width, recipe.dim))
+    for width in (inputs, *[config.width] * (config.layers - 1)):
+        parts += [nn.Linear(width, config.width), nn.BatchNorm1d(config.width), nn.ReLU(), nn.Dropout(config.dropout)]
+    return nn.Sequential(*parts, nn.Linear(config.width, config.dim))
 
 
 @torch.no_grad()
@@ -69,10 +86,10 @@ def relative_scores(
     references: NDArray[np.int64],
     temperature: float,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scores of the pairs (i, i) and of the mismatched pairs (i, j), relative to what chance gives both sides.
+    """Scores of the pairs (i, i) and of the mismatched pairs (i, j), relative to the mean score of both items.
 
-    An item that scores high with everybody is thus not taken for a good match. A mismatched pair is left out of the
-    average that it is compared with, as a pair is: otherwise the null would be too low.
+    The correction removes how high an item scores with everything. A mismatched pair is left out of the mean that it
+    is compared with, as a pair is: otherwise the null would be too low.
     """
     i, j = mismatched
     known = References(z_a[references], z_b[references], [key[references] for key in keys])
@@ -124,7 +141,7 @@ def class_scores(
     table, code = known.table(z_a, temperature), np.searchsorted(known.codes, classes)
     i, j = mismatched
     own = table[np.arange(len(z_a)), code]
-    return Scored(own, table[i, code[j]], with_rival=share_with_rival(table, code))
+    return Scored(own, table[i, code[j]], other_class_better=share_other_class_better(table, code))
 
 
 class Classes(NamedTuple):
@@ -191,3 +208,171 @@ def _own_references(keys: Keys, other_keys: Keys) -> tuple[NDArray[np.int64], ND
         found.append(row * size + order[place])
     both = np.unique(np.concatenate(found))
     return both // size, both % size
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+class TrainTask(NamedTuple):
+    """Training data of one pair of towers.
+
+    Attributes:
+        rows: Pairs of the two columns.
+        seed: Of the initialization and of the order of the pairs.
+        ids: One per pair of ``rows``; pairs of equal id are not negatives of each other.
+        weights: Weight of each of these pairs.
+    """
+
+    rows: NDArray[np.int64]
+    seed: int
+    ids: Tensor | None = None
+    weights: Tensor | None = None
+
+
+def train_towers(
+    left: Features, right: Features, tasks: list[TrainTask], config: FitConfig, q: float, least_steps: int
+) -> list[Towers]:
+    """Towers for both sides, a pair of them per task.
+
+    RINCE and a short schedule keep them from learning wrong pairs by heart.
+    """
+    sizes = [len(task.rows) for task in tasks]
+    batch = min(config.batch, *sizes)
+    steps = config.steps or min(max(least_steps, math.ceil(EPOCHS * max(sizes) / batch)), 2000)
+    with torch.random.fork_rng(devices=[]):
+        sides = _first_towers(left, right, tasks, config)
+        torch.default_generator.manual_seed(tasks[0].seed)  # of dropout, if there is any
+        stacks = [Stack(towers) for towers in sides]
+        batches = [_Batches(task, batch) for task in tasks]
+        with_ids = any(task.ids is not None for task in tasks)
+        loss = RINCE(q=q, lam="balanced", temperature=config.temperature, scale="unit").objective(config.temperature)
+        parameters = [p for stack in stacks for p in stack.parameters()]
+        optimizer = torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+        for _ in range(steps):
+            rows, keys, weights = (torch.stack(column) for column in zip(*(next(b) for b in batches), strict=True))
+            chosen = rows.flatten().numpy()
+            a, b = (
+                stack(side[chosen].unflatten(0, rows.shape)) for stack, side in zip(stacks, (left, right), strict=True)
+            )
+            each = loss(stacked_scores(a, b, keys if with_ids else None, config.temperature))
+            twice = weights.repeat(1, 2)  # a pair is an anchor of either side
+            value = ((each * twice).sum(1) / twice.sum(1).clamp_min(1e-12)).sum()
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+            schedule.step()
+    for stack, towers in zip(stacks, sides, strict=True):
+        stack.write_to(towers)
+    return list(zip(*sides, strict=True))
+
+
+def _first_towers(
+    left: Features, right: Features, tasks: list[TrainTask], config: FitConfig
+) -> tuple[list[nn.Sequential], list[nn.Sequential]]:
+    first, second = [], []
+    for task in tasks:
+        torch.default_generator.manual_seed(task.seed)
+        first.append(tower(left.width, config))
+        second.append(tower(right.width, config))
+    return first, second
+
+
+class _Batches:
+    """Endless batches of a task: rows, ids and weights."""
+
+    def __init__(self, task: TrainTask, batch: int):
+        self.batch, self.random = batch, torch.Generator().manual_seed(task.seed)
+        self.rows = torch.from_numpy(task.rows)
+        self.ids = self.rows if task.ids is None else task.ids
+        self.weights = torch.ones(len(self.rows)) if task.weights is None else task.weights
+        self.order = torch.empty(0, dtype=torch.int64)
+
+    def __next__(self) -> tuple[Tensor, Tensor, Tensor]:
+        if len(self.order) < self.batch:
+            self.order = torch.randperm(len(self.rows), generator=self.random)
+        now, self.order = self.order[: self.batch], self.order[self.batch :]
+        return self.rows[now], self.ids[now], self.weights[now]
+
+
+class Stack(nn.Module):
+    """Towers of one form as one network: (towers, rows, inputs) -> (towers, rows, dim)."""
+
+    def __init__(self, towers: list[nn.Sequential]):
+        super().__init__()
+        self.form = list(towers[0])
+        self.stacked = nn.ParameterDict(
+            {
+                name.replace(".", "_"): nn.Parameter(torch.stack([dict(t.named_parameters())[name] for t in towers]))
+                for name, _ in towers[0].named_parameters()
+            }
+        )
+        self.means: dict[int, Tensor] = {}
+        self.squares: dict[int, Tensor] = {}
+        for k, part in enumerate(self.form):
+            if isinstance(part, nn.BatchNorm1d):
+                self.means[k] = torch.zeros(len(towers) * part.num_features)
+                self.squares[k] = torch.ones(len(towers) * part.num_features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.transpose(1, 2)  # features before rows: then those of all towers are the channels of one normalization
+        for k, part in enumerate(self.form):
+            if isinstance(part, nn.Linear):
+                x = torch.baddbmm(self._of(k, "bias")[:, :, None], self._of(k, "weight"), x)
+            elif isinstance(part, nn.BatchNorm1d):
+                x = self._normalized(k, part, x)
+            elif not isinstance(part, nn.Dropout):
+                x = part(x)
+            elif part.p:
+                x = nn.functional.dropout(x, part.p)
+        return x.transpose(1, 2)
+
+    def _of(self, k: int, name: str) -> Tensor:
+        return self.stacked[f"{k}_{name}"]
+
+    def _normalized(self, k: int, part: nn.BatchNorm1d, x: Tensor) -> Tensor:
+        channels = x.flatten(0, 1)[None]
+        scale, shift = self._of(k, "weight").flatten(), self._of(k, "bias").flatten()
+        momentum = 0.1 if part.momentum is None else part.momentum
+        return nn.functional.batch_norm(
+            channels, self.means[k], self.squares[k], scale, shift, training=True, momentum=momentum, eps=part.eps
+        ).view_as(x)
+
+    @torch.no_grad()
+    def write_to(self, towers: list[nn.Sequential]) -> None:
+        """Copy the trained parameters back to the towers."""
+        for number, one in enumerate(towers):
+            for name, parameter in one.named_parameters():
+                parameter.copy_(self.stacked[name.replace(".", "_")][number])
+            for k in self.means:
+                state = {"running_mean": self.means[k], "running_var": self.squares[k]}
+                own = {name: values.view(len(towers), -1)[number] for name, values in state.items()}
+                one[k].load_state_dict(own, strict=False)
+            one.requires_grad_(False).eval()
+
+
+def stacked_scores(a: Tensor, b: Tensor, keys: Tensor | None, temperature: float) -> Scores:
+    """What ``rince.CrossView`` gives, for several batches at once: (batches, pairs, dim) -> (batches, 2 * pairs).
+
+    Keys (batches, pairs) are equal for pairs that are not negatives of each other.
+    """
+    a, b = (nn.functional.normalize(z, dim=2) * temperature**-0.5 for z in (a, b))
+    positive = (a * b).sum(2).repeat(1, 2)
+    scores = torch.bmm(a, b.transpose(1, 2))
+    if keys is None:
+        scores.diagonal(dim1=1, dim2=2).fill_(-torch.inf)
+        number = torch.full_like(positive, scores.shape[1] - 1)
+    else:
+        same = keys[:, :, None] == keys[:, None]
+        scores = scores.masked_fill_(same, -torch.inf)
+        number = scores.shape[1] - same.sum(2, dtype=positive.dtype).repeat(1, 2)
+    if temperature > 0.03:  # exp(-2 / temperature) is a number in single precision: one exponential serves both sides
+        chance = scores.sub_(1 / temperature).exp_()
+        totals = torch.cat([chance.sum(2), chance.sum(1)], 1).clamp_min(torch.finfo(scores.dtype).tiny)
+        negatives = totals.log() + 1 / temperature
+    else:
+        negatives = torch.cat([logsumexp(scores, 2), logsumexp(scores, 1)], 1)
+    return Scores(positive, negatives, number, None)
+
+
+Recipe = FitConfig  # name of versions before 0.3

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.columns import one_dimensional
-from rince.audit.estimate.binomial import at_most
+from rince.audit.rate import upper_share
 from rince.errors import UsageError
+from rince.pairs.matrix import one_dimensional
 
 if TYPE_CHECKING:
-    from rince.audit.findings import Findings
-    from rince.audit.result import Audit
+    from rince.audit.result import Audit, Findings
 
 LEVELS = 1000
 GRID = 1001
@@ -70,9 +69,9 @@ def group_rates(result: "Audit", groups: Any, fdr: float = 0.1) -> list[GroupRat
     Example:
         >>> random = np.random.default_rng(0)
         >>> scores = np.concatenate([random.normal(5, 1, 400), random.normal(0, 1, 100)])
-        >>> found = rince.audit.judge(scores, random.normal(0, 1, 100_000))
+        >>> result = rince.audit.judge(scores, random.normal(0, 1, 100_000))
         >>> source = ["crawler"] * 380 + ["broken crawler"] * 120
-        >>> rince.audit.group_rates(found, source)[0].name
+        >>> rince.audit.group_rates(result, source)[0].name
         'broken crawler'
     """
     names = group_texts(groups)
@@ -171,7 +170,9 @@ def group_texts(groups: Any) -> list[str]:
 def _estimated(result: "Findings", tally: Tally) -> tuple[list[float | None], list[float], list[float]]:
     size = tally.size
     if not result.noise_found:
-        high = [min(1.0, 2 * at_most(float(k), int(n))) if n else 1.0 for k, n in zip(tally.upper, size, strict=True)]
+        high = [
+            min(1.0, 2 * upper_share(float(k), int(n))) if n else 1.0 for k, n in zip(tally.upper, size, strict=True)
+        ]
         return [None] * len(size), [0.0] * len(size), high
     grid, likely = np.linspace(0, 1, GRID), _log_likelihood(result.noise_rate)
     likelihood = np.zeros((len(size), GRID))

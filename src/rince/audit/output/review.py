@@ -1,4 +1,4 @@
-"""A review by hand: which pairs somebody looked at and marked, what that says about the flags and about the rate."""
+"""A review by hand: what the marks of some pairs say about the flags, the rate, and all other pairs."""
 
 import csv
 from collections.abc import Sequence
@@ -8,15 +8,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.estimate.binomial import at_most
-from rince.audit.output.table import Pairs, unescaped
+from rince._support.csv_cells import CsvWriter, unescaped
+from rince.audit.calibrate import recalibrate
+from rince.audit.output.table import Pairs
+from rince.audit.rate import upper_share
 from rince.errors import UsageError
 
 MARKS = ("keep", "wrong", "unsure")
-ENOUGH = 5
+MIN_STRATUM_MARKS = 5
 """Pairs of a stratum that must be marked keep or wrong for the marks to count instead of the audit."""
 SUSPECTED = 0.05
 DRAWS = 20_000
+MIN_MARKS, MIN_OF_EACH = 30, 3
+"""Marks (keep or wrong) from which probabilities are recalibrated, and how many of each."""
+MAX_MARK_Z = 4.0  # deviations of the mean score rank of marked pairs from that of a random sample
+COMPONENTS = 10  # principal components of each side
+RIDGE, COMPONENT_RIDGE = 1.0, 10.0
+PCA_ROWS = 20_000
 
 
 class Review(NamedTuple):
@@ -32,6 +40,8 @@ class Review(NamedTuple):
         noise_rate: The share of wrong pairs, corrected by the marks.
         interval: Its 95 % interval.
         before: The rate that the audit had estimated.
+        recalibrated: Whether the marks gave new probabilities for all pairs.
+        flagged_after: Number of pairs flagged by these; None without.
     """
 
     marked: dict[str, int]
@@ -43,6 +53,8 @@ class Review(NamedTuple):
     noise_rate: float
     interval: tuple[float, float]
     before: float
+    recalibrated: bool = False
+    flagged_after: int | None = None
 
     def summary(self) -> str:
         """A few lines for a terminal."""
@@ -62,8 +74,16 @@ class Review(NamedTuple):
                     "reviewed a random sample (sort the page by random order)"
                 )
         low, high = self.interval
-        corrected = f"noise rate {self.noise_rate:.1%}, 95 % interval {low:.1%} to {high:.1%}"
-        lines.append(f"{corrected} (before the review {self.before:.1%})")
+        lines.append(
+            f"by your marks about {self.noise_rate:.1%} of the pairs are wrong, 95 % interval {low:.1%} to {high:.1%} "
+            f"(the audit estimated {self.before:.1%} unrelated pairs)"
+        )
+        if self.recalibrated:
+            lines.append(f"recalibrated by the marks: {self.flagged_after:,} pairs flagged, see reviewed.csv")
+        else:
+            lines.append(
+                f"to recalibrate all pairs, mark {MIN_MARKS} or more in random order, {MIN_OF_EACH} of each kind"
+            )
         return "\n".join(lines)
 
 
@@ -104,43 +124,122 @@ def _row(line: dict[str, Any], n: int, path: Path, number: int) -> int:
 
 
 def reviewed(
-    pairs: Pairs, marks: dict[int, str], noise_rate: float, interval: tuple[float, float], seed: int = 0
-) -> Review:
-    """What marks say about an audit's flags and rate.
+    pairs: Pairs,
+    marks: dict[int, str],
+    noise_rate: float,
+    interval: tuple[float, float],
+    seed: int = 0,
+    features: NDArray[np.float32] | None = None,
+    fdr: float = 0.1,
+) -> tuple[Review, NDArray[np.float32] | None]:
+    """What marks say about an audit's flags and rate, and about all other pairs.
 
-    The pairs are divided into strata: flagged, suspected but not flagged, and the rest. In a stratum with at least five
-    marks (keep or wrong) the marks decide, as a random sample of it; in the others the audit's own numbers stay.
+    From ``MIN_MARKS`` marks of a random sample on, a ridge logistic regression on the scores (and ``features``) gives
+    new probabilities, and the interval of the rate is that of the marks (Clopper and Pearson). Otherwise the rate is
+    corrected in strata (flagged, suspected, the rest): in a stratum with at least five marks (keep or wrong) the marks
+    decide, in the others the audit's own numbers stay.
 
     Args:
         pairs: The table of the audit.
         marks: Row -> mark.
         noise_rate: The rate that the audit estimated.
         interval: Its interval.
-        seed: For the draws behind the interval.
+        seed: Seed of the draws behind the interval.
+        features: (pairs, k) from ``review_features``. Default: the scores alone.
+        fdr: Expected share of false alarms among the pairs flagged by the new probabilities.
+
+    Returns:
+        The review, and the new probability of every pair to be wrong (NaN for pairs that were not judged); None if the
+        marks are too few or not a random sample.
     """
     wrong, kept = (np.zeros(len(pairs.ids), dtype=bool) for _ in range(2))
     for row, mark in marks.items():
         wrong[row], kept[row] = mark == "wrong", mark == "keep"
     confirmed, checked = int((wrong & pairs.flagged).sum()), int(((wrong | kept) & pairs.flagged).sum())
-    rate, ends = _corrected(pairs, wrong, kept, noise_rate, interval, np.random.default_rng(seed))
-    return Review(
-        {mark: sum(one == mark for one in marks.values()) for mark in MARKS},
-        int(pairs.flagged.sum()),
-        checked,
-        confirmed,
-        confirmed / checked if checked else None,
-        share_interval(confirmed, checked),
-        rate,
-        ends,
-        noise_rate,
+    probability = None
+    if is_random_sample(pairs.scores, wrong, kept):
+        judged = np.flatnonzero(~np.isnan(pairs.scores))
+        x = (pairs.scores[:, None] if features is None else features)[judged]
+        rows = np.flatnonzero((wrong | kept)[judged])
+        truth = wrong[judged][rows]
+        chance = recalibrate(x, rows, truth, [RIDGE, *[COMPONENT_RIDGE] * (x.shape[1] - 1)])
+        chance[rows] = truth
+        probability = np.full(len(pairs.ids), np.nan, dtype=np.float32)
+        probability[judged] = chance
+        ends = share_interval(int(truth.sum()), len(truth))  # of a random sample
+        rate = float(np.clip(chance.mean(), *ends))
+    else:
+        rate, ends = _corrected(pairs, wrong, kept, noise_rate, interval, np.random.default_rng(seed))
+    review = Review(
+        marked={mark: sum(one == mark for one in marks.values()) for mark in MARKS},
+        flagged=int(pairs.flagged.sum()),
+        checked=checked,
+        confirmed=confirmed,
+        precision=confirmed / checked if checked else None,
+        precision_interval=share_interval(confirmed, checked),
+        noise_rate=rate,
+        interval=ends,
+        before=noise_rate,
+        recalibrated=probability is not None,
+        flagged_after=None if probability is None else len(flag_by_probability(probability, fdr)),
     )
+    return review, probability
+
+
+def is_random_sample(scores: NDArray[np.float64], wrong: NDArray[np.bool_], kept: NDArray[np.bool_]) -> bool:
+    """Whether enough pairs are marked, and marked pairs rank by score like a random sample of all pairs."""
+    judged = ~np.isnan(scores)
+    marked = (wrong | kept) & judged
+    count = int(marked.sum())
+    if count < MIN_MARKS or min(int((wrong & judged).sum()), int((kept & judged).sum())) < MIN_OF_EACH:
+        return False
+    rank = np.searchsorted(np.sort(scores[judged]), scores[marked]) / judged.sum()
+    return bool(abs(rank.mean() - 0.5) < MAX_MARK_Z * np.sqrt(1 / 12 / count))
+
+
+def review_features(scores: NDArray[np.floating], sides: Sequence[Any] = ()) -> NDArray[np.float32]:
+    """(pairs, k) features for recalibration: the score, and the first principal components of the rows of each side.
+
+    The components tell apart kinds of items (languages, boilerplate, sources) in which reviewers find more wrong pairs.
+    """
+    columns = [np.asarray(scores, dtype=np.float32)[:, None]]
+    for rows in sides:
+        sample = np.sort(np.random.default_rng(0).permutation(len(rows))[:PCA_ROWS])
+        x = np.nan_to_num(np.asarray(rows[sample], dtype=np.float32), posinf=0, neginf=0)
+        mean = x.mean(0)
+        axes = np.linalg.eigh((x - mean).T @ (x - mean))[1][:, ::-1][:, :COMPONENTS]
+        parts = [np.asarray(rows[k : k + PCA_ROWS], dtype=np.float32) for k in range(0, len(rows), PCA_ROWS)]
+        columns.append(np.concatenate([(np.nan_to_num(part, posinf=0, neginf=0) - mean) @ axes for part in parts]))
+    return np.concatenate(columns, axis=1)
+
+
+def flag_by_probability(probability: NDArray[np.float32], fdr: float) -> NDArray[np.int64]:
+    """Rows by decreasing probability: the longest list with an expected share of false alarms of at most ``fdr``."""
+    order = np.argsort(-np.nan_to_num(probability, nan=-1), kind="stable")[: int((~np.isnan(probability)).sum())]
+    alarms = np.cumsum(1 - probability[order].astype(np.float64)) / np.arange(1, len(order) + 1)
+    within = np.flatnonzero(alarms <= fdr)
+    return order[: within[-1] + 1] if len(within) else order[:0]
+
+
+def write_reviewed(
+    path: Path, pairs: Pairs, marks: dict[int, str], probability: NDArray[np.float32], fdr: float
+) -> None:
+    """Write ``reviewed.csv``: all judged pairs with their new probability and flag, most suspicious first."""
+    flagged = set(flag_by_probability(probability, fdr).tolist())
+    order = flag_by_probability(probability, 1.0).tolist()
+    with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
+        writer = CsvWriter(file)
+        writer.writerow(["row", "id", "score", "p_wrong", "flagged", "mark"])
+        for row in order:
+            numbers = f"{pairs.scores[row]:.6g}", f"{probability[row]:.6g}", int(row in flagged)
+            writer.writerow([row, pairs.ids[row], *numbers, marks.get(row, "")])
 
 
 def share_interval(count: int, n: int) -> tuple[float, float]:
     """The 95 % interval of Clopper and Pearson for a share that was seen ``count`` times out of ``n``."""
     if not n:
         return 0.0, 1.0
-    return 1 - at_most(n - count, n), at_most(count, n)
+    return 1 - upper_share(n - count, n), upper_share(count, n)
 
 
 def _corrected(
@@ -165,7 +264,7 @@ def _corrected(
             continue
         hits, misses = int((wrong & inside).sum()), int((kept & inside).sum())
         mean = float(pairs.p_wrong[inside].mean())
-        if hits + misses >= ENOUGH:
+        if hits + misses >= MIN_STRATUM_MARKS:
             # Between the marks alone and, where they are few, the audit: its mean counts as one marked pair.
             point += weight * (hits + mean) / (hits + misses + 1)
             draws += weight * random.beta(hits + 0.5, misses + 0.5, DRAWS)

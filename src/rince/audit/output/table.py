@@ -1,25 +1,30 @@
 """The table of all pairs, written and read back."""
 
-import csv
-import re
+import hashlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rince._support.atomic_files import finish_results
+from rince._support.csv_cells import CsvWriter, unescaped
 from rince._support.optional_imports import require
-from rince.audit.input.arrays import values
-from rince.audit.input.source import source
 from rince.errors import MissingFile, UsageError
+from rince.pairs.columns import values
+from rince.pairs.files import exists, file_system, is_dir, is_url, location, matches, opened
+from rince.pairs.source import source
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
 
 ROWS = 100_000
 NAMES = ("id", "score", "p_wrong", "flagged")
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_NUMBER = re.compile(r"-?[\d.]+")
+TABLES = ("audit.csv", "audit.parquet")
+RECORD = "audit.json"
+RESULTS = (*TABLES, RECORD, "suspects.csv", "audit.html", "review.json", "reviewed.csv")
+"""Files of an audit, which replace those of an earlier one together."""
 
 
 class Pairs(NamedTuple):
@@ -31,23 +36,13 @@ class Pairs(NamedTuple):
     flagged: NDArray[np.bool_]
 
 
-def escaped(text: str) -> str:
-    """A cell that a spreadsheet shows and does not run: one that starts like a formula gets a quote in front."""
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
-
-
-def unescaped(cell: str) -> str:
-    """The text behind a cell that ``escaped`` wrote."""
-    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
-
-
 def write_csv(path: Path, result: "Audit", flags: NDArray[np.bool_], names: NDArray[Any] | None) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
+        writer = CsvWriter(file)
         writer.writerow(NAMES)
         for start in range(0, len(result), ROWS):
             part = slice(start, min(len(result), start + ROWS))
-            ids = range(part.start, part.stop) if names is None else map(_cell, names[part].tolist())
+            ids = range(part.start, part.stop) if names is None else names[part].tolist()
             scores, chances = _texts(result.scores[part]), _texts(result.p_wrong[part])
             writer.writerows(zip(ids, scores, chances, flags[part].astype(np.int8), strict=True))
 
@@ -76,9 +71,7 @@ def read_pairs(folder: Path) -> Pairs:
         MissingFile: There is none.
         UsageError: It is not a table of an audit.
     """
-    path = next((folder / name for name in ("audit.csv", "audit.parquet") if (folder / name).exists()), None)
-    if path is None:
-        raise MissingFile(f"there is no audit in {folder}: name the folder of one with --out")
+    path, _ = saved_table(folder)
     ids, scores, chances, flags = (values(source(f"{path}:{name}")) for name in NAMES)
     clean = unescaped if path.suffix == ".csv" else str
     try:
@@ -92,6 +85,73 @@ def read_pairs(folder: Path) -> Pairs:
         raise UsageError(f"{path} is not the table of an audit: {error}") from error
 
 
+def saved_table(path: Path) -> tuple[Path, dict[str, Any]]:
+    """The table of a saved audit and its ``audit.json``, which must belong together.
+
+    Args:
+        path: The folder of the audit, or the table itself. A table without ``audit.json`` is accepted.
+
+    Returns:
+        The path of the table, and the content of ``audit.json``, empty without one.
+
+    Raises:
+        MissingFile: The folder has no audit, or its table is missing.
+        UsageError: The table is not the one that ``audit.json`` was written with.
+    """
+    if not exists(path):
+        raise MissingFile(f"there is no audit in {location(path)}")
+    inside = is_dir(path) and path.name not in TABLES
+    folder = path if inside else path.parent
+    if not is_url(folder):
+        finish_results(folder)
+    record = _read_record(folder / RECORD)
+    tables = [folder / name for name in TABLES if exists(folder / name)]
+    if inside:
+        if not tables or (is_url(folder) and not record):  # where files cannot be renamed, the record is written last
+            raise MissingFile(f"there is no complete audit in {location(folder)}: {RECORD} or its table is missing")
+        if "table" not in record and len(tables) > 1:
+            raise UsageError(f"{location(folder)} has {' and '.join(TABLES)}, and {RECORD} names neither: audit again")
+        path = folder / Path(str(record.get("table", tables[0].name))).name
+        if not exists(path):
+            raise MissingFile(f"{location(path)}, the table of {location(folder / RECORD)}, is missing: audit again")
+    if "table" in record and path in tables and table_record(path) != {key: record.get(key) for key in TABLE_KEYS}:
+        raise UsageError(
+            f"{location(path)} is not the table that {location(folder / RECORD)} was written with: audit again, or "
+            "rename the table if you changed it"
+        )
+    return path, record
+
+
+TABLE_KEYS = ("table", "table_sha256")
+
+
+def table_record(path: Path) -> dict[str, str]:
+    """Name and hash of a table for ``audit.json``; a table of several files is hashed by their names and sizes."""
+    digest = hashlib.sha256()
+    if is_dir(path):
+        for file in matches(path / "*.parquet"):
+            files, name = file_system(file)
+            digest.update(f"{file.name} {files.size(name)}\n".encode())
+    else:
+        with opened(path) as content:
+            while block := content.read(1 << 20):
+                digest.update(block)
+    return dict(zip(TABLE_KEYS, (path.name, digest.hexdigest()), strict=True))
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    if not exists(path):
+        return {}
+    try:
+        with opened(path) as file:
+            record = json.loads(file.read())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{location(path)} is damaged ({error}): audit again") from error
+    if not isinstance(record, dict):
+        raise UsageError(f"{location(path)} is damaged (it holds a {type(record).__name__}): audit again")
+    return record
+
+
 def _numbers(column: NDArray[Any]) -> NDArray[np.float64]:
     return np.array([np.nan if cell is None or cell == "" else float(cell) for cell in column])
 
@@ -99,10 +159,6 @@ def _numbers(column: NDArray[Any]) -> NDArray[np.float64]:
 def pair_name(name: Any, row: int) -> str:
     """What a pair is called: its id, or its row if it has none."""
     return f"row {row}" if name is None or name == "" else str(name)
-
-
-def _cell(name: Any) -> Any:
-    return escaped(name) if isinstance(name, str) else name
 
 
 def _texts(column: NDArray[np.float32]) -> NDArray[np.str_]:

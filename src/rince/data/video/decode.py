@@ -1,8 +1,11 @@
-"""Clips of a video file: the frames shown at given moments, and the sound around them."""
+"""Clips of a video file: the frames shown at given times, and the sound around them."""
 
 import math
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
@@ -11,11 +14,330 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
-from rince.data.video.frame_transform import ClipBuffer, FrameTransform
-from rince.data.video.local_file import BadVideo, TooShort, open_local, video_errors
-from rince.data.video.packets import ROUNDING, Clock, Packets
 from rince.data.video.soundtrack import Soundtrack, decoded, demuxed
-from rince.errors import UsageError
+from rince.errors import MissingFile, UsageError
+
+
+class BadVideo(UsageError):
+    """A file that cannot be used, with the reason."""
+
+
+class TooShort(BadVideo):
+    """A clip that reaches past the last frame, which is over at ``end`` seconds."""
+
+    def __init__(self, message: str, end: float):
+        super().__init__(message)
+        self.end = end
+
+    def __reduce__(self) -> Any:  # so that it gets from a worker to its loader
+        return TooShort, (str(self), self.end)
+
+
+def open_local(av: Any, path: str) -> Any:
+    """A video in a plain local file: no address, no pipe, no device, and nothing elsewhere that the file refers to."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        raise BadVideo(f"{path} is no plain file")
+    # Until PyAV 19 a title in another encoding than UTF-8 was an error by default.
+    older = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
+    return av.open(os.path.abspath(path), options={"protocol_whitelist": "file"}, **older)
+
+
+@contextmanager
+def video_errors(path: str) -> Iterator[None]:
+    """Turn what FFmpeg says about a file into one sentence."""
+    av = require("av", "video")
+    try:
+        yield
+    except FileNotFoundError:
+        raise MissingFile(f"there is no video {path}") from None
+    except (av.FFmpegError, IndexError, OverflowError) as error:
+        reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+        raise BadVideo(f"{path} does not decode as a video ({reason})") from error
+
+
+Box = tuple[int, int, int, int]
+"""Left, top, right and bottom, in pixels of the frame as it is shown."""
+
+
+class FrameTransform:
+    """Called with a frame of PyAV; returns its RGB bytes (height, width, 3), upright: a view of FFmpeg's memory.
+
+    ``box`` is called with width and height and says which part is seen; ``size`` is the height and width that it is
+    resized to. Nothing is done to pixels that nobody will see. Without a size, all frames get that of the first one.
+    """
+
+    def __init__(self, box: Callable[[int, int], Box] | None = None, size: int | None = None):
+        if size is not None and size < 1:
+            raise UsageError(f"the size of a clip must be at least 1 pixel, got {size}")
+        self.box = box
+        self._out = None if size is None else (size, size)
+        self._made_for: tuple[Any, ...] = ()
+        self._graph: Any = None
+        self._turned = 0, False
+        self._converter = require("av", "video").video.reformatter.VideoReformatter()
+
+    def __call__(self, frame: Any) -> NDArray[np.uint8]:
+        made_for = frame.width, frame.height, frame.format.name
+        if made_for != self._made_for:  # some files change their size on the way
+            self._turned = orientation(frame)
+            self._graph, self._made_for = self._build(frame, *self._turned), made_for
+        if self._graph is not None:
+            self._graph.push(frame)
+            frame = self._graph.pull()
+        pixels = rgb_of(self._converter.reformat(frame, format="rgb24", threads=1))
+        turns, mirrored = self._turned
+        pixels = np.rot90(pixels, turns) if turns else pixels
+        return pixels[:, ::-1] if mirrored else pixels
+
+    def _build(self, frame: Any, turns: int, mirrored: bool) -> Any:
+        """A filter graph that crops and resizes frames like this one as they are stored, before they are turned;
+        ``None`` if there is nothing to do."""
+        shown = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
+        box = (0, 0, *shown) if self.box is None else self.box(*shown)
+        left, top, right, bottom = stored_box(box, frame.width, frame.height, turns, mirrored)
+        width, height = max(2, right - left), max(2, bottom - top)
+        self._out = self._out or (width, height)
+        if (width, height) == self._out == (frame.width, frame.height):
+            return None
+        graph = require("av", "video").filter.Graph()
+        graph.threads = 1
+        tick = frame.time_base or Fraction(1, 1000)
+        nodes = [
+            graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=tick),
+            graph.add("crop", f"{width}:{height}:{left}:{top}"),
+            graph.add("scale", f"{self._out[0]}:{self._out[1]}:flags=bilinear:threads=1"),
+        ]
+        if frame.format.name != "yuv420p":  # there, to resize first and convert then takes two thirds of both at once
+            nodes.append(graph.add("format", "rgb24"))
+        nodes.append(graph.add("buffersink"))
+        graph.link_nodes(*nodes).configure()
+        return graph
+
+
+def rgb_of(frame: Any) -> NDArray[np.uint8]:
+    """The bytes of an RGB frame where they are."""
+    plane = frame.planes[0]
+    rows = np.frombuffer(plane, np.uint8).reshape(frame.height, plane.line_size)
+    return rows[:, : 3 * frame.width].reshape(frame.height, frame.width, 3)
+
+
+class ClipBuffer:
+    """Clips that are filled frame by frame, in any order; place i is frame i % ``num_frames`` of its clip."""
+
+    def __init__(self, transforms: Sequence[FrameTransform], num_frames: int):
+        self.transforms, self.num_frames = transforms, num_frames
+        self.clips: list[Any] = [None] * len(transforms)
+
+    def put(self, place: int, frame: Any) -> None:
+        clip, at = divmod(place, self.num_frames)
+        pixels = self.transforms[clip](frame)
+        if self.clips[clip] is None:
+            self.clips[clip] = np.empty((self.num_frames, *pixels.shape), np.uint8)
+        self.clips[clip][at] = pixels
+
+
+def orientation(frame: Any) -> tuple[int, bool]:
+    """How a frame is to be shown: quarter turns against the clock, then mirrored left to right or not."""
+    data = frame.side_data.get("DISPLAYMATRIX")
+    if data is None:
+        return 0, False
+    a, b, _, c, d = np.frombuffer(bytes(data), dtype=np.int32)[:5].astype(float)
+    mirrored = a * d - b * c < 0
+    angle = np.degrees(np.arctan2(-b, -a if mirrored else a))
+    return round((-angle if mirrored else angle) / 90) % 4, bool(mirrored)
+
+
+def stored_box(box: Box, width: int, height: int, turns: int, mirrored: bool) -> Box:
+    """A box of the frame as shown, in the frame as stored, which is ``width`` x ``height``."""
+    left, top, right, bottom = box
+    shown = height if turns % 2 else width
+    if mirrored:
+        left, right = shown - right, shown - left
+    if turns == 1:
+        return width - bottom, left, width - top, right
+    if turns == 2:
+        return width - right, height - bottom, width - left, height - top
+    if turns == 3:
+        return top, height - right, bottom, height - left
+    return left, top, right, bottom
+
+
+ROUNDING = 1.5e-3  # seconds; Matroska keeps whole milliseconds, so a frame may be stamped a little late
+# Decoders that leave out frames which no other frame needs when they are told to.
+SKIPPING = {"h264", "hevc", "mpeg4", "mpeg2video"}
+# Decoders that hold back one frame at most, and give every frame with the packet in whose place it is shown.
+ONE_LATE = {"mpeg4", "mpeg2video"}
+PLACEHOLDER = 10  # bytes at most of a packet without a picture of its own
+
+
+class Packets:
+    """The packets of the pictures from a key frame before ``first`` to the last one that may be shown at ``last``.
+
+    AVI stores no display times. For files of HMDB-51 (MPEG-4 with B-frames in AVI), the time stamps of PyAV's frames
+    are one to three frames late and do not rise, so frames are counted by the packets they come out with.
+    """
+
+    def __init__(self, file: Any, first: float, last: float):
+        self.file, self.tick = file, float(file.stream.time_base)
+        self.list: list[Any] = []
+        self.end = float("inf")
+        context = file.stream.codec_context
+        # Where packets are only numbered, a frame is known by the one that it comes out with.
+        self.late = file.numbered and context.name in ONE_LATE and bool(context.has_b_frames)
+        self.first = self._first_stamp() if self.late else 0
+        back = 0.0
+        while not self._read(first - back, first, last) and back <= first:
+            back = max(1.0, back * 4)  # the seek came down too late
+
+    def _first_stamp(self) -> int:
+        """With which packet the file's first frame comes out, counted from the first one: the second, unless that one
+        only holds a place, as in files that pack two frames into one packet."""
+        index = self.file.stream.index_entries
+        if len(index) < 2 or index[1].size < 2 * PLACEHOLDER:
+            return self.file.delay
+        return index[1].timestamp - index[0].timestamp
+
+    def seconds(self, stamp: Any) -> Any:
+        return (stamp - self.first) * self.tick - self.file.origin
+
+    def _read(self, target: float, first: float, last: float) -> bool:
+        """Read from a key frame before ``target``; tell whether that is one before ``first``."""
+        self.list, self.end = [], float("inf")
+        if target > 0:
+            self.file.seek(target)
+        else:
+            self.file.rewind()
+        with demuxed(self.file.container, self.file.stream) as packets:
+            for packet in packets:
+                if not self.list and target > 0:
+                    if not packet.is_keyframe:
+                        continue
+                    if self.file.numbered and self._miscounted(packet):
+                        return self._read(0.0, first, last)
+                self.list.append(packet)
+                order = packet.dts if packet.dts is not None else packet.pts
+                if order is not None and self.seconds(order) > last + ROUNDING:
+                    break
+            else:
+                self.end = self._end()
+        stamp = stamp_of(self.list[0]) if self.list else None
+        return stamp is not None and self.seconds(stamp) <= first + ROUNDING
+
+    def _miscounted(self, packet: Any) -> bool:
+        """Whether a packet got the wrong number: FFmpeg loses count on its way to a frame of an AVI file where others
+        were left out. The index knows at which byte the frame of that number begins, 8 of header before."""
+        index = self.file.stream.index_entries
+        place = -1 if packet.dts is None else index.search_timestamp(packet.dts)
+        return place < 0 or index[place].timestamp != packet.dts or index[place].pos + 8 != packet.pos
+
+    def _end(self) -> float:
+        """When the last frame is over."""
+        if self.late and len(numbers := [p.dts for p in self.list if p.dts is not None]) > 1:
+            return self.seconds(3 * numbers[-1] - 2 * numbers[-2])  # each of the two steps after it as long as before
+        over = 1 / self.file.fps
+        stamps = ((stamp_of(p), float(p.duration) * self.tick if p.duration else over) for p in self.list)
+        return max((self.seconds(stamp) + length for stamp, length in stamps if stamp is not None), default=0.0)
+
+    def shown(self, times: NDArray[np.float64]) -> NDArray[np.int64] | None:
+        """The stamps by which :meth:`pick` knows the frames shown at the times, where the file's can be relied on."""
+        used = [p for p in self.list if not p.is_discard]
+        if self.late:
+            if any(p.dts is None for p in used) or len(used) < 2:
+                return None
+            stamps = np.array([p.dts for p in used][1:])
+            shown = self.seconds(stamps)
+            if self.end < float("inf"):  # the last frame comes out when there are no more packets
+                stamps = np.append(stamps, self._after())
+                shown = np.append(shown, self.seconds(2 * used[-1].dts - used[-2].dts))
+        else:
+            if any(p.pts is None or (self.file.numbered and p.pts != p.dts) for p in self.list) or not used:
+                return None
+            stamps = np.unique([p.pts for p in used])
+            shown = self.seconds(stamps)
+        places = np.searchsorted(shown, times + ROUNDING, side="right") - 1
+        return stamps[places.clip(0)]  # before the first frame there is the first frame
+
+    def _after(self) -> int:
+        return self.list[-1].dts + 1
+
+    def decode(self) -> Iterator[Any]:
+        """All frames, in the order in which they are shown."""
+        context = self.file.stream.codec_context
+        context.flush_buffers()
+        for packet in [*self.list, None]:
+            yield from decoded(context, packet)
+
+    def pick(self, keep: set[int]) -> Iterator[tuple[int | None, Any]]:
+        """Frames with their stamps, those of ``keep`` and as few others as possible, in the order in which they are
+        shown."""
+        context = self.file.stream.codec_context
+        context.flush_buffers()
+        can_skip, skips = context.name in SKIPPING, False
+        try:
+            for group, joined in self._groups(keep):
+                if not joined:
+                    yield from self._stamped(decoded(context, None))
+                    context.flush_buffers()
+                for packet in group:
+                    skip = can_skip and (packet.dts if self.late else packet.pts) not in keep
+                    if skip != skips:
+                        context.skip_frame, skips = "NONREF" if skip else "DEFAULT", skip
+                    yield from self._stamped(decoded(context, packet))
+            yield from self._stamped(decoded(context, None))
+        finally:
+            context.skip_frame = "DEFAULT"
+
+    def _stamped(self, frames: Iterable[Any]) -> Iterator[tuple[int | None, Any]]:
+        if not self.late:
+            return ((frame.pts, frame) for frame in frames)
+        return ((self._after() if frame.dts is None else frame.dts, frame) for frame in frames)
+
+    def _groups(self, keep: set[int]) -> Iterator[tuple[list[Any], bool]]:
+        """Key frames with what hangs on them, without those that hold nothing to keep; and whether one was left out
+        before."""
+        if self.late:  # a frame comes out with a packet that may be of the next group
+            yield self.list, True
+            return
+        heads = [i for i, packet in enumerate(self.list) if packet.is_keyframe or i == 0]
+        groups = [self.list[a:b] for a, b in zip(heads, [*heads[1:], len(self.list)], strict=True)]
+        needed = [any(p.pts in keep for p in group) for group in groups]
+        for i in range(len(groups) - 1, 0, -1):  # frames shown before their key frame lean on the group before
+            if needed[i] and any(p.pts in keep and p.pts < groups[i][0].pts for p in groups[i]):
+                needed[i - 1] = True
+        joined = True
+        for group, need in zip(groups, needed, strict=True):
+            if need:
+                yield group, joined
+            joined = need
+
+
+class Clock:
+    """When a frame is shown. AVI numbers frames in the order of decoding: they come out a fixed number later."""
+
+    def __init__(self, file: Any, first: Any):
+        self.file, self.tick, self.now = file, float(file.stream.time_base), -float("inf")
+        self.first, self.delay = first, 0
+        if file.numbered and first.dts != (file.stream.start_time or 0):
+            self.first, self.delay = None, file.delay
+
+    def __call__(self, frame: Any) -> float:
+        if not self.file.numbered:
+            stamp = frame.pts
+        else:
+            if self.first is not None and frame.dts is not None:  # the file's first frame: what file.delay would find
+                self.first, self.delay = None, max(0, frame.dts - self.first.dts)
+            stamp = None if frame.dts is None else frame.dts - self.delay
+        if stamp is None:
+            self.now = max(0.0, self.now + 1 / self.file.fps)
+        else:
+            self.now = stamp * self.tick - self.file.origin
+        return self.now
+
+
+def stamp_of(packet: Any) -> int | None:
+    return packet.pts if packet.pts is not None else packet.dts
+
 
 APART = 10.0  # seconds between two wanted frames from which on a seek beats reading on
 
@@ -78,12 +400,9 @@ def read_clip(
         UsageError: If the file cannot be read, or is too short for the clip.
 
     Example:
-        >>> data = rince.data.GeneratedVideo("generated", train=8, test=8)
-        >>> data.prepare_data()
-        >>> path = data.videos("train").paths[0]
-        >>> clip = rince.data.read_clip(path, start=0.5, num_frames=8)
+        >>> clip = rince.data.read_clip("clip.mp4", start=0.5, num_frames=8)
         >>> clip.frames.shape, clip.audio.shape
-        ((8, 64, 64, 3), (48000,))
+        ((8, 48, 64, 3), (48000,))
     """
     with VideoFile(path) as file:
         return file.clips([start], num_frames, fps, audio_duration, sample_rate, audio, short)[0]
@@ -209,8 +528,12 @@ class VideoFile:
         audio: bool = True,
         short: Short = "refuse",
         transforms: Sequence[FrameTransform] | None = None,
+        shifts: Sequence[float] | None = None,
     ) -> list[Clip]:
-        """As :func:`read_clip`, for several starts; ``transforms`` says how each clip is cropped and resized."""
+        """As :func:`read_clip`, for several starts; ``transforms`` says how each clip is cropped and resized.
+
+        ``shifts`` are seconds from the middle of each clip to that of its sound, which stays within the file.
+        """
         if num_frames < 1 or fps <= 0:
             raise UsageError(f"a clip needs at least 1 frame and more than 0 fps, got {num_frames} and {fps}")
         if short not in get_args(Short):
@@ -222,6 +545,10 @@ class VideoFile:
         sounds: list[NDArray[np.float32] | None] = [None] * len(starts)
         if audio and self.soundtrack is not None:
             middles = [start + num_frames / fps / 2 for start in starts]
+            if shifts is not None:
+                half = audio_duration / 2
+                last = max(half, self.duration - half)
+                middles = [min(max(half, m + shift), last) for m, shift in zip(middles, shifts, strict=True)]
             sounds = list(self.sounds(middles, audio_duration, sample_rate))
         return [Clip(*both) for both in zip(frames, sounds, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Videos of your own, in a folder or listed in a CSV file: clips with or without their sounds, batch by batch."""
+"""Video data sets: your own folder or CSV file, Kinetics-400, ACAV100M, UCF-101 and HMDB-51."""
 
 import os
 from functools import partial
@@ -13,20 +13,29 @@ from rince._support.command_options import check_workers
 from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
-from rince.data.batches import SeededBatches
-from rince.data.module import DataModule, Split
-from rince.data.video.clip_loader import ClipLoader, WithStep
-from rince.data.video.clip_reader import ClipFormat, EvaluationClips, TrainingClips, collate
-from rince.data.video.skipped import Skipped
-from rince.data.video.video_list import VideoList, list_folder, list_tables
-from rince.errors import UsageError
-from rince.noise.sounds import NoisySounds, SoundNoise
+from rince.data.module import DataModule, SeededBatches, Split
+from rince.data.video.clips import (
+    ClipFormat,
+    ClipLoader,
+    EvaluationClips,
+    Skipped,
+    TrainingClips,
+    VideoList,
+    WithStep,
+    collate,
+    list_folder,
+    list_table,
+    list_tables,
+    video_list,
+)
+from rince.errors import MissingFile, UsageError
+from rince.noise.pairs import NoisySounds, SoundNoise
 
 
 class Videos(DataModule):
     """``root/train/CLASS/*.mp4`` and ``root/test/CLASS/*.mp4`` (or val), ``root/CLASS/*.mp4``, or CSV files.
 
-    Workers decode, crop and resize; colours and spectrograms are made for whole batches on the model's device. A video
+    Workers decode, crop and resize; colors and spectrograms are made for whole batches on the model's device. A video
     that cannot be used is replaced by another one, counted, and listed in ``skipped.csv`` in the run's folder; in
     evaluation it is left out.
 
@@ -57,6 +66,7 @@ class Videos(DataModule):
         validation: float = 0.0,
         noise: SoundNoise | None = None,
         workers: int = 4,
+        audio_position: Literal["centered", "anywhere"] = "centered",
     ):
         """
         Args:
@@ -80,6 +90,8 @@ class Videos(DataModule):
             validation: Share of the training videos that is set aside as the part "validation".
             noise: Wrong sounds for training; evaluation always uses the right sounds.
             workers: Processes that decode, for each training process.
+            audio_position: Sound around the middle of the clip; or, in training, the clip anywhere in its sound and up
+                to half a second further, as in AVID. Noisy sounds stay where the noise puts them.
 
         Raises:
             UsageError: If a number is out of range, batch_size is no multiple of clips, or options contradict each
@@ -113,7 +125,14 @@ class Videos(DataModule):
             raise UsageError("noise on sounds needs sound: true")
         self.root, self.table, self.test_table = Path(root), table, test_table
         self.form = ClipFormat(
-            num_frames, fps, audio_duration, sample_rate, size, sound, "refuse" if short == "skip" else short
+            num_frames,
+            fps,
+            audio_duration,
+            sample_rate,
+            size,
+            sound,
+            "refuse" if short == "skip" else short,
+            audio_position == "centered",
         )
         self.crop, self.ratio, self.clips, self.batch_size = crop, ratio, clips, batch_size
         self.visits = visits
@@ -224,7 +243,7 @@ class Videos(DataModule):
             batches = SeededBatches.of_trainer(trainer, *shape, visits)
         among = None if self.among is None else self.among.numpy()
         reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy, among)
-        loader = self._loader(reader, self.form.sound, True, WithStep(batches), self.trust)
+        loader = self._loader(reader, self.form.sound, True, WithStep(batches), self.weights)
         self._training = ClipLoader(loader, "train", self.skipped, strict=True)
         return self._training
 
@@ -251,18 +270,18 @@ class Videos(DataModule):
         return ClipLoader(loader, part, self.skipped)
 
     def _loader(
-        self, reader: Any, pairs: bool, cropped: bool, batches: Any, trust: torch.Tensor | None = None
+        self, reader: Any, pairs: bool, cropped: bool, batches: Any, weights: torch.Tensor | None = None
     ) -> DataLoader[Any]:
         return DataLoader(
             reader,
             batch_sampler=batches,
             num_workers=self.workers,
-            collate_fn=partial(collate, pairs=pairs, cropped=cropped, trust=trust),
+            collate_fn=partial(collate, pairs=pairs, cropped=cropped, weights=weights),
             pin_memory=torch.cuda.is_available(),
-            persistent_workers=cropped and self.workers > 0,  # a few labelled videos make short epochs
+            persistent_workers=cropped and self.workers > 0,  # a few labeled videos make short epochs
         )
 
-    def labelled_batches(self, split: Split) -> "ClipLoader":
+    def labeled_batches(self, split: Split) -> "ClipLoader":
         """The middle clip of every video, without its sound."""
         return self.evaluation_loader(split)
 
@@ -276,3 +295,181 @@ class Videos(DataModule):
             self._training = None
         if self._skipped is not None:
             self._skipped.write()
+
+
+class SplitVideos(Videos):
+    """What UCF-101 and HMDB-51 share: class folders of short videos, and three official splits."""
+
+    lists = ""  # usual name of the folder of lists
+    tables = ()
+
+    def __init__(
+        self,
+        root: str,
+        split: Literal[1, 2, 3] = 1,
+        splits: str | None = None,
+        sound: bool = False,
+        short: Literal["skip", "hold", "loop"] = "loop",
+        **options: Any,
+    ):
+        """
+        Args:
+            root: Folder of the class folders.
+            split: Which of the three splits.
+            splits: Folder of the official lists; by default the one of the usual name, in root or beside it.
+            sound: Pairs of clip and sound; most of these videos have none.
+            short: What to do with a video shorter than a clip: skip it, hold its last frame, or loop it.
+        """
+        super().__init__(root, sound=sound, short=short, **options)
+        self.number, self.splits = split, splits
+
+    def lists_folder(self) -> Path:
+        """Where the official lists are: where it was said, in the folder of the videos, or beside it."""
+        usual = [self.root / self.lists, self.root.parent / self.lists]
+        places = usual if self.splits is None else [Path(self.splits)]
+        for place in places:
+            if place.is_dir():
+                return place
+        raise MissingFile(f"there is no folder {places[0]} with the official splits: download it, or set splits")
+
+
+class Kinetics400(Videos):
+    """``root/train/CLASS/*.mp4`` and ``root/val/CLASS/*.mp4``. Many videos are gone or silent: see ``skipped.csv``.
+
+    Further options are those of :class:`rince.data.Videos`.
+
+    Example:
+        >>> data = rince.data.Kinetics400("data/kinetics400", batch_size=512)
+    """
+
+    def __init__(self, root: str, **options: Any):
+        """
+        Args:
+            root: Folder with the folders train and val.
+        """
+        super().__init__(root, **options)
+
+    def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
+        if self.table is None and not (self.root / "train").is_dir():
+            raise MissingFile(f"there is no folder {self.root / 'train'}: videos belong into train/CLASS/")
+        return super().read()
+
+
+class ACAV100M(Videos):
+    """The videos that ``table`` lists in the folder ``root``, or ``subset`` of them drawn by a seed; no labels.
+
+    Further options are those of :class:`rince.data.Videos`.
+
+    Example:
+        >>> data = rince.data.ACAV100M("data/acav", table="data/acav/list.txt", subset=20_000)
+    """
+
+    tables = ("table",)
+
+    def __init__(self, root: str, table: str, subset: int | None = None, subset_seed: int = 0, **options: Any):
+        """
+        Args:
+            root: Folder of the videos.
+            table: One path per line, seen from root; or a CSV file with the columns path and, if you like, start.
+            subset: How many of them are used, such as 20000 or 500000. A smaller subset is part of a larger one.
+            subset_seed: Which of them.
+
+        Raises:
+            UsageError: If the subset is below 2 videos.
+        """
+        super().__init__(root, table, **options)
+        if subset is not None and subset < 2:
+            raise UsageError(f"subset must be at least 2 videos, got {subset}")
+        self.subset, self.subset_seed = subset, subset_seed
+
+    def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
+        assert self.table is not None
+        found = list_lines(Path(self.table), self.root)
+        if self.subset is None:
+            return (), {"train": found}
+        if self.subset > len(found.paths):
+            raise UsageError(f"subset must be at most the {len(found.paths)} videos of {self.table}, got {self.subset}")
+        order = np.random.default_rng(self.subset_seed).permutation(len(found.paths))
+        return (), {"train": found.take(np.sort(order[: self.subset]))}
+
+
+def list_lines(table: Path, root: Path) -> VideoList:
+    """A list with one path per line, or a CSV file whose first line names the column path."""
+    with open(table, encoding="utf-8-sig") as file:
+        lines = [line.strip() for line in file]
+    if lines and "path" in lines[0].split(","):
+        return list_table(table, root)[1]
+    paths = [root / line for line in lines if line]
+    if not paths:
+        raise UsageError(f"{table} lists no videos")
+    return video_list(paths)
+
+
+class UCF101(SplitVideos):
+    """``root/CLASS/v_*.avi``, and the official lists (``trainlist01.txt`` and so on) in ``splits``.
+
+    Further options are those of :class:`rince.data.Videos`.
+
+    Example:
+        >>> data = rince.data.UCF101("data/UCF-101", splits="data/ucfTrainTestlist", split=1)
+    """
+
+    lists = "ucfTrainTestlist"
+
+    def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
+        folder = self.lists_folder()
+        names = class_names(folder / "classInd.txt")
+        parts = {}
+        for part in ("train", "test"):
+            source = folder / f"{part}list{self.number:02}.txt"
+            files = [line[0] for line in _lines(source)]
+            labels = [names.index(file.split("/")[0]) if file.split("/")[0] in names else -1 for file in files]
+            if -1 in labels:
+                raise UsageError(f"{source} names {files[labels.index(-1)]}, whose class is not in classInd.txt")
+            parts[part] = video_list([self.root / file for file in files], labels)
+        return names, parts
+
+
+def class_names(path: Path) -> tuple[str, ...]:
+    """Names in the order of their numbers."""
+    lines = _lines(path)
+    for line in lines:
+        if len(line) != 2 or not line[0].isdecimal():
+            raise UsageError(f"{path} must have a number and a name on every line, got '{' '.join(line)}'")
+    return tuple(name for _, name in sorted((int(number), name) for number, name in lines))
+
+
+def _lines(path: Path) -> list[list[str]]:
+    if not path.is_file():
+        raise MissingFile(f"there is no {path}, one of the official lists of UCF-101")
+    return [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+PARTS = {"1": "train", "2": "test"}  # 0: in neither
+
+
+class HMDB51(SplitVideos):
+    """``root/CLASS/*.avi``, and the official lists (``CLASS_test_split1.txt`` and so on) in ``splits``.
+
+    Further options are those of :class:`rince.data.Videos`.
+
+    Example:
+        >>> data = rince.data.HMDB51("data/hmdb51", splits="data/testTrainMulti_7030_splits", split=1)
+    """
+
+    lists = "testTrainMulti_7030_splits"
+
+    def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
+        folder, ending = self.lists_folder(), f"_test_split{self.number}.txt"
+        lists = sorted(folder.glob(f"*{ending}"))
+        if not lists:
+            raise MissingFile(f"{folder} holds no lists named CLASS{ending}")
+        names = tuple(path.name.removesuffix(ending) for path in lists)
+        parts: dict[str, tuple[list[Path], list[int]]] = {"train": ([], []), "test": ([], [])}
+        for label, (name, path) in enumerate(zip(names, lists, strict=True)):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                file, _, use = line.strip().rpartition(" ")
+                if part := PARTS.get(use):
+                    parts[part][0].append(self.root / name / file.strip())
+                    parts[part][1].append(label)
+        return names, {part: video_list(paths, labels) for part, (paths, labels) in parts.items()}

@@ -6,18 +6,22 @@ from typing import Literal
 
 @dataclass
 class TrustSettings:
-    """How far each training pair is to be trusted.
+    """Weights of the training pairs.
 
     Args:
-        source: A table with one row per pair, such as audit/audit.csv or table.parquet:column, or "auto" to find out.
-        folds: With "auto": parts of the pairs, each scored by a model that trains on the others (3, or 2
-            in runs of fewer than 20 epochs).
-        epochs: With "auto": epochs of these models. By default they take as many steps together as the run itself.
-        loss: With "auto": "gce", the default, trains these models with GCE, its q growing to 1, at the temperature of
-            the run where that has InfoNCE or RINCE; "same" with the loss of the run.
+        source: A table with one row per pair, such as audit/audit.csv or table.parquet:column; "auto" to estimate
+            weights, from the inputs or a short warm-up of the model; "copies" to estimate them by copies of the model.
+        features: With "auto": .npz file with the arrays a and b, features of both sides of every training pair, to
+            estimate weights from. Default: the inputs themselves.
+        folds: With "copies": number of copies, each of which scores the pairs that only the others learn from. Default:
+            2, or 3 in runs of 20 epochs and more on fewer than 2,000 pairs.
+        epochs: With "copies": epochs of each copy. Default: all copies together take as many steps as the run.
+        loss: With "copies": "gce", the default, trains the copies with GCE at the temperature of the run if the run has
+            InfoNCE or RINCE; "same" with the loss of the run.
     """
 
     source: str | None = None
+    features: str | None = None
     folds: int | None = None
     epochs: int | None = None
     loss: Literal["gce", "same"] | None = None

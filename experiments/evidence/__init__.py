@@ -1,0 +1,1 @@
+"""Experiments behind the claims of the documentation."""

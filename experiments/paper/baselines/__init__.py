@@ -1,0 +1,1 @@
+"""Methods and features that the paper compares with."""

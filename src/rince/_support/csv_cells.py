@@ -1,0 +1,46 @@
+"""CSV files whose cells spreadsheets show and do not run."""
+
+import csv
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import IO, Any
+
+_NUMBER = re.compile(r"-?[\d.]+")
+
+
+class CsvWriter:
+    """``csv.writer`` that escapes every text which a spreadsheet could take for a formula. Every CSV is written by it.
+
+    Args:
+        file: A text file opened with ``newline=""``.
+        lineterminator: End of every line. Default: ``"\\r\\n"``, as in the ``csv`` module.
+    """
+
+    def __init__(self, file: IO[str], lineterminator: str = "\r\n"):
+        self._writer = csv.writer(file, lineterminator=lineterminator)
+
+    def writerow(self, cells: Iterable[Any]) -> None:
+        self._writer.writerow([escaped(cell) if isinstance(cell, str) else cell for cell in cells])
+
+    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
+        for row in rows:
+            self.writerow(row)
+
+
+def escaped(text: str) -> str:
+    """A cell with a quote in front if a spreadsheet could take it for a formula; :func:`unescaped` undoes it."""
+    return f"'{text}" if _is_formula(text) and not _NUMBER.fullmatch(text) else text
+
+
+def unescaped(cell: str) -> str:
+    """The text of a cell that :func:`escaped` wrote."""
+    return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
+
+
+def _is_formula(text: str) -> bool:
+    """Whether the first character after quotes and white space starts a formula, also in full width."""
+    start = text.lstrip("'")
+    if start[:1] in ("\t", "\r", "\n"):
+        return True
+    return unicodedata.normalize("NFKC", start.lstrip()[:1])[:1] in ("=", "+", "-", "@")

@@ -1,0 +1,365 @@
+"""The audit in memory: load, check, score, null, estimate."""
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from rince.audit import checks as issue_checks
+from rince.audit.cca import CCAScorer, block_folds
+from rince.audit.checks import Issue
+from rince.audit.estimate import Null, decide, p_at
+from rince.audit.null import Scored, as_scored
+from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
+from rince.audit.result import TRAINED, Audit, conditions_of, findings_of, with_gaps
+from rince.audit.scan import check_scans, scan, summarize
+from rince.audit.scores import Blocks, Scorer, check_scoring, fit_scorer, sample_rows, score_shard, widths_of
+from rince.audit.units import together
+from rince.errors import UsageError
+from rince.pairs.fingerprint import Fingerprint
+from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, codes, named_rows
+from rince.pairs.shards import Arrays, Shard, Usable, unusable
+
+if TYPE_CHECKING:
+    from rince.audit.fit.towers import FitConfig
+
+CHECKS = ("placeholder", "duplicate", "order", "shifted", "better_partner", "group", "leak")
+"""Checks that ``audit_pairs`` runs by default, beside the one for unrelated pairs."""
+MAX_CHECKED = 300_000
+"""Pairs up to which checks are run; they need the rows in memory."""
+MAX_BETTER_PARTNER = 20_000  # pairs up to which all partners are compared
+Floats = NDArray[np.float32]
+
+
+def audit_pairs(
+    a: NDArray[Any] | Tensor,
+    b: NDArray[Any] | Tensor,
+    *,
+    fit: bool = False,
+    score: str = "relative",
+    scorer: str = "cca",
+    ids: ArrayLike | None = None,
+    duplicates: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    checks: Sequence[str] | None = CHECKS,
+    embeddings: str | None = None,
+    held_out: tuple[Any, Any] | None = None,
+    seed: int = 0,
+    config: "FitConfig | None" = None,
+    progress: bool | None = None,
+    skip_invalid: bool = False,
+) -> Audit:
+    """Find the unrelated pairs among the rows of ``a`` and ``b``, and other issues.
+
+    Args:
+        a, b: (pairs, width) arrays or tensors; memory maps are read in chunks. Embeddings of one space, unless ``fit``.
+        fit: Take any two feature matrices, of any widths, and fit a scorer to them. Every pair is scored by a fit that
+            never saw it.
+        score: For embeddings of one space: ``"relative"``, the cosine corrected by how high both items score with
+            others, or ``"cosine"``.
+        scorer: For ``fit``: ``"cca"`` (seconds), ``"towers"`` (two small networks), or ``"both"``, which keeps the one
+            that outscores more mismatched pairs.
+        ids, duplicates: (pairs,) values. Pairs of equal value belong together and are never mismatched with one
+            another; a missing value (None, NaN, an empty text) equals no other. Equal rows are found without them.
+        groups: (pairs,) a column such as language or source, for the group check.
+        checks: Issue types to check for, see ``CHECKS``; None for unrelated pairs only.
+        embeddings: ``"unseen"`` if the model behind given embeddings was not trained on these pairs,
+            ``"trained-on-these"`` if it was. Without an answer, the verdict carries the condition.
+        held_out: (A, B) embeddings of a few hundred pairs from the same source that the model has not seen; a test
+            compares them with the audited ones.
+        seed: The same seed gives the same audit.
+        config: How towers are fitted.
+        progress: Show a progress bar. Default: on a terminal.
+        skip_invalid: Leave out pairs with NaN or infinite values and, unless ``fit``, with rows of zeros. They stay in
+            the results as NaN, so that indices mean the rows of ``a`` and ``b``.
+
+    Returns:
+        The share of unrelated pairs with its interval, the probability of every pair to be unrelated, and issues.
+
+    Raises:
+        UsageError: If the sides do not have the same number of rows, or fewer than 50, or hold values that are not
+            finite.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> a = random.normal(size=(500, 16))
+        >>> b = a + 0.3 * random.normal(size=a.shape)
+        >>> b[:100] = np.roll(b[:100], 1, axis=0)  # 20 % mismatched pairs
+        >>> result = rince.audit_pairs(a, b)
+        >>> result.verdict.value, round(result.noise_rate, 1), len(result.flag(fdr=0.1)) > 80
+        ('found', 0.2, True)
+    """
+    check_scoring(score, scorer)
+    wanted = _check_names(checks)
+    conditions = conditions_of(fit, embeddings)
+    a, b = as_matrix(a, "a"), as_matrix(b, "b")
+    check_columns(a, b)
+    n = len(a)
+    keys = [codes(x, name, n) for name, x in (("ids", ids), ("duplicates", duplicates)) if x is not None]
+    dropped = unusable(Arrays(a, b), zero_is_bad=not fit) if skip_invalid else np.empty(0, dtype=np.int64)
+    if n - len(dropped) < FEWEST:
+        raise UsageError(f"An audit needs at least {FEWEST} pairs, got {n - len(dropped)}.")
+    options: dict[str, Any] = {
+        "fit": fit,
+        "score": score,
+        "scorer": scorer,
+        "seed": seed,
+        "config": config,
+        "progress": progress,
+    }
+    if n - len(dropped) > MAX_CHECKED:
+        pairs: Shard = Arrays(a, b, keys, progress)
+        scored = score_pairs(Usable(pairs, dropped) if len(dropped) else pairs, **options)
+        result = _result(scored.scores, scored.null, count_units(scored.codes), seed, fit, scored.scorer)
+        result = dataclasses.replace(result, fingerprint=scored.fingerprint)
+        skipped = f"The checks {', '.join(sorted(wanted))} were not run: they are limited to {MAX_CHECKED:,} pairs."
+        result = dataclasses.replace(result, remarks=(*result.remarks, *([skipped] if wanted else [])))
+        rows = np.delete(np.arange(n), dropped)
+    else:
+        rows = np.delete(np.arange(n), dropped)
+        check_scans(len(rows), [summarize(scan(Usable(Arrays(a, b), dropped), 0, 0, rows[:0], one_space=not fit))])
+        result, rows = _checked(a, b, rows, keys, wanted, None if groups is None else np.asarray(groups), options)
+    if held_out is not None:
+        issue = _held_out(a, b, held_out)
+        result.issues[issue.name] = issue
+        conditions = (TRAINED,) if issue.claimed else conditions
+    result = dataclasses.replace(result, conditions=(*conditions, *result.conditions))
+    if len(rows) == n:
+        return result
+    invalid = f"Left out for NaN, infinite, missing or all-zero values: {named_rows(dropped.tolist())}."
+    return with_gaps(result, n, np.setdiff1d(np.arange(n), rows), (invalid,) if len(dropped) else ())
+
+
+def _check_names(checks: Sequence[str] | None) -> set[str]:
+    wanted = set(checks or ())
+    if unknown := wanted - set(CHECKS):
+        raise UsageError(f"checks must be among {', '.join(CHECKS)}, got {', '.join(sorted(unknown))}")
+    return wanted
+
+
+def _checked(
+    a: Matrix,
+    b: Matrix,
+    rows: NDArray[np.int64],
+    keys: list[NDArray[np.int64]],
+    wanted: set[str],
+    groups: NDArray[Any] | None,
+    options: dict[str, Any],
+) -> tuple[Audit, NDArray[np.int64]]:
+    """The audit of some rows with all checks, and the rows it judged: placeholders are reported, but not judged."""
+    n, fit, seed = len(a), options["fit"], options["seed"]
+    x, y = (np.asarray(side if len(rows) == n else side[rows]) for side in (a, b))
+    issues: dict[str, Issue] = {}
+
+    def add(issue: Issue) -> Issue:
+        issues[issue.name] = issue.spread(rows, n)
+        return issue
+
+    if "duplicate" in wanted:
+        add(issue_checks.duplicate(x, y))
+    if "placeholder" in wanted:
+        real = add(issue_checks.placeholder(x, y, seed)).scores == 0
+        if FEWEST <= real.sum() < len(rows):
+            rows, x, y = rows[real], x[real], y[real]
+    judged_x, judged_y = x, y
+    if fit and "leak" in wanted and (leak := add(issue_checks.leak(x, y))).claimed:
+        columns = np.array(leak.details["columns"]).reshape(-1, 2)
+        x, y = np.delete(x, columns[:, 0], 1), np.delete(y, columns[:, 1], 1)
+    order = None
+    if "order" in wanted:
+        order = issue_checks.order(x, y, seed)
+        add(order.issue())
+        if order.differences and fit:  # too few independent stretches: what changes from row to row may still tell
+            rows, judged_x, judged_y = rows[1:], judged_x[1:], judged_y[1:]
+            x, y = np.diff(x, axis=0), np.diff(y, axis=0)
+            order = issue_checks.order(x, y, seed)
+    own = [key[rows] for key in keys]
+    blocks = None
+    if order is not None and order.dependent:
+        block = max(1, min(order.block, len(rows) // 8))
+        blocks = block_folds(len(rows), block, min(order.gap, block // 4), seed=seed)
+        own.append(blocks[1])
+    scored = score_pairs(Arrays(x, y, own, options["progress"]), blocks=blocks, **options)
+    units = count_units(scored.codes[:, :-1] if blocks is not None else scored.codes)
+    if order is not None and order.dependent:
+        units = min(units, max(order.independent, issue_checks.effective_size(scored.scores, order.length)))
+    result = _result(scored.scores, scored.null, units, seed, fit, scored.scorer)
+    result = dataclasses.replace(result, fingerprint=scored.fingerprint)
+    if x is not judged_x:
+        pairs = Arrays(judged_x, judged_y)
+        fingerprint = check_scans(len(rows), [summarize(scan(pairs, 0, 0, rows[:0], one_space=not fit))])
+        result = dataclasses.replace(result, fingerprint=fingerprint)
+    conditions: list[str] = []
+    flagged = np.zeros(len(rows), dtype=bool)
+    flagged[result.flag()] = True
+    if "group" in wanted and flagged.any():
+        labels = None if groups is None else groups[rows]
+        if add(issue_checks.group(flagged, (x, y), labels, seed)).claimed:
+            conditions.append(issues["group"].explanation)
+    spaces = _spaces(x, y, scored.model, fit) if wanted & {"shifted", "better_partner"} else None
+    if spaces is not None:
+        za, zb = spaces
+        if "shifted" in wanted:
+            add(issue_checks.shifted(za, zb))
+        if "better_partner" in wanted and len(rows) <= MAX_BETTER_PARTNER:
+            add(issue_checks.better_partner(za, zb, seed))
+    if placeholders := issues.get("placeholder"):
+        conditions += [placeholders.explanation] if placeholders.claimed else []
+    unrelated = _unrelated(result).spread(rows, n)
+    return dataclasses.replace(result, issues={"unrelated": unrelated, **issues}, conditions=tuple(conditions)), rows
+
+
+def _unrelated(result: Audit) -> Issue:
+    flagged = result.flag()
+    return Issue(
+        name="unrelated",
+        claimed=result.noise_found,
+        scores=result.p_wrong,
+        count=len(flagged),
+        examples=flagged[: issue_checks.EXAMPLES],
+        explanation=result.verdict_lines()[0],
+        details={"rate": result.noise_rate, "interval": list(result.interval), "verdict": result.verdict.value},
+    )
+
+
+def _held_out(a: Matrix, b: Matrix, held_out: tuple[Any, Any]) -> Issue:
+    seen, unseen = (
+        [np.asarray(as_matrix(x, name), dtype=np.float64) for x, name in zip(sides, names, strict=True)]
+        for sides, names in (((a, b), "ab"), (held_out, ("held_out A", "held_out B")))
+    )
+    cosines = [
+        (x * y).sum(1) / np.maximum(np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1), 1e-12)
+        for x, y in (seen, unseen)
+    ]
+    finite = [one[np.isfinite(one)] for one in cosines]
+    return issue_checks.trained_on_pairs(finite[0], finite[1])
+
+
+class ScoredPairs(NamedTuple):
+    """Scores of pairs and of mismatched pairs.
+
+    Attributes:
+        scores: (pairs,) scores.
+        null: Scores of mismatched pairs.
+        codes: (pairs, 1 + keys) codes of the pairs, see ``scan.Scan``.
+        fingerprint: Of the data.
+        scorer: Name of what gave the scores.
+        model: The fitted scorer; None for the cosine.
+    """
+
+    scores: NDArray[np.float32]
+    null: Null
+    codes: NDArray[np.int64]
+    fingerprint: Fingerprint
+    scorer: str
+    model: Scorer | None
+
+
+def score_pairs(
+    pairs: Shard,
+    *,
+    fit: bool,
+    score: str = "relative",
+    scorer: str = "cca",
+    seed: int = 0,
+    config: "FitConfig | None" = None,
+    progress: bool | None = None,
+    blocks: Blocks | None = None,
+) -> ScoredPairs:
+    """Scan, fit and score; arguments as in ``audit_pairs``. ``blocks`` are those of ordered data."""
+    method = scorer if fit else score
+    rows = sample_rows(pairs.rows, widths_of(pairs), seed, method)
+    scanned = scan(pairs, 0, 0, rows, one_space=not fit)
+    fingerprint = check_scans(pairs.rows, [summarize(scanned)])
+    name, model, null = fit_scorer(*scanned.samples, rows, method, seed, config, progress, blocks)
+    scores = scanned.scores if model is None else score_shard(pairs, 0, scanned.codes, model)
+    assert scores is not None
+    return ScoredPairs(scores, null, scanned.codes, fingerprint, name, model)
+
+
+def _spaces(x: Matrix, y: Matrix, model: Scorer | None, fit: bool) -> tuple[Floats, Floats] | None:
+    """(pairs, width) unit rows of both sides whose inner products are scores, if the scorer has them."""
+    if not fit:
+        za, zb = (side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-12) for side in (x, y))
+        return np.asarray(za, dtype=np.float32), np.asarray(zb, dtype=np.float32)
+    return model.spaces(x, y) if isinstance(model, CCAScorer) else None
+
+
+def count_units(codes: NDArray[np.int64]) -> int:
+    """Number of independent pairs, by the code of every pair and its keys."""
+    units = together(codes[:, 0], [codes[:, k] for k in range(1, codes.shape[1])])
+    return len(codes) if units is None else int(units.max()) + 1
+
+
+def judge(
+    scored: Scored | ArrayLike,
+    mismatched: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    fitted: bool = False,
+    scorer: str = "your scores",
+) -> Audit:
+    """An audit from scores of any origin, of pairs and of mismatched pairs; higher means a better fit.
+
+    Args:
+        scored: (pairs,) scores of the pairs, or both as ``Scored(scores, null)``.
+        mismatched: Scores of many mismatched pairs: shuffled at random from the same data.
+        seed: The same seed gives the same audit.
+        fitted: Whether the scores come from a model fitted to these pairs (cross-fitted).
+        scorer: What gave the scores, for the summary.
+
+    Returns:
+        What was found.
+
+    Raises:
+        UsageError: If there are fewer than 50 scores, no mismatched ones, or some are not finite.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> scores = np.concatenate([random.normal(5, 1, 400), random.normal(0, 1, 100)])
+        >>> result = rince.audit.judge(scores, random.normal(0, 1, 100_000))
+        >>> result.verdict.value, round(result.noise_rate, 1)
+        ('found', 0.2)
+    """
+    scored = as_scored(scored, mismatched)
+    units = len(scored.scores) if scored.clusters is None else int(scored.clusters.max()) + 1
+    null = Null(scored.null, scored.right_by_chance, scored.other_class_better)
+    result = _result(scored.scores, null, units, seed, fitted, scorer)
+    return dataclasses.replace(result, issues={"unrelated": _unrelated(result)})
+
+
+def _result(scores: NDArray[np.float32], null: Null, units: int, seed: int, fitted: bool, scorer: str) -> Audit:
+    """Null, estimate and flags of scores."""
+    step = tie_step(null.scores)
+    used, drawn = break_ties(scores, step), break_ties(null.scores, step, first=len(scores))
+    rank = ranks(used, np.sort(drawn))
+    decision = decide(null._replace(scores=drawn), RankCounts.of(rank), units, seed)
+    p = p_at(rank, drawn, decision.kept)
+    return Audit(
+        scores=used,
+        p_values=p,
+        p_wrong=decision.curve.at(p),
+        **findings_of(decision, drawn, len(scores), units, fitted, scorer),
+    )
+
+
+def audit(
+    a: NDArray[Any] | Tensor,
+    b: NDArray[Any] | Tensor,
+    *,
+    drop_bad: bool = False,
+    groups: ArrayLike | None = None,
+    **options: Any,
+) -> Audit:
+    """Deprecated: use ``rince.audit_pairs``."""
+    message = "rince.audit.audit is called rince.audit_pairs; the old name goes in version 0.4"
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    if groups is not None:
+        options["duplicates"] = groups
+    if "recipe" in options:
+        options["config"] = options.pop("recipe")
+    return audit_pairs(a, b, skip_invalid=drop_bad or options.pop("skip_invalid", False), **options)

@@ -1,0 +1,478 @@
+"""Issue types of pairs beyond unrelated ones: what is wrong with the data, or with what the audit assumes of them.
+
+Each check is a function from arrays to an ``Issue``: a score per pair, a count, example rows, a sentence, and whether
+the issue is claimed. Thresholds are named constants, measured on clean and on damaged real pairs
+(``experiments/evidence/audit_scorers.py``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from rince.audit.side_features import Scaling, chunks, principal_axes, row_codes
+
+EXAMPLES = 10
+MIN_GROUP, MIN_GROUP_SHARE = 20, 0.005
+"""Size of a group of near-identical rows that may be placeholders."""
+NEAR = 0.995  # cosine of centered rows that count as nearly the same
+PLACEHOLDER_P = 0.01  # partners more concentrated than random ones at this level belong together
+PLACEHOLDER_EXCESS = 0.05  # excess concentration of partners that is as good as none
+MAX_CLASS_SHARE = 0.9  # share of rows in large groups above which a side is a class
+PERMUTATIONS, NEIGHBORS = 199, 10
+MAX_OFFSET, CLIP, SWITCH_PENALTY = 5, 6.0, 12.0
+MIN_SHIFT_GAIN = 0.8
+"""Deviations of mismatched pairs that a shifted row must gain on average: sides without relation fit no offset."""
+MAX_SHIFT_AUTOCORRELATION = 0.8
+"""Neighbors that are too similar for telling an offset."""
+GROUP_SHARE, GROUP_EXCESS, GROUP_P = 0.5, 2.0, 1e-6
+LEAK_CORRELATION = 0.99
+MAX_LEAKS, MAX_LEAK_SHARE = 2, 0.25
+"""Number of columns, or share of them, that may be leaks."""
+MIN_LEAK_VALUES = 10  # distinct values; fewer would be a class, not an id
+ORDER_Z, ORDER_CORRELATION = 5.0, 0.1
+MIN_BLOCKS = 10
+HELD_OUT_P, MIN_HELD_OUT = 0.001, 30
+MAX_ROWS = 20_000  # rows that quadratic checks look at
+SPREAD_AXES = 16
+
+Rows = NDArray[np.int64]
+Matrix = NDArray[np.generic]
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Issue:
+    """What one check found.
+
+    Attributes:
+        name: Issue type, such as ``"placeholder"``.
+        claimed: Whether the issue is present by the check's threshold.
+        scores: (pairs,) from 0 (not affected) to 1; empty for issues of columns or of the whole data.
+        count: Number of affected pairs, or of columns for a leak.
+        examples: Up to ``EXAMPLES`` affected rows, worst first.
+        explanation: One sentence for the user.
+        details: Numbers of the check.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> a = random.normal(size=(500, 16))
+        >>> b = a + 0.3 * random.normal(size=a.shape)
+        >>> b[:100] = 1.0  # failed downloads
+        >>> issue = rince.audit_pairs(a, b).issues["placeholder"]
+        >>> issue.claimed, issue.count
+        (True, 100)
+    """
+
+    name: str
+    claimed: bool
+    scores: NDArray[np.float32]
+    count: int
+    examples: Rows
+    explanation: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def spread(self, rows: Rows, n: int) -> "Issue":
+        """The issue of some rows as one of all ``n``: 0 for the others."""
+        scores = self.scores
+        if len(scores):
+            scores = np.zeros(n, dtype=np.float32)
+            scores[rows] = self.scores
+        return replace(self, scores=scores, examples=rows[self.examples])
+
+    def record(self) -> dict[str, Any]:
+        """What ``audit.json`` holds of it; arrays of one value per pair are left out."""
+        details = {name: value for name, value in self.details.items() if not isinstance(value, np.ndarray)}
+        return {
+            "claimed": self.claimed,
+            "count": self.count,
+            "examples": self.examples.tolist(),
+            "explanation": self.explanation,
+            **details,
+        }
+
+
+def _issue(name: str, scores: Floats, affected: NDArray[np.bool_], explanation: str, **details: Any) -> Issue:
+    rows = np.flatnonzero(affected)
+    examples = rows[np.argsort(-scores[rows], kind="stable")][:EXAMPLES]
+    return Issue(
+        name=name, claimed=bool(len(rows)), scores=scores.astype(np.float32), count=len(rows), examples=examples,
+        explanation=explanation, details=details,
+    )  # fmt: skip
+
+
+# --- rows that occur often --------------------------------------------------------------------------------------------
+
+
+def near_groups(x: Matrix, seed: int = 0) -> NDArray[np.int64]:
+    """(rows,) group of nearly equal rows (equal after rounding of random projections), -1 for small ones.
+
+    Rows are compared on 12 random projections, rounded at two offsets to a hundredth of their spread, so that a group
+    is not cut by a rounding edge.
+    """
+    random = np.random.default_rng(seed)
+    projected = np.empty((len(x), 12), dtype=np.float32)
+    directions = random.normal(size=(x.shape[1], 12)).astype(np.float32)
+    step = max(1, 8_000_000 // x.shape[1])
+    for start in range(0, len(x), step):
+        projected[start : start + step] = np.asarray(x[start : start + step], dtype=np.float32) @ directions
+    width = np.maximum(1.35 * _iqr(projected), projected.std(0)) * (1 - NEAR) * 4
+    cells = projected / np.maximum(width, 1e-12)
+    best = np.full(len(x), -1)
+    size = np.zeros(len(x), dtype=np.int64)
+    for shift in (0.0, 0.5):
+        code = row_codes(np.floor(cells + shift))
+        _, group, counts = np.unique(code, return_inverse=True, return_counts=True)
+        better = counts[group] > size
+        best[better], size[better] = group[better] + int(shift * 2) * len(x), counts[group][better]
+    best[size < max(MIN_GROUP, MIN_GROUP_SHARE * len(x))] = -1
+    large = best >= 0
+    best[large] = np.unique(best[large], return_inverse=True)[1]
+    return best
+
+
+def _iqr(x: Floats) -> Floats:
+    low, high = np.quantile(x, [0.25, 0.75], axis=0)
+    return np.asarray(high - low)
+
+
+def placeholder(a: Matrix, b: Matrix, seed: int = 0) -> Issue:
+    """Rows that stand in for many items of one side: failed downloads, blank pictures, empty texts.
+
+    A group of nearly equal rows is claimed if the partners of its members are spread like random rows; partners of a
+    real item that occurs often resemble each other. A side that consists of such groups is a class and never claimed.
+    """
+    scores = np.zeros(len(a))
+    groups = []
+    for side, x, partner in (("a", a, b), ("b", b, a)):
+        group = near_groups(x, seed)
+        if not (group >= 0).any() or (group >= 0).mean() > MAX_CLASS_SHARE:
+            continue
+        features = spread_features(partner, seed)
+        for number in range(int(group.max()) + 1):
+            members = np.flatnonzero(group == number)
+            excess, p = concentration(features, members, np.random.default_rng([seed, number]))
+            if p > PLACEHOLDER_P or excess < PLACEHOLDER_EXCESS:
+                scores[members] = 1 - excess
+                groups.append({"side": side, "rows": len(members), "first": int(members[0]), "p": p})
+    affected = scores > 0
+    text = (
+        f"{affected.sum():,} pairs have a placeholder on one side: one (nearly) identical row with unrelated partners, "
+        "such as failed downloads. They are reported apart and are not part of the estimate."
+    )
+    return _issue("placeholder", scores, affected, text, groups=groups)
+
+
+def spread_features(x: Matrix, seed: int) -> NDArray[np.float32]:
+    """(rows, 16) standardized principal components, in which neighbors are looked for."""
+    sample = torch.tensor(np.asarray(x[:: -(-len(x) // MAX_ROWS)])).float()
+    mean = sample.mean(0)
+    scaling = Scaling(mean, principal_axes(sample - mean, torch.Generator().manual_seed(seed))[:, :SPREAD_AXES])
+    features = np.concatenate([scaling.transform(x[part]).numpy() for part in chunks(len(x), x.shape[1])])
+    return features / np.maximum(features.std(0), 1e-9)
+
+
+def concentration(x: NDArray[np.float32], members: Rows, random: np.random.Generator) -> tuple[float, float]:
+    """How much more often neighbors of members are members than for random sets of that size, and its p-value.
+
+    Returns:
+        Excess from 0 (like random rows) to 1 (all neighbors are members), and the permutation p-value of more.
+    """
+    queries = random.permutation(members)[:200]
+    pool = random.permutation(len(x))[:MAX_ROWS]
+    inside = np.isin(pool, members)
+    share = inside.mean()
+    distances = (x[pool] ** 2).sum(1)[None] - 2 * x[queries] @ x[pool].T
+    distances[queries[:, None] == pool[None]] = np.inf
+    nearest = np.argpartition(distances, NEIGHBORS, axis=1)[:, :NEIGHBORS]
+    observed = inside[nearest].mean()
+    # Random sets: the same neighborhoods, other labels. Queries are members, so the labels alone are permuted.
+    null = [random.permutation(inside)[nearest].mean() for _ in range(PERMUTATIONS)]
+    p = (1 + sum(value >= observed for value in null)) / (PERMUTATIONS + 1)
+    return float(max(0.0, (observed - share) / max(1 - share, 1e-9))), p
+
+
+def duplicate(a: Matrix, b: Matrix) -> Issue:
+    """Pairs that occur more than once, and items that occur with different partners."""
+    code_a, code_b = row_codes(a), row_codes(b)
+    pair = np.unique(np.stack([code_a, code_b], axis=1), axis=0, return_inverse=True)[1].ravel()
+    copies = np.bincount(pair)[pair]
+    repeated = [np.unique(code, return_inverse=True)[1] for code in (code_a, code_b)]
+    other = np.zeros(len(a), dtype=bool)
+    for item in repeated:
+        partners = np.bincount(item[np.unique(pair, return_index=True)[1]])
+        if (partners > 1).mean() < 0.5:  # else the side is a class, or has several partners by design
+            other |= partners[item] > 1
+    scores = np.where(copies > 1, 1.0, np.where(other, 0.5, 0.0))
+    text = (
+        f"{(copies > 1).sum():,} pairs occur more than once, and {other.sum():,} have an item with other partners too."
+    )
+    return _issue("duplicate", scores, scores > 0, text, equal_pairs=int((copies > 1).sum()), shared=int(other.sum()))
+
+
+# --- order of the rows ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Order:
+    """How rows depend on their neighbors.
+
+    Attributes:
+        dependent: Whether neighboring rows resemble each other on both sides.
+        correlation: Lag-1 autocorrelation, the smaller of both sides.
+        length: Lag at which the autocorrelation falls below 0.1: rows apart enough to be independent.
+        block, gap: Arguments for ``cca.block_folds``.
+        blocks: Number of blocks of ``block`` rows.
+        independent: Number of independent stretches: rows / length.
+        differences: Whether there are fewer than 10 blocks, so that first differences must be audited instead.
+        explanation: One sentence for the user.
+    """
+
+    dependent: bool
+    correlation: float
+    length: int
+    block: int
+    gap: int
+    blocks: int
+    independent: int
+    differences: bool
+    explanation: str
+
+    def issue(self) -> Issue:
+        """The same as an issue of the whole data."""
+        details = {name: value for name, value in vars(self).items() if name not in ("dependent", "explanation")}
+        return Issue(
+            name="order", claimed=self.dependent, scores=np.zeros(0, np.float32), count=0,
+            examples=np.zeros(0, np.int64), explanation=self.explanation, details=details,
+        )  # fmt: skip
+
+
+def order(a: Matrix, b: Matrix, seed: int = 0) -> Order:
+    """Whether rows are a series: then random folds leak, and neighbors do not count as independent pairs."""
+    n = len(a)
+    sides = [spread_features(x, seed) for x in (a, b)]
+    first = [autocorrelation(x, 1) for x in sides]
+    correlation = min(first)
+    # Mean of a product over rows and axes: its deviation under independence is about 1 / sqrt(rows * axes).
+    z = min(r * np.sqrt(n * x.shape[1]) for r, x in zip(first, sides, strict=True))
+    if z <= ORDER_Z or correlation <= ORDER_CORRELATION:
+        return Order(False, correlation, 1, 1, 0, n, n, False, "Rows do not depend on their neighbors.")
+    length = 1
+    while length < n // 4 and max(autocorrelation(x, length) for x in sides) > ORDER_CORRELATION:
+        length = max(length + 1, int(length * 1.2))
+    block = 4 * length
+    blocks, independent = n // block, max(1, n // length)
+    text = (
+        f"Neighboring rows resemble each other (autocorrelation {correlation:.2f}, over about {length} rows): "
+        f"{n:,} pairs count as {independent:,} to {n:,} independent ones."
+    )
+    return Order(True, correlation, length, block, length, blocks, independent, blocks < MIN_BLOCKS, text)
+
+
+def effective_size(scores: Floats, length: int) -> int:
+    """Number of independent rows behind a series of scores: rows / (1 + twice the sum of its autocorrelations)."""
+    ranked = np.argsort(np.argsort(scores)).astype(np.float64)
+    z = ((ranked - ranked.mean()) / max(ranked.std(), 1e-12))[:, None]
+    total = sum(max(0.0, autocorrelation(z, lag)) for lag in range(1, min(length, len(z) - 1) + 1))
+    return max(1, int(len(z) / (1 + 2 * total)))
+
+
+def autocorrelation(x: Floats, lag: int) -> float:
+    """Mean over columns of the correlation of rows with the rows ``lag`` later."""
+    return float((x[:-lag] * x[lag:]).mean() - x[:-lag].mean(0) @ x[lag:].mean(0) / x.shape[1])
+
+
+def shifted(za: Floats, zb: Floats, units: Rows | None = None, temperature: float = 1.0) -> Issue:
+    """Stretches of rows in which partner i + k fits better than partner i, for small k: off-by-one joins.
+
+    Args:
+        za, zb: (pairs, width) rows whose inner product is the score of a pair, such as unit embeddings or canonical
+            variates of a fit, in the order of the data.
+        units: (pairs,) file or document of each row; offsets do not cross its borders.
+        temperature: Divides inner products. Scores are standardized by mismatched pairs in any case.
+    """
+    n, offsets = len(za), np.arange(-MAX_OFFSET, MAX_OFFSET + 1)
+    random = np.random.default_rng(0)
+    i, j = random.integers(n, size=(2, 20_000))
+    null = (za[i] * zb[j]).sum(1)[i != j] / temperature
+    center, scale = float(null.mean()), max(float(null.std()), 1e-12)
+    fit = np.full((n, len(offsets)), -CLIP)
+    for column, offset in enumerate(offsets):
+        rows = np.arange(max(0, -offset), min(n, n - offset))
+        if units is not None:
+            rows = rows[units[rows] == units[rows + offset]]
+        score = ((za[rows] * zb[rows + offset]).sum(1) / temperature - center) / scale
+        fit[rows, column] = np.clip(score, -CLIP, CLIP) - (MIN_SHIFT_GAIN if offset else 0)
+    own = autocorrelation(zb / np.maximum(zb.std(0), 1e-12), 1)
+    path = viterbi(fit, SWITCH_PENALTY) if own <= MAX_SHIFT_AUTOCORRELATION else np.full(n, MAX_OFFSET)
+    shift = offsets[path]
+    ends = np.flatnonzero(np.diff(shift, prepend=0, append=0))
+    stretches = [
+        {"first": int(start), "last": int(end - 1), "offset": int(shift[start])}
+        for start, end in pairwise(ends.tolist())
+        if shift[start] != 0
+    ]
+    gain = np.where(shift != 0, (np.take_along_axis(fit, path[:, None], 1)[:, 0] - fit[:, MAX_OFFSET]) / (2 * CLIP), 0)
+    scores = np.where(shift != 0, np.clip(0.5 + gain / 2, 0, 1), 0)
+    where = ", ".join(f"rows {one['first']} to {one['last']} by {one['offset']:+d}" for one in stretches[:3])
+    more = f" and {len(stretches) - 3} more stretches" if len(stretches) > 3 else ""
+    text = f"{(shift != 0).sum():,} pairs fit the partner of a nearby row better: {where}{more}."
+    return _issue("shifted", scores, shift != 0, text, stretches=stretches, skipped=own > MAX_SHIFT_AUTOCORRELATION)
+
+
+def viterbi(fit: Floats, penalty: float) -> Rows:
+    """(rows,) column with the largest sum of fits, each change of column costing ``penalty``."""
+    n, k = fit.shape
+    total, back = fit[0].copy(), np.empty((n, k), dtype=np.int8)
+    for row in range(n):
+        best = int(total.argmax()) if row else 0
+        switch = total[best] - penalty > total if row else np.zeros(k, dtype=bool)
+        back[row] = np.where(switch, best, np.arange(k))
+        total = np.where(switch, total[best] - penalty, total) + fit[row] if row else total
+    path = np.empty(n, dtype=np.int64)
+    path[-1] = total.argmax()
+    for row in range(n - 1, 0, -1):
+        path[row - 1] = back[row, path[row]]
+    return path
+
+
+# --- partners, groups, columns, models --------------------------------------------------------------------------------
+
+
+def better_partner(za: Floats, zb: Floats, seed: int = 0) -> Issue:
+    """Pairs that would gain most from exchanging partners with another pair: a ranking, never a claim.
+
+    The gain of an exchange is s_ij + s_ji - s_ii - s_jj, with s the inner product of ``za`` and ``zb``.
+    """
+    n = len(za)
+    pool = np.sort(np.random.default_rng(seed).permutation(n)[:MAX_ROWS])
+    own = (za * zb).sum(1)
+    gain, partner = np.empty(n), np.empty(n, dtype=np.int64)
+    for start in range(0, n, 1000):
+        rows = np.arange(start, min(start + 1000, n))
+        both = za[rows] @ zb[pool].T + zb[rows] @ za[pool].T - own[pool][None] - own[rows][:, None]
+        both[rows[:, None] == pool[None]] = -np.inf
+        best = both.argmax(1)
+        gain[rows], partner[rows] = both[np.arange(len(rows)), best], pool[best]
+    ranks = np.argsort(np.argsort(gain)) / max(n - 1, 1)
+    examples = np.argsort(-gain)[:EXAMPLES]
+    return Issue(
+        name="better_partner", claimed=False, scores=ranks.astype(np.float32), count=0, examples=examples,
+        explanation="Ranking of pairs by the gain of an exchange of partners; not a count.",
+        details={"gain": gain, "partner": partner},
+    )  # fmt: skip
+
+
+def group(
+    flagged: NDArray[np.bool_], sides: Sequence[Matrix] = (), labels: ArrayLike | None = None, seed: int = 0
+) -> Issue:
+    """Subgroups in which nearly everything is flagged: more likely unreadable for the encoder than wrong.
+
+    Args:
+        flagged: (pairs,) pairs that the audit flags.
+        sides: Feature matrices in which clusters are looked for (k-means, 8 and 16 per side).
+        labels: (pairs,) a given column, such as language or source.
+        seed: Of the clusters.
+    """
+    partitions = [] if labels is None else [("given column", np.unique(np.asarray(labels), return_inverse=True)[1])]
+    for name, x in zip(("a", "b"), sides, strict=False):
+        features = spread_features(x, seed)
+        partitions += [(f"clusters of {name}", kmeans(features, k, seed)) for k in (8, 16)]
+    scores, found, average = np.zeros(len(flagged)), [], flagged.mean()
+    for name, part in partitions:
+        for number in range(int(part.max()) + 1):
+            members = part == number
+            size, hits = int(members.sum()), int(flagged[members].sum())
+            rest = flagged[~members].mean() if size < len(flagged) else average
+            if size < MIN_GROUP or hits < max(GROUP_SHARE, GROUP_EXCESS * rest) * size:
+                continue
+            if binomial_tail(hits, size, float(rest)) < GROUP_P:
+                scores[members] = np.maximum(scores[members], hits / size)
+                found.append({"by": name, "number": number, "pairs": size, "flagged": hits})
+    affected = (scores > 0) & flagged
+    text = (
+        f"{affected.sum():,} of {flagged.sum():,} flagged pairs lie in groups that are flagged nearly as a whole. "
+        "These flags are doubtful: if the encoder cannot read such a language or format, fewer pairs are unrelated."
+    )
+    return _issue("group", scores, affected, text, groups=found)
+
+
+def kmeans(x: NDArray[np.float32], k: int, seed: int, steps: int = 15) -> Rows:
+    """(rows,) cluster of every row, by Lloyd's algorithm from distinct random rows chosen far apart."""
+    random = np.random.default_rng(seed)
+    sample = x[random.permutation(len(x))[:MAX_ROWS]]
+    centers = sample[:1]
+    while len(centers) < k:  # k-means++
+        distance = np.min([((sample - center) ** 2).sum(1) for center in centers], axis=0) + 1e-12
+        centers = np.vstack([centers, sample[random.choice(len(sample), p=distance / distance.sum())]])
+    for _ in range(steps):
+        label = ((centers**2).sum(1)[None] - 2 * sample @ centers.T).argmin(1)
+        centers = np.stack([sample[label == c].mean(0) if (label == c).any() else centers[c] for c in range(k)])
+    return np.asarray(((centers**2).sum(1)[None] - 2 * x @ centers.T).argmin(1))
+
+
+def binomial_tail(hits: int, size: int, share: float) -> float:
+    """Chernoff bound on the probability of at least ``hits`` of ``size`` at this share."""
+    seen, share = hits / size, min(max(share, 1e-6), 1 - 1e-6)
+    if seen <= share:
+        return 1.0
+    divergence = seen * np.log(seen / share) + (0 if seen == 1 else (1 - seen) * np.log((1 - seen) / (1 - share)))
+    return float(np.exp(-size * divergence))
+
+
+def leak(a: Matrix, b: Matrix) -> Issue:
+    """Columns on both sides that give the pairing away: ids, times, file numbers."""
+    rows = np.sort(np.random.default_rng(0).permutation(len(a))[:2000])
+    ranked = []
+    for x in (a, b):
+        values = np.asarray(x[rows], dtype=np.float64)
+        order = np.argsort(np.argsort(values, axis=0, kind="stable"), axis=0).astype(np.float64)
+        distinct = np.array([len(np.unique(column)) for column in values.T])
+        order[:, distinct < MIN_LEAK_VALUES] = 0
+        order -= order.mean(0)
+        ranked.append((order / np.maximum(np.linalg.norm(order, axis=0), 1e-12)).astype(np.float32))
+    columns = []
+    for start in range(0, ranked[0].shape[1], 1000):
+        correlation = np.abs(ranked[0][:, start : start + 1000].T @ ranked[1])
+        columns += [(int(i) + start, int(j)) for i, j in np.argwhere(correlation > LEAK_CORRELATION)]
+    # Where most columns agree, they are the relation between the sides, not a leak.
+    few = len(columns) <= max(MAX_LEAKS, MAX_LEAK_SHARE * min(a.shape[1], b.shape[1]))
+    few &= all(len({pair[k] for pair in columns}) < x.shape[1] for k, x in enumerate((a, b)))
+    text = (
+        f"{len(columns)} columns occur on both sides up to scale (ids, times, file numbers?) and give the pairing "
+        "away: the scorer was fitted without them."
+    )
+    return Issue(
+        name="leak", claimed=bool(columns) and few, scores=np.zeros(0, np.float32), count=len(columns),
+        examples=np.zeros(0, np.int64), explanation=text, details={"columns": columns},
+    )  # fmt: skip
+
+
+def trained_on_pairs(scores: Floats, held_out: Floats) -> Issue:
+    """Whether the scores of the audited pairs differ from those of pairs that the model has not seen.
+
+    A two-sample Kolmogorov-Smirnov test; both samples must come from the same source.
+    """
+    p = kolmogorov_smirnov(scores, held_out) if len(held_out) >= MIN_HELD_OUT else 1.0
+    text = (
+        f"The audited pairs score differently from {len(held_out):,} held-out pairs (p = {p:.2g}): the model was "
+        "probably trained on the audited pairs."
+    )
+    return Issue(
+        name="trained_on_these", claimed=p < HELD_OUT_P, scores=np.zeros(0, np.float32), count=0,
+        examples=np.zeros(0, np.int64), explanation=text, details={"p": p},
+    )  # fmt: skip
+
+
+def kolmogorov_smirnov(x: Floats, y: Floats) -> float:
+    """p-value of the two-sample test, by its asymptotic distribution."""
+    both = np.sort(np.concatenate([x, y]))
+    gap = np.searchsorted(np.sort(x), both, "right") / len(x) - np.searchsorted(np.sort(y), both, "right") / len(y)
+    size = np.sqrt(len(x) * len(y) / (len(x) + len(y)))
+    lam = (size + 0.12 + 0.11 / size) * np.abs(gap).max()
+    k = np.arange(1, 101)
+    return float(np.clip(2 * ((-1.0) ** (k - 1) * np.exp(-2 * (k * lam) ** 2)).sum(), 0, 1)) if lam > 0.2 else 1.0

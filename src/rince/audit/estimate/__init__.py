@@ -1,1 +1,0 @@
-"""From scores to how many pairs are wrong, between which bounds, and which."""

@@ -1,1 +1,0 @@
-"""The audit, partition by partition: what every partition adds, and how the parts become one verdict."""

@@ -1,0 +1,177 @@
+"""One pass over a shard: which rows are unusable, which are equal, what they are known by, and a sample of them."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rince.audit.units import equal_pairs
+from rince.errors import UsageError
+from rince.pairs.fingerprint import NUMBERS, Fingerprint, SidePrint, Sums, added_sums, sums_of
+from rince.pairs.matrix import Checked, Keys, RowCheck, checked_together, cosines_, row_codes
+from rince.pairs.shards import Pieces, Shard
+
+SHUFFLED = 10_000_000  # rows up to which all row numbers are shuffled to draw some
+
+
+class Sample(NamedTuple):
+    """Some rows of one side, and codes of those rows and of their partners on the other side.
+
+    Both matter: row i of a and row j of b belong together if rows i and j of b are equal, or rows i and j of a.
+    """
+
+    x: Tensor
+    own: NDArray[np.int64]
+    partner: NDArray[np.int64]
+    keys: Keys
+
+
+class Scan(NamedTuple):
+    """What one pass over a shard gives.
+
+    Attributes:
+        scores: (rows,) cosine of every pair; None unless both sides are of one space.
+        codes: (rows, 1 + keys) code of the pair, and of everything else that makes two pairs one unit.
+        checks: Unusable rows of either side.
+        samples: The sampled rows of either side.
+        widths: Widths of both sides.
+        sums: Of either side, for the fingerprint.
+    """
+
+    scores: NDArray[np.float32] | None
+    codes: NDArray[np.int64]
+    checks: tuple[Checked, Checked]
+    samples: tuple[Sample, Sample]
+    widths: tuple[int, int]
+    sums: tuple[Sums, Sums]
+
+
+def draw_rows(n: int, count: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """``count`` of ``n`` rows (or all of them), in order."""
+    if n <= SHUFFLED:
+        return np.sort(random.permutation(n)[:count])
+    return np.sort(random.choice(n, count, replace=False, shuffle=False))
+
+
+def rows_of_shard(rows: NDArray[np.int64], start: int, count: int) -> NDArray[np.int64]:
+    """Those of the rows that lie in a shard, counted from its first one."""
+    first, last = np.searchsorted(rows, [start, start + count])
+    return rows[first:last] - start
+
+
+def scan(
+    shard: Shard,
+    start: int,
+    offset: int,
+    wanted: NDArray[np.int64],
+    one_space: bool,
+) -> Scan:
+    """Read a shard once.
+
+    Args:
+        shard: The shard.
+        start: Number of its first row among all usable ones.
+        offset: Number of its first row among all rows.
+        wanted: Rows to keep as a sample, counted from its first one.
+        one_space: Whether both sides are embeddings of one space: then rows of zeros are unusable, and the cosine of
+            every pair is computed.
+    """
+    checks = RowCheck("a", zero_is_bad=one_space), RowCheck("b", zero_is_bad=one_space)
+    keys = shard.keys(offset)
+    codes = np.empty((shard.rows, 1 + len(keys)), dtype=np.int64)
+    for k, key in enumerate(keys):
+        codes[:, 1 + k] = key
+    scores = np.empty(shard.rows, dtype=np.float32) if one_space else None
+    pools: list[_Pool] = []
+    sums = [Sums(), Sums()]
+    for first, x, y in Pieces(shard):
+        if not pools:
+            pools = [_Pool(wanted, side.shape[1]) for side in (x, y)]
+            if one_space and x.shape[1] != y.shape[1]:
+                raise UsageError(
+                    f"a and b are {x.shape[1]} and {y.shape[1]} wide, so they are not embeddings of one space: pass "
+                    "fit=True (--fit) to learn one"
+                )
+        own = row_codes(x), row_codes(y)
+        sums = [total.plus(sums_of(one, start + first)) for total, one in zip(sums, own, strict=True)]
+        for check, side in zip(checks, (x, y), strict=True):
+            check.see(side, first)
+        pools[0].add(x, own[0], own[1], first)
+        pools[1].add(y, own[1], own[0], first)
+        rows = slice(first, first + len(x))
+        codes[rows, 0] = equal_pairs(*own)
+        if scores is not None:
+            scores[rows] = cosines_(x, y).numpy()
+    empty = _Pool(np.empty(0, dtype=np.int64), 0)
+    a, b = pools or (empty, empty)
+    return Scan(
+        scores=scores,
+        codes=codes,
+        checks=(checks[0].summary(offset), checks[1].summary(offset)),
+        samples=(a.sample(keys), b.sample(keys)),
+        widths=(a.x.shape[1], b.x.shape[1]),
+        sums=(sums[0], sums[1]),
+    )
+
+
+class _Pool:
+    """The sampled rows of one side, collected on the way."""
+
+    def __init__(self, rows: NDArray[np.int64], width: int):
+        self.rows = rows
+        # Allocated once: many small arrays kept between large temporary ones would fragment the heap.
+        self.x = torch.empty(len(rows), width)
+        self.own = np.empty(len(rows), dtype=np.int64)
+        self.partner = np.empty(len(rows), dtype=np.int64)
+
+    def sample(self, keys: Keys) -> Sample:
+        return Sample(self.x, self.own, self.partner, [key[self.rows] for key in keys])
+
+    def add(self, x: Tensor, own: NDArray[np.int64], partner: NDArray[np.int64], first: int) -> None:
+        start, stop = np.searchsorted(self.rows, [first, first + len(x)])
+        here = self.rows[start:stop] - first
+        torch.index_select(x, 0, torch.from_numpy(here), out=self.x[start:stop])
+        self.own[start:stop], self.partner[start:stop] = own[here], partner[here]
+
+
+def join_samples(samples: list[Sample]) -> Sample:
+    """The samples of all shards, in their order."""
+    samples = [sample for sample in samples if len(sample.own)]
+    if len(samples) == 1:
+        return samples[0]
+    return Sample(
+        torch.cat([sample.x for sample in samples]),
+        np.concatenate([sample.own for sample in samples]),
+        np.concatenate([sample.partner for sample in samples]),
+        [np.concatenate(key) for key in zip(*(sample.keys for sample in samples), strict=True)],
+    )
+
+
+class ScanSummary(NamedTuple):
+    """The small part of a scan."""
+
+    checks: tuple[Checked, Checked]
+    widths: tuple[int, int]
+    sums: tuple[Sums, Sums]
+    keys: int
+
+
+def summarize(found: Scan) -> ScanSummary:
+    return ScanSummary(found.checks, found.widths, found.sums, found.codes.shape[1] - 1)
+
+
+def check_scans(pairs: int, scans: list[ScanSummary]) -> Fingerprint:
+    """Reject unusable rows and shards of different widths; returns the fingerprint of all rows."""
+    for side in range(2):
+        checked_together([one.checks[side] for one in scans]).refuse_unusable()
+    known = [(k, one.widths) for k, one in enumerate(scans) if one.widths != (0, 0)]
+    first = known[0][1]
+    for k, widths in known:
+        if widths != first:
+            raise UsageError(
+                f"Shard {k} is {widths[0]} and {widths[1]} wide; earlier ones are {first[0]} and {first[1]}."
+            )
+    a, b = (SidePrint(NUMBERS, first[k], added_sums(one.sums[k] for one in scans)) for k in range(2))
+    return Fingerprint(pairs, a, b)

@@ -1,0 +1,1 @@
+"""The audit over shards, in this process or on a Dask cluster."""

@@ -1,0 +1,271 @@
+"""Units: pairs that are right or wrong together, such as the same pair twice. A unit counts as one independent pair.
+
+Pairs of equal rows are one unit, and so are pairs with an equal key. In memory, ``together`` numbers the units. Over
+shards only their number is needed: every code that occurs more than once is a node, and every pair that has several
+such codes is an edge. Pairs without such a code are units of their own; the others are as many units as there are
+components: nodes, less the edges that join two components. Codes are counted in buckets, each in one place. Only edges
+have to be brought together, and there are few: pairs that repeat a key and, in another shard perhaps, both rows.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rince.errors import UsageError
+from rince.pairs.matrix import Keys
+
+if TYPE_CHECKING:
+    from rince.audit.shards.runner import Runner
+
+MIN_UNITS = 20  # a key that makes fewer units is a class
+BUCKET = 5_000_000  # codes that are counted in one place
+
+
+def equal_pairs(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One code per pair from the codes of its rows (see ``row_codes``), equal where both are."""
+    return (left.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + right.view(np.uint64)).view(np.int64)
+
+
+def together(pairs: NDArray[np.int64], keys: Keys, least: int = MIN_UNITS) -> NDArray[np.int64] | None:
+    """For every pair the number of its unit, in order of appearance; None if each is one of its own.
+
+    Pairs of equal rows (equal codes in ``pairs``) always share a unit, and so do pairs that are linked by equal
+    keys. A key is left out if it would make fewer than ``least`` units, or one of more than half of all pairs: such
+    keys are classes rather than units.
+    """
+    found = joined([pairs])
+    for key in keys:
+        wider = joined([key] if found is None else [found, key])
+        if wider is not None:
+            sizes = np.bincount(wider)
+            found = wider if len(sizes) >= least and 2 * sizes.max() <= len(key) else found
+    return found
+
+
+def joined(keys: Keys) -> NDArray[np.int64] | None:
+    """The connected components of pairs with an equal key, numbered by their first pair; None if none is equal."""
+    n = len(keys[0])
+    links = [np.unique(key, return_inverse=True)[1] for key in keys if not _all_differ(key)]
+    if not links:
+        return None
+    root, before = np.arange(n), None
+    while before is None or (root != before).any():
+        before = root
+        for link in links:
+            least = np.full(n, n)
+            np.minimum.at(least, link, root)
+            # Whole components move, not single pairs, so that long chains take few rounds.
+            parent = np.arange(n)
+            np.minimum.at(parent, root, least[link])
+            while (parent != parent[parent]).any():
+                parent = parent[parent]
+            root = parent[root]
+    return np.unique(root, return_inverse=True)[1]
+
+
+def _all_differ(key: NDArray[np.int64]) -> bool:
+    ordered = np.sort(key)
+    return not (ordered[1:] == ordered[:-1]).any()
+
+
+# --- folds ------------------------------------------------------------------------------------------------------------
+
+
+def fold_numbers(pairs: NDArray[np.int64], folds: int, keys: Keys, random: np.random.Generator) -> NDArray[np.int64]:
+    """Folds of about equal size, by the codes of the pairs and their keys.
+
+    Equal pairs stay together, or a fit would score what it has seen. So do pairs that are linked by equal keys, unless
+    these are so few that this would hide whole classes. Pairs that share one row only may be in different folds.
+    """
+    clusters = together(pairs, keys, least=20 * folds)
+    if clusters is None:
+        return random.permutation(len(pairs)) % folds
+    number = int(clusters.max()) + 1
+    if number < 2 * folds:
+        raise UsageError(f"Only {number} of the {len(pairs):,} pairs are different: too few to fit a scorer to.")
+    return (random.permutation(number) % folds)[clusters]
+
+
+class Folds(NamedTuple):
+    """In which fold a pair is: that of the sample's pairs it is one unit with, or else any.
+
+    Attributes:
+        folds: How many folds there are.
+        known: For the row number, the code of the pair and every key: codes of the sample, in order, and their fold.
+    """
+
+    folds: int
+    known: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+    @classmethod
+    def of(cls, number: NDArray[np.int64], folds: int, keys: Keys) -> "Folds":
+        """From the folds of the sample. A code whose pairs lie in several folds is a class, and says nothing."""
+        known = []
+        for key in keys:
+            order = np.argsort(key, kind="stable")
+            codes, first = np.unique(key[order], return_index=True)
+            lowest, highest = (f.reduceat(number[order], first) for f in (np.minimum, np.maximum))
+            one = lowest == highest
+            known.append((codes[one], lowest[one]))
+        return cls(folds, known)
+
+    def find(self, keys: Keys) -> NDArray[np.int64]:
+        """The fold of every pair; ``keys`` as in ``known``. Other pairs are spread by their own code."""
+        found = keys[1] % self.folds
+        for key, (codes, number) in zip(reversed(keys), reversed(self.known), strict=True):
+            if len(codes):
+                place = np.minimum(np.searchsorted(codes, key), len(codes) - 1)
+                found = np.where(codes[place] == key, number[place], found)
+        return found
+
+
+class RowFolds(NamedTuple):
+    """Folds that are given for every row, such as blocks of ordered data."""
+
+    number: NDArray[np.int64]
+
+    def find(self, keys: Keys) -> NDArray[np.int64]:
+        """The fold of every pair; the first key is its row number."""
+        return self.number[keys[0]]
+
+
+# --- over shards ------------------------------------------------------------------------------------------------------
+
+
+class Repeated(NamedTuple):
+    """The codes that occur more than once, in order, and how often."""
+
+    codes: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+class Links(NamedTuple):
+    """Of a shard: the number of pairs without a repeated code, and the edges: a code per key and how often it occurs.
+
+    A code that occurs once is no node; it has a count of 0.
+    """
+
+    alone: int
+    codes: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def count_units(runner: "Runner", codes: list[Any], pairs: int, keys: int, least: int = MIN_UNITS) -> int:
+    """How many different units there are.
+
+    Args:
+        runner: Where the shards are.
+        codes: Handles of (rows, 1 + keys) arrays, see ``scan.Scan``.
+        pairs: How many rows they have together.
+        keys: How many keys there are. A key that would make fewer than ``least`` units, or one of more than half of
+            all pairs, is left out: it is a class.
+        least: See ``keys``.
+    """
+    buckets = max(1, -(-pairs // BUCKET))
+    repeated = [_repeated(runner, codes, column, buckets) for column in range(1 + keys)]
+    chosen, units = [0], _units(runner, codes, repeated, [0], pairs)[0]
+    for key in range(1, 1 + keys):
+        wider, largest = _units(runner, codes, repeated, [*chosen, key], pairs)
+        if wider >= least and 2 * largest <= pairs:
+            chosen, units = [*chosen, key], wider
+    return units
+
+
+def _repeated(runner: "Runner", codes: list[Any], column: int, buckets: int) -> Any:
+    """A handle of the repeated codes of one column."""
+    if buckets == 1:
+        return runner.submit(repeated_codes, runner.map(partial(column_of, column=column), codes))
+    split = runner.map(partial(in_buckets, column=column, buckets=buckets), codes)
+    pieces = [
+        runner.submit(repeated_codes, [runner.submit(item, part, bucket) for part in split])
+        for bucket in range(buckets)
+    ]
+    return runner.submit(one_after_another, pieces)
+
+
+def _units(runner: "Runner", codes: list[Any], repeated: list[Any], columns: list[int], pairs: int) -> tuple[int, int]:
+    """How many units these columns make, and the size of the largest."""
+    some = [repeated[column] for column in columns]
+    if len(some) == 1:  # no edges
+        again, largest = runner.result(runner.submit(repetitions, some[0]))
+        return pairs - again, largest
+    links = runner.map(links_of, codes, [columns] * len(codes), [some] * len(codes))
+    alone, nodes, joins, largest = runner.result(runner.submit(components, links, some))
+    return alone + nodes - joins, largest
+
+
+def repetitions(known: Repeated) -> tuple[int, int]:
+    """How many pairs repeat a code that another has already, and how often the most frequent code occurs."""
+    return int((known.counts - 1).sum()), int(known.counts.max(initial=1))
+
+
+def item(parts: list[Any], k: int) -> Any:
+    return parts[k]
+
+
+def column_of(codes: NDArray[np.int64], column: int) -> NDArray[np.int64]:
+    return codes[:, column]
+
+
+def in_buckets(codes: NDArray[np.int64], column: int, buckets: int) -> list[NDArray[np.int64]]:
+    """The codes of a column by their remainder."""
+    values = codes[:, column]
+    bucket = values % buckets
+    return [values[bucket == k] for k in range(buckets)]
+
+
+def repeated_codes(parts: list[NDArray[np.int64]]) -> Repeated:
+    """The codes that occur more than once in all parts together."""
+    ordered = np.concatenate(parts)
+    ordered.sort()
+    again = np.flatnonzero(ordered[1:] == ordered[:-1])
+    codes, count = np.unique(ordered[again], return_counts=True)
+    return Repeated(codes, count + 1)
+
+
+def one_after_another(parts: list[Repeated]) -> Repeated:
+    codes = np.concatenate([part.codes for part in parts])
+    order = np.argsort(codes)
+    return Repeated(codes[order], np.concatenate([part.counts for part in parts])[order])
+
+
+def links_of(codes: NDArray[np.int64], columns: list[int], repeated: list[Repeated]) -> Links:
+    """The links of a shard, by these columns."""
+    count = np.zeros((len(codes), len(columns)), dtype=np.int64)
+    for k, (column, known) in enumerate(zip(columns, repeated, strict=True)):
+        if len(known.codes):
+            place = np.minimum(np.searchsorted(known.codes, codes[:, column]), len(known.codes) - 1)
+            known_code = known.codes[place] == codes[:, column]
+            count[known_code, k] = known.counts[place[known_code]]
+    nodes = (count > 0).sum(1)
+    edges = nodes > 1
+    return Links(int((nodes == 0).sum()), codes[edges][:, columns], count[edges])
+
+
+def components(links: list[Links], repeated: list[Repeated]) -> tuple[int, int, int, int]:
+    """How many pairs are alone, how many nodes there are, how many edges join components; the largest component."""
+    alone = sum(part.alone for part in links)
+    nodes = sum(len(known.codes) for known in repeated)
+    largest = max((int(known.counts.max()) for known in repeated if len(known.codes)), default=1)
+    codes, count = (np.concatenate([getattr(part, name) for part in links]) for name in ("codes", "counts"))
+    if not len(codes):
+        return alone, nodes, 0, largest
+    # A code that occurs once joins nounit: a number of its own keeps it apart from all others.
+    single = np.cumsum(count == 0).reshape(count.shape)
+    keys, touched, sizes = [], 0, []
+    for k in range(codes.shape[1]):
+        known, first, place = np.unique(codes[:, k], return_index=True, return_inverse=True)
+        node = count[first, k] > 0
+        touched += int(node.sum())
+        keys.append(np.where(count[:, k] > 0, place, len(known) + single[:, k]))
+        sizes.append((first[node], count[first[node], k]))
+    component = joined(keys)
+    component = np.arange(len(codes)) if component is None else component
+    number = int(component.max()) + 1
+    size = np.zeros(number, dtype=np.int64)
+    for first, pairs in sizes:  # all pairs of all codes of a component, less those that were counted several times
+        np.add.at(size, component[first], pairs)
+    np.subtract.at(size, component, (count > 0).sum(1) - 1)
+    return alone, nodes, touched - number, max(largest, int(size.max()))

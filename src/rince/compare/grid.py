@@ -1,0 +1,191 @@
+"""A grid of runs, sequential or in several processes. Each result is a file, so finished runs are not repeated."""
+
+import gc
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rince._support.atomic_files import check_writable, write_text
+from rince._support.signals import children_without_interrupts
+from rince.errors import ExistingFile, MissingFile, UsageError
+
+REPORTS = ("results.csv", "table.md", "summary.json", "comparison.html", "figure.png")
+Run = Mapping[str, Any]  # the settings of one run, plain values only
+Result = dict[str, Any]
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
+
+def run_grid(
+    runs: Sequence[Run],
+    work: Callable[[Run], Result],
+    folder: Path,
+    name: Callable[[Run], str],
+    workers: int = 1,
+    say: Callable[[str], None] | None = None,
+) -> list[Result]:
+    """Results of ``work`` for all runs, in their order. Each is written to ``folder/NAME.json`` when it is done.
+
+    Runs are started in the given order. ``work`` must be importable, because other processes call it.
+    """
+    say = _print if say is None else say
+    paths = _paths(runs, folder, name)
+    _check_place(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder)
+    done = {i: result for i, run in enumerate(runs) if (result := _finished(paths[i], run)) is not None}
+    if done:
+        say(f"{len(done)} of {len(runs)} runs are finished already, in {folder}")
+    todo = [i for i in range(len(runs)) if i not in done]
+    started, kinds = time.monotonic(), [str(run.get("dataset", "")) for run in runs]
+    for i, result, seconds in work_off([(i, runs[i]) for i in todo], work, workers):
+        done[i] = {"settings": dict(runs[i]), "seconds": seconds, **result}
+        write_text(paths[i], json.dumps(done[i], indent=1) + "\n")
+        left = _time_left(runs, done, kinds, workers, time.monotonic() - started)
+        place = f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}]"
+        say(f"{place} {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}")
+    return [done[i] for i in range(len(runs))]
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse a new folder of runs beside files that the report would overwrite."""
+    if not folder.exists():
+        check_no_report(folder.parent, "the report on these runs")
+
+
+def check_no_report(folder: Path, wanted: str) -> None:
+    """Refuse a folder that holds files with the names of a report which is not ``wanted``."""
+    there = [name for name in REPORTS if (folder / name).exists()]
+    if there:
+        raise ExistingFile(f"{folder / there[0]} exists and is not {wanted}: give another --out")
+
+
+def finished_runs(runs: Sequence[Run], folder: Path, name: Callable[[Run], str], needed: bool = True) -> list[Result]:
+    """Results of the runs that are finished; an error if there are none, unless they are not ``needed``."""
+    found = [_finished(path, run) for path, run in zip(_paths(runs, folder, name), runs, strict=True)]
+    results = [result for result in found if result is not None]
+    if needed and not results:
+        raise MissingFile(f"none of the {len(runs)} runs is finished in {folder}")
+    return results
+
+
+def _paths(runs: Sequence[Run], folder: Path, name: Callable[[Run], str]) -> list[Path]:
+    paths = [folder / f"{_file_name(name(run))}.json" for run in runs]
+    if len(set(paths)) != len(paths):
+        raise UsageError("two runs of a grid have the same name")
+    return paths
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.+-]+", "_", name)
+
+
+def _finished(path: Path, run: Run) -> Result | None:
+    if not path.exists():
+        return None
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        settings = result["settings"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is not the result of a run ({error!r}): remove it to do the run again") from error
+    if settings != json.loads(json.dumps(dict(run))):
+        other = sorted(key for key in {*settings, *run} if settings.get(key) != run.get(key))
+        raise UsageError(f"{path} is from a run with another {', '.join(other)}: give another --out")
+    return result
+
+
+def _headline(result: Result) -> str:
+    return str(result.get("headline", "done"))
+
+
+def _time_left(
+    runs: Sequence[Run], done: Mapping[int, Result], kinds: Sequence[str], workers: int, passed: float
+) -> str:
+    """Estimate from the mean time per data set; for a data set without finished runs, from the overall mean."""
+    left = [i for i in range(len(runs)) if i not in done]
+    if not left:
+        return f"; all done in {_duration(passed)}"
+    seconds: dict[str, list[float]] = {}
+    for i, result in done.items():
+        seconds.setdefault(kinds[i], []).append(float(result["seconds"]))
+    mean = {kind: sum(values) / len(values) for kind, values in seconds.items()}
+    overall = sum(mean.values()) / len(mean)
+    return f"; about {_duration(sum(mean.get(kinds[i], overall) for i in left) / workers)} left"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _timed(work: Callable[[Given], Found], given: Given) -> tuple[Found, float]:
+    started = time.monotonic()
+    found = work(given), time.monotonic() - started
+    # A trainer and its model form a reference cycle. Python collects cycles only after many new objects, which would
+    # keep about 20 finished runs in memory.
+    gc.collect()
+    return found
+
+
+def _single_threaded() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its children
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Exit when the parent was killed."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def work_off(
+    todo: Sequence[tuple[int, Given]], work: Callable[[Given], Found], workers: int
+) -> Iterator[tuple[int, Found, float]]:
+    """Yield index, result and seconds of every item as it finishes, from ``workers`` processes with one thread each.
+
+    With one worker the items run in this process, and ``work`` need not be importable.
+    """
+    if workers <= 1 or len(todo) <= 1:
+        for i, given in todo:
+            yield i, *_timed(work, given)
+        return
+    # The processes fill the cores; further threads would slow each other down.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_single_threaded)
+    waiting = list(todo)
+    running: dict[Future[tuple[Found, float]], int] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:  # not all at once: less to cancel on an interrupt
+                i, given = waiting.pop(0)
+                with children_without_interrupts():  # the first call starts the processes
+                    running[pool.submit(_timed, work, given)] = i
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                i = running.pop(future)
+                yield i, *future.result()
+    except BaseException:
+        for process in list(getattr(pool, "_processes", {}).values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

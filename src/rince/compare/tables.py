@@ -1,0 +1,126 @@
+"""Results as rows: means and deviations, an aligned table, CSV."""
+
+import csv
+import io
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Cell = tuple[str, str, float]
+"""Row, column and one of the values that belong there."""
+
+
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and the sample standard deviation (0 for a single value)."""
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+MIN_SEEDS = 3
+"""Fewer paired seeds give no verdict."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Mean difference of two methods on the same seeds, with a 95 % t-interval and the p-value of a paired t-test."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    seeds: int
+
+    @property
+    def verdict(self) -> str:
+        """``"ahead"``, ``"behind"`` or ``"no difference shown"``; too few seeds give none."""
+        if self.seeds < MIN_SEEDS:
+            return f"no verdict from fewer than {MIN_SEEDS} seeds"
+        return "no difference shown" if self.low <= 0 <= self.high else "ahead" if self.mean > 0 else "behind"
+
+    def __str__(self) -> str:
+        if self.seeds < MIN_SEEDS:
+            return f"{self.mean:+.2f} ({self.verdict})"
+        test = f"p = {self.p:.3f}, {self.seeds} paired seeds"
+        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}], {test}: {self.verdict}"
+
+
+def paired(ours: Mapping[int, float], other: Mapping[int, float]) -> Paired | None:
+    """Paired t-test of two methods.
+
+    Args:
+        ours: Result by seed.
+        other: Result by seed of the method that it is compared with; only common seeds count.
+
+    Returns:
+        The test, or ``None`` without common seeds.
+    """
+    from scipy import stats
+
+    gaps = [ours[seed] - other[seed] for seed in sorted(ours.keys() & other.keys())]
+    if not gaps:
+        return None
+    mean, deviation = mean_and_deviation(gaps)
+    error = deviation / len(gaps) ** 0.5
+    half = float(stats.t.ppf(0.975, len(gaps) - 1)) * error if len(gaps) > 1 else float("inf")
+    p = float(2 * stats.t.sf(abs(mean) / error, len(gaps) - 1)) if error > 0 else float(mean == 0)
+    return Paired(mean, mean - half, mean + half, p, len(gaps))
+
+
+def plus_minus(values: Sequence[float]) -> str:
+    """``74.5 ± 0.1``; a single value has no deviation, and no value is a dash."""
+    if not values:
+        return "-"
+    mean, deviation = mean_and_deviation(values)
+    return f"{mean:.1f} ± {deviation:.1f}" if len(values) > 1 else f"{mean:.1f}"
+
+
+def grouped(cells: Sequence[Cell]) -> dict[tuple[str, str], list[float]]:
+    """All values of every cell, in the order of their first appearance."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for row, column, value in cells:
+        found.setdefault((row, column), []).append(value)
+    return found
+
+
+def pivot(corner: str, cells: Sequence[Cell]) -> str:
+    """A table with mean and deviation of every cell; rows and columns in the order of their first appearance."""
+    found = grouped(cells)
+    rows, columns = (list(dict.fromkeys(key[place] for key in found)) for place in (0, 1))
+    return aligned([corner, *columns], [[row, *(plus_minus(found.get((row, c), [])) for c in columns)] for row in rows])
+
+
+def seeds_note(cells: Sequence[Cell]) -> str:
+    """How many seeds stand behind the cells of a table; an empty cell that could be filled counts as none."""
+    counts = [len(values) for values in grouped(cells).values()]
+    low, high = min(counts), max(counts)
+    if low == high:
+        return f"{high} seeds" if high > 1 else "1 seed"
+    return f"{low} to {high} seeds (the experiment is unfinished)"
+
+
+def unique_runs(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The same runs, each once: a rate of 0 given by hand is the run without noise that is compared with."""
+    return list({json.dumps(dict(run)): run for run in runs}.values())
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns also line up as plain text."""
+    table = [list(header), *map(list, rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        return "| " + " | ".join(cells) + " |"
+
+    rule = "| " + " | ".join(["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]) + " |"
+    return "\n".join([line(table[0]), rule, *map(line, table[1:])]) + "\n"
+
+
+def as_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """The rows as CSV, with a header."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()

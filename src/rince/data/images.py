@@ -1,0 +1,571 @@
+"""Images in memory: arrays, CIFAR-10, digits, and features of a fixed stem."""
+
+import hashlib
+import io
+import pickle
+import tarfile
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rince._support.atomic_files import written_whole
+from rince._support.fingerprints import equal_rows, of_tensors
+from rince._support.optional_imports import require
+from rince._support.progress import track
+from rince._support.step_seeds import Draws, generator
+from rince._support.zip_files import check_zip
+from rince.data.download import fetch
+from rince.data.module import DataModule, SeededBatches, Split, class_numbers
+from rince.encoders.images import PatchStem
+from rince.errors import MissingFile, UsageError
+from rince.noise.labels import LabelFlips, NoisyLabels
+from rince.noise.pairs import WrongPairs, wrong_pairs
+from rince.views.views import ImageBatch
+
+__path__: list[str] = []  # submodules of version 0.2 are found by rince._moved, until 0.4
+
+Partner = Callable[[Tensor, Draws], Tensor]
+"""Maps indices of items to those of the items that provide their second views."""
+Weights = Callable[[Tensor, Tensor], Tensor | None]
+"""Maps indices of items and of their partners to the weights of the pairs."""
+
+
+class Images(DataModule):
+    """Images in memory. A subclass returns the parts "train" and "test" from ``read``.
+
+    Example:
+        >>> class Squares(rince.data.Images):
+        ...     def read(self):
+        ...         images = torch.randint(256, (60, 1, 8, 8), dtype=torch.uint8)
+        ...         labels = torch.arange(60) % 3
+        ...         return {"train": (images[:50], labels[:50]), "test": (images[50:], labels[50:])}
+        >>> data = Squares(batch_size=10, wrong_pairs=0.2)
+        >>> data.setup()
+        >>> data.classes, int(data.noise_record()["partner_hit"].sum())
+        (3, 10)
+    """
+
+    def __init__(
+        self,
+        batch_size: int = 256,
+        noise: LabelFlips | None = None,
+        limit: int | None = None,
+        wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
+    ):
+        """
+        Args:
+            batch_size: Images in a batch of all processes together.
+            noise: Wrong labels for training; evaluation always uses the right labels.
+            limit: Train only on this number of images, the first ones.
+            wrong_pairs: Share of images whose second view shows another image.
+            wrong_pairs_seed: Seed that chooses these images, and whose view they get.
+
+        Raises:
+            UsageError: If the limit is below 1.
+        """
+        super().__init__()
+        if limit is not None and limit < 1:
+            raise UsageError(f"limit must be at least 1 image, got {limit}")
+        self.batch_size, self.noise, self.limit = batch_size, noise, limit
+        self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
+        self.mispaired: WrongPairs | None = None
+        self.noisy: NoisyLabels | None = None
+        self._splits: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def read(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """Bytes (n, channels, height, width) and labels of the parts "train" and "test"."""
+        raise NotImplementedError
+
+    def setup(self, stage: str | None = None) -> None:
+        if self._splits:
+            return
+        self._splits = self.read()
+        if self.limit is not None:
+            self._splits["train"] = tuple(part[: self.limit] for part in self._splits["train"])  # type: ignore[assignment]
+        if self.noise is not None:
+            self.noisy = self.noise(self._splits["train"][1])
+        if self.wrong_pairs:
+            self.mispaired = wrong_pairs(len(self._splits["train"][0]), self.wrong_pairs, self.wrong_pairs_seed)
+
+    @property
+    def classes(self) -> int:
+        self.setup()
+        return max((int(labels.max()) for _, labels in self._splits.values() if len(labels)), default=-1) + 1
+
+    def split(self, split: Split) -> tuple[Tensor, Tensor]:
+        """All images of a part and their right labels."""
+        self.setup()
+        if split not in self._splits:
+            raise UsageError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._splits)}")
+        return self._splits[split]
+
+    def labeled_batches(self, split: Split) -> Iterator[ImageBatch]:
+        return batches_of(*self.split(split))
+
+    def noise_record(self) -> dict[str, Any]:
+        """Arrays that record which items the noise changed, saved with the run."""
+        record = {} if self.noisy is None else self.noisy.record()
+        if self.mispaired is not None:
+            index = self.mispaired.partner
+            digest = hashlib.sha256(index.tobytes()).hexdigest()
+            record |= {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
+        return record
+
+    def fingerprint(self) -> str:
+        return of_tensors(self.split("train"))
+
+    @property
+    def training_pairs(self) -> int:
+        return len(self.split("train")[0])
+
+    def equal_pairs(self) -> NDArray[np.int64] | None:
+        """Equal images with equal partners; where labels make the pairs, equal images, whatever their labels."""
+        images = self.split("train")[0]
+        partner = None if self.mispaired is None else torch.from_numpy(self.mispaired.partner)
+        return equal_rows(images) if partner is None else equal_rows(images, images[partner])
+
+    def noisy_batches(self, ids: Tensor, batch_size: int = 250) -> Iterator[ImageBatch]:
+        images, labels = self.split("train")
+        labels = labels if self.noisy is None else self.noisy.labels
+        index = None if self.mispaired is None else torch.from_numpy(self.mispaired.partner)
+        for chosen in ids.split(batch_size):
+            partners = None if index is None else images[index[chosen]]
+            yield ImageBatch(images[chosen], labels[chosen], chosen, partners)
+
+    def train_dataloader(self) -> "ImageLoader":
+        trainer = self.trainer
+        assert trainer is not None
+        images, labels = self.split("train")
+        labels = labels if self.noisy is None else self.noisy.labels
+        check_pairing(self)
+        batches = SeededBatches.of_trainer(trainer, len(images), self.batch_size, self.seed, self.among)
+        partner: Partner | None = SameLabel(labels, self.among) if self.pairing == "label" else None
+        if self.mispaired is not None:
+            if partner is not None:
+                raise UsageError(
+                    "wrong_pairs is for methods that pair an image with itself; SupCon takes wrong labels (data.noise)"
+                )
+            index = torch.from_numpy(self.mispaired.partner)
+            partner = lambda ids, draw: index[ids]  # noqa: E731
+        return ImageLoader(images, labels, batches, partner, PairWeights(self))
+
+
+def batches_of(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[ImageBatch]:
+    """Images in memory in their order, batch by batch."""
+    for ids in torch.arange(len(images)).split(size):
+        yield ImageBatch(images[ids], labels[ids], ids)
+
+
+class ImageLoader:
+    """Indexes whole batches of a tensor in memory; no workers needed."""
+
+    def __init__(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        batches: SeededBatches,
+        partner: Partner | None = None,
+        weights: Weights | None = None,
+    ):
+        self.images, self.labels, self.batches, self.partner, self.weights = images, labels, batches, partner, weights
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[ImageBatch]:
+        for step, chosen in enumerate(self.batches, start=self.batches.seen()):
+            ids = torch.tensor(chosen)
+            partners, others = None, ids
+            if self.partner is not None:
+                draw = Draws(generator(self.batches.seed, step, 2), len(ids), self.batches.rank, self.batches.processes)
+                others = self.partner(ids, draw)
+                partners = self.images[others]
+            weights = None if self.weights is None else self.weights(ids, others)
+            yield ImageBatch(self.images[ids], self.labels[ids], ids, partners, weights=weights)
+
+
+def check_pairing(data: DataModule) -> None:
+    """Raise if positives are formed by label, but the data have fewer than two classes."""
+    if data.pairing == "label" and data.classes < 2:
+        raise UsageError(
+            f"{type(data).__name__} has labels of {data.classes} classes, and pairs by label need 2 or more: give "
+            "labels, or take a method that pairs an item with itself, such as SimCLR"
+        )
+
+
+class SameLabel:
+    """For every item another one with the same label, drawn anew each time.
+
+    An item is its own partner where it is the only one of its label, and where its label is unknown (-1). With
+    ``among``, only items of these numbers are partners of one another.
+    """
+
+    def __init__(self, labels: Tensor, among: Tensor | None = None):
+        if among is not None:
+            labels = torch.full_like(labels, -1).index_copy(0, among, labels[among])
+        own = labels.clamp_min(0).amax() + 1 + torch.arange(len(labels))
+        labels = torch.where(labels < 0, own, labels)
+        self.order = labels.argsort(stable=True)
+        self.place = self.order.argsort()
+        count = labels.bincount()
+        self.first, self.count = (count.cumsum(0) - count)[labels], count[labels]
+
+    def __call__(self, ids: Tensor, draw: Draws) -> Tensor:
+        others = (self.count[ids] - 1).clamp_min(1)
+        step = 1 + (draw.uniform() * others).long().clamp(max=others - 1)
+        within = (self.place[ids] - self.first[ids] + step) % self.count[ids]
+        return self.order[self.first[ids] + within]
+
+
+class PairWeights:
+    """Weights of pairs from the indices of their items: the weight of the pair, or the product of those of both labels.
+
+    Two items of one label match if both labels are right; an item always matches itself.
+    """
+
+    def __init__(self, data: DataModule):
+        self.weights, self.by_label = data.weights, data.pairing == "label"
+
+    def __call__(self, ids: Tensor, partners: Tensor) -> Tensor | None:
+        if self.weights is None:
+            return None
+        own = self.weights[ids]
+        return torch.where(ids == partners, 1.0, own * self.weights[partners]) if self.by_label else own
+
+
+class Arrays(Images):
+    """A file with ``images`` (n, height, width[, channels], bytes) and, where known, ``labels`` (n,).
+
+    ``test_images`` and ``test_labels`` are the test part; without them every tenth image is.
+
+    Example:
+        >>> images = np.random.default_rng(0).integers(256, size=(50, 8, 8, 3), dtype=np.uint8)
+        >>> np.savez("mine.npz", images=images, labels=np.arange(50) % 5)
+        >>> rince.data.Arrays("mine.npz").split("test")[0].shape
+        torch.Size([5, 3, 8, 8])
+    """
+
+    def __init__(
+        self,
+        path: str,
+        batch_size: int = 256,
+        noise: LabelFlips | None = None,
+        limit: int | None = None,
+        wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
+    ):
+        """
+        Args:
+            path: The .npz file.
+            batch_size: Images in a batch of all processes together.
+            noise: Wrong labels for training; evaluation always uses the right labels.
+            limit: Train only on this number of images, the first ones.
+            wrong_pairs: Share of images whose second view shows another image.
+            wrong_pairs_seed: Seed that chooses these images, and whose view they get.
+        """
+        super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
+        self.path = Path(path)
+
+    def read(self) -> dict[str, tuple[Tensor, Tensor]]:
+        arrays = read_npz(self.path)
+        train = self._part(arrays, "")
+        if "test_images" in arrays:
+            return {"train": train, "test": self._part(arrays, "test_")}
+        images, labels = train
+        is_test = torch.arange(len(images)) % 10 == 9
+        return {"train": (images[~is_test], labels[~is_test]), "test": (images[is_test], labels[is_test])}
+
+    def _part(self, arrays: dict[str, np.ndarray], prefix: str) -> tuple[Tensor, Tensor]:
+        name = f"{prefix}images"
+        images = array_of(arrays, name, self.path)
+        if images.dtype != np.uint8 or images.ndim not in (3, 4):
+            raise UsageError(
+                f"{name} in {self.path} must be bytes (n, height, width[, channels]), got {images.dtype} {images.shape}"
+            )
+        check_rows(images, name, self.path)
+        images = images[..., None] if images.ndim == 3 else images
+        given = arrays.get(f"{prefix}labels", np.full(len(images), -1))
+        labels = class_numbers(given, len(images), f"{prefix}labels in {self.path}")
+        pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
+        return pixels, labels
+
+
+READERS = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError)
+BROKEN = (*READERS, SyntaxError, tokenize.TokenError)  # the last two are numpy's for a header
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a file, read without running anything in it."""
+    if not path.is_file():
+        raise MissingFile(f"there is no {path}: give the .npz file as path")
+    check_zip(path)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except BROKEN as error:
+        raise UsageError(f"{path} is no whole .npz file of plain arrays ({type(error).__name__})") from error
+
+
+def array_of(arrays: dict[str, np.ndarray], name: str, path: Path) -> np.ndarray:
+    """The array of this name. The error lists the arrays that exist."""
+    if name not in arrays:
+        there = ", ".join([*arrays][:20]) + (", ..." if len(arrays) > 20 else "")
+        raise UsageError(f"{path} has no array '{name}', only {there or 'nothing'}")
+    if not isinstance(arrays[name], np.ndarray):  # numpy hands out the bytes of what is none
+        raise UsageError(f"'{name}' in {path} is no array: write the file with numpy.savez")
+    return arrays[name]
+
+
+def check_rows(array: np.ndarray, name: str, path: Path) -> None:
+    """Raise if there are too few items (training needs two), or items without values."""
+    least = 1 if name.startswith("test_") else 2
+    if len(array) < least:
+        raise UsageError(f"{name} in {path} must hold at least {least} items, got {len(array)}")
+    if not array[0].size:
+        raise UsageError(f"{name} in {path} holds items without any values, of shape {array.shape[1:]}")
+
+
+ARCHIVE = "cifar-10-python.tar.gz"
+ADDRESS = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
+MD5 = "c58f30108f718f92721af3b95e74349a"
+FOLDER = "cifar-10-batches-py"
+TRAIN, TEST = [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"]
+
+
+class CIFAR10(Images):
+    """60,000 color images of 32 x 32 pixels in ten classes, 10,000 of them for tests.
+
+    Nothing is read or downloaded before training or ``split`` needs it. Reading the archive runs no code in it.
+
+    Example:
+        >>> data = rince.data.CIFAR10(root="data", noise=rince.noise.PaperFlips(eta=0.4), validation=5000)
+    """
+
+    class_names = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+    def __init__(
+        self,
+        root: str = "data",
+        batch_size: int = 256,
+        noise: LabelFlips | None = None,
+        limit: int | None = None,
+        wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
+        validation: int = 0,
+        download: bool = False,
+    ):
+        """
+        Args:
+            root: Folder with cifar-10-python.tar.gz or cifar-10-batches-py.
+            batch_size: Images in a batch of all processes together.
+            noise: Wrong labels for training; evaluation always uses the right labels.
+            limit: Train only on this number of images, the first ones.
+            wrong_pairs: Share of images whose second view shows another image.
+            wrong_pairs_seed: Seed that chooses these images, and whose view they get.
+            validation: How many of the last training images are set aside as the part "validation".
+            download: Download the archive (170 MB) if it is missing.
+
+        Raises:
+            UsageError: If validation leaves no image to train on.
+        """
+        super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
+        if not 0 <= validation < 50_000:
+            raise UsageError(f"validation must leave some of the 50,000 training images, got {validation}")
+        self.root, self.validation, self.download = Path(root), validation, download
+
+    def prepare_data(self) -> None:
+        if self.download and not (self.root / FOLDER).is_dir() and not (self.root / ARCHIVE).exists():
+            fetch(ADDRESS, self.root / ARCHIVE, MD5)
+
+    def read(self) -> dict[str, tuple[Tensor, Tensor]]:
+        open_batch = self._source()
+        images, labels = _joined(open_batch, TRAIN)
+        parts = {"train": (images, labels), "test": _joined(open_batch, TEST)}
+        if self.validation:
+            cut = len(images) - self.validation
+            parts |= {"train": (images[:cut], labels[:cut]), "validation": (images[cut:], labels[cut:])}
+        return parts
+
+    def _source(self) -> Callable[[str], bytes]:
+        folder, archive = self.root / FOLDER, self.root / ARCHIVE
+        if folder.is_dir():
+            return lambda name: _bytes_of(folder / name)
+        if archive.exists():
+            members = _members(archive)
+            return lambda name: members[name]
+        raise MissingFile(
+            f"there is neither {ARCHIVE} nor {FOLDER} in {self.root}: give the folder that has one of them as root, "
+            "or turn on download (170 MB)"
+        )
+
+
+def _bytes_of(path: Path) -> bytes:
+    if not path.exists():
+        raise MissingFile(f"{path} is missing: CIFAR-10 has {', '.join(TRAIN + TEST)}")
+    return path.read_bytes()
+
+
+def _members(archive: Path) -> dict[str, bytes]:
+    """The batches of the archive, read into memory; nothing is unpacked to disk."""
+    digest = hashlib.md5(archive.read_bytes(), usedforsecurity=False).hexdigest()
+    if digest != MD5:
+        raise UsageError(
+            f"{archive} is damaged or not the original (md5 {digest}, expected {MD5}): delete it and fetch it again"
+        )
+    try:
+        with tarfile.open(archive) as tar:
+            files = {Path(m.name).name: tar.extractfile(m) for m in tar if m.isfile()}
+            return {name: files[name].read() for name in TRAIN + TEST}  # type: ignore[union-attr]
+    except (tarfile.TarError, EOFError, zlib.error, KeyError) as error:
+        why = " ".join(str(error).split())
+        raise UsageError(f"{archive} cannot be read ({why}): delete it and fetch it again") from error
+
+
+def _joined(open_batch: Callable[[str], bytes], names: list[str]) -> tuple[Tensor, Tensor]:
+    parts = [_batch(open_batch(name), name) for name in names]
+    return torch.cat([images for images, _ in parts]), torch.cat([labels for _, labels in parts])
+
+
+def _batch(content: bytes, name: str) -> tuple[Tensor, Tensor]:
+    batch = load_harmless(content, name)
+    try:
+        pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"], dtype=np.int64)
+        images = torch.from_numpy(pixels.reshape(-1, 3, 32, 32).copy())
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{name} is no batch of CIFAR-10: {error!r}") from error
+    if (
+        images.dtype != torch.uint8
+        or labels.shape != (len(images),)
+        or (len(labels) and not 0 <= labels.min() <= labels.max() < 10)
+    ):
+        raise UsageError(f"{name} is no batch of CIFAR-10: {images.dtype} pixels, {labels.shape} labels")
+    return images, torch.from_numpy(labels)
+
+
+class _Harmless(pickle.Unpickler):
+    """Numbers, bytes, lists, dictionaries and numpy arrays. Anything else could run code, and is refused."""
+
+    ALLOWED: ClassVar = {
+        ("numpy.core.multiarray", "_reconstruct"),
+        ("numpy._core.multiarray", "_reconstruct"),
+        ("numpy", "ndarray"),
+        ("numpy", "dtype"),
+        ("_codecs", "encode"),
+        ("numpy._core.numeric", "_frombuffer"),
+        ("numpy.core.numeric", "_frombuffer"),
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self.ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which has no business in a data file")
+        return super().find_class(module, name)
+
+
+def load_harmless(content: bytes, name: str) -> Any:
+    """Unpickle without ever running what the file says."""
+    try:
+        return _Harmless(io.BytesIO(content), encoding="bytes").load()
+    except pickle.UnpicklingError as error:
+        raise UsageError(f"{name} was refused: {error}") from error
+    except (EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, MemoryError, OverflowError) as error:
+        raise UsageError(f"{name} is cut off or damaged ({type(error).__name__})") from error
+
+
+class DigitImages(Images):
+    """Scikit-learn's 8 x 8 digits; a fixed shuffle sets tests aside: 1,397 images for training, 400 for tests.
+
+    Example:
+        >>> data = rince.data.DigitImages(batch_size=128)
+        >>> images, labels = data.split("train")
+        >>> images.shape, images.dtype
+        (torch.Size([1397, 1, 8, 8]), torch.uint8)
+    """
+
+    class_names = tuple("0123456789")
+
+    def read(self) -> dict[str, tuple[Tensor, Tensor]]:
+        digits = require("sklearn.datasets", "train").load_digits()
+        images = (torch.from_numpy(digits.images) * (255 / 16)).round().to(torch.uint8)[:, None]
+        labels = torch.from_numpy(digits.target).long()
+        order = torch.randperm(len(images), generator=generator(1797))
+        train, test = order[400:], order[:400]
+        return {"train": (images[train], labels[train]), "test": (images[test], labels[test])}
+
+
+STEM_IMAGES = 10_000  # images that the stem is fitted to and cached for, whatever part of them is learnt from
+
+
+class StemFeatures(Images):
+    """Features (n, 2, width) of every image and its mirror image, under :class:`PatchStem`, kept in ``cache``.
+
+    ``source`` gives the images. The first ``train`` images of its training part are used for training, and the last
+    5,000 are the part "validation". The part "test" is the first 5,000 of its test part.
+
+    Example:
+        >>> data = rince.data.StemFeatures(rince.data.CIFAR10(root="data"), cache="stem.npz", train=10_000)
+    """
+
+    def __init__(
+        self,
+        source: Images,
+        cache: str = "stem.npz",
+        train: int = 10_000,
+        batch_size: int = 256,
+        noise: LabelFlips | None = None,
+    ):
+        """
+        Args:
+            source: The images.
+            cache: File that stores the features.
+            train: Number of training images.
+            batch_size: Images in a batch of all processes together.
+            noise: Wrong labels for training.
+        """
+        super().__init__(batch_size, noise)
+        self.source, self.cache, self.train_images = source, Path(cache), train
+
+    def read(self) -> dict[str, tuple[Tensor, Tensor]]:
+        parts = ("train", "validation", "test")
+        with np.load(self._cached(), allow_pickle=False) as file:
+            if len(file["train"]) < self.train_images:
+                raise UsageError(
+                    f"{self.cache} holds {len(file['train'])} images, not {self.train_images}: give another cache"
+                )
+            found = {part: (torch.from_numpy(file[part]), torch.from_numpy(file[f"{part}_labels"])) for part in parts}
+        images, labels = found["train"]
+        return found | {"train": (images[: self.train_images], labels[: self.train_images])}
+
+    def _cached(self) -> Path:
+        if not self.cache.exists():
+            images, labels = self.source.split("train")
+            test, test_labels = self.source.split("test")
+            if max(STEM_IMAGES, self.train_images) + 5000 > len(images):
+                raise UsageError(
+                    f"train must leave 5,000 of the {len(images)} images for validation, got {self.train_images}"
+                )
+            n = max(STEM_IMAGES, self.train_images)
+            stem = PatchStem(channels=images.shape[1]).fit(images[:n])
+            arrays = {}
+            for name, x, y in (
+                ("train", images[:n], labels[:n]),
+                ("validation", images[-5000:], labels[-5000:]),
+                ("test", test[:5000], test_labels[:5000]),
+            ):
+                arrays[name], arrays[f"{name}_labels"] = _both_ways(stem, x, name), y.numpy()
+            with written_whole(self.cache) as path, open(path, "wb") as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
+        return self.cache
+
+
+def _both_ways(stem: PatchStem, images: Tensor, name: str) -> np.ndarray:
+    parts = track(images.split(250), f"stem, {name}", total=-(-len(images) // 250))
+    return torch.cat([torch.stack([stem(part), stem(part.flip(3))], 1) for part in parts]).numpy()

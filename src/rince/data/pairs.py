@@ -1,0 +1,337 @@
+"""Pairs of two modalities in memory: arrays and Hugging Face data sets."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rince._support.fingerprints import equal_rows, of_tensors
+from rince._support.optional_imports import peer
+from rince.data.images import array_of, check_rows, read_npz
+from rince.data.module import DataModule, SeededBatches, Split, class_numbers
+from rince.errors import UsageError
+from rince.noise.pairs import WrongPairs, wrong_pairs
+from rince.views.views import PairBatch
+
+__path__: list[str] = []  # submodules of version 0.2 are found by rince._moved, until 0.4
+
+
+class Part(NamedTuple):
+    """Items that belong together row by row.
+
+    Attributes:
+        a: The items of the first side.
+        b: Their partners.
+        labels: The class of each pair, -1 where unknown.
+
+    Example:
+        >>> part = rince.data.pairs.Part(torch.randn(8, 40), torch.randn(8, 24), torch.full((8,), -1))
+    """
+
+    a: Tensor
+    b: Tensor
+    labels: Tensor
+
+
+class Pairs(DataModule):
+    """Pairs in memory. A subclass returns the parts "train" and "test" from ``read``.
+
+    Example:
+        >>> from rince.data.pairs import Part
+        >>> class Mine(rince.data.Pairs):
+        ...     def read(self):
+        ...         a, b, labels = torch.randn(60, 8), torch.randn(60, 6), torch.full((60,), -1)
+        ...         return {"train": Part(a[:50], b[:50], labels[:50]), "test": Part(a[50:], b[50:], labels[50:])}
+        >>> data = Mine(batch_size=10, wrong_pairs=0.2)
+        >>> data.setup()
+        >>> int(data.noise_record()["partner_hit"].sum())
+        10
+    """
+
+    def __init__(self, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
+        """
+        Args:
+            batch_size: Pairs in a batch of all processes together.
+            wrong_pairs: Share of training pairs in which ``b`` belongs to another pair.
+            wrong_pairs_seed: Seed that chooses these pairs, and whose ``b`` they get.
+
+        Raises:
+            UsageError: If wrong_pairs does not lie in [0, 1].
+        """
+        super().__init__()
+        if not 0 <= wrong_pairs <= 1:
+            raise UsageError(f"wrong_pairs must lie in [0, 1], got {wrong_pairs}")
+        self.batch_size = batch_size
+        self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
+        self.mispaired: WrongPairs | None = None
+        self._parts: dict[str, Part] = {}
+
+    def read(self) -> dict[str, Part]:
+        """The right pairs of the parts "train", "test" and, where there is one, "validation"."""
+        raise NotImplementedError
+
+    def setup(self, stage: str | None = None) -> None:
+        if self._parts:
+            return
+        self._parts = self.read()
+        train = self._parts["train"]
+        if self.wrong_pairs:
+            groups = self.groups(train)
+            keys = None if groups is None else groups.numpy()
+            self.mispaired = wrong_pairs(len(train.labels), self.wrong_pairs, self.wrong_pairs_seed, keys)
+
+    def groups(self, train: Part) -> Tensor | None:
+        """Within these a partner would be as right as the own one, so a wrong pair is never made of one group."""
+        return None
+
+    @property
+    def classes(self) -> int:
+        self.setup()
+        return max((int(part.labels.max()) for part in self._parts.values() if len(part.labels)), default=-1) + 1
+
+    def split(self, split: Split) -> Part:
+        """The right pairs of a part."""
+        self.setup()
+        if split not in self._parts:
+            raise UsageError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._parts)}")
+        return self._parts[split]
+
+    def fingerprint(self) -> str:
+        return of_tensors(self.split("train"))
+
+    def pair_batches(self, split: Split, noisy: bool = False, batch_size: int = 256) -> Iterator[PairBatch]:
+        """A part in order, batch by batch: the right pairs or, ``noisy``, those that training sees."""
+        part = self.split(split)
+        for ids in torch.arange(len(part.labels)).split(batch_size):
+            yield self._batch(part, ids, noisy and split == "train")
+
+    def labeled_batches(self, split: Split) -> Iterator[PairBatch]:
+        return self.pair_batches(split)
+
+    def noise_record(self) -> dict[str, Any]:
+        """What the noise hit, as arrays to be saved with the run."""
+        self.setup()
+        if self.mispaired is None:
+            return {}
+        index = self.mispaired.partner
+        digest = hashlib.sha256(index.tobytes()).hexdigest()
+        return {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
+
+    @property
+    def training_pairs(self) -> int:
+        return len(self.split("train").labels)
+
+    def equal_pairs(self) -> NDArray[np.int64] | None:
+        part = self.split("train")
+        b = part.b if self.mispaired is None else part.b[torch.from_numpy(self.mispaired.partner)]
+        return equal_rows(part.a, b)
+
+    def noisy_batches(self, ids: Tensor, batch_size: int = 256) -> Iterator[PairBatch]:
+        part = self.split("train")
+        for chosen in ids.split(batch_size):
+            yield self._batch(part, chosen, noisy=True)
+
+    def train_dataloader(self) -> "PairLoader":
+        trainer = self.trainer
+        assert trainer is not None
+        batches = SeededBatches.of_trainer(trainer, self.training_pairs, self.batch_size, self.seed, self.among)
+        return PairLoader(self, batches)
+
+    def _batch(self, part: Part, ids: Tensor, noisy: bool) -> PairBatch:
+        partners = ids if self.mispaired is None or not noisy else torch.from_numpy(self.mispaired.partner)[ids]
+        return PairBatch(part.a[ids], part.b[partners], part.labels[ids], ids)
+
+
+class PairLoader:
+    """Indexes whole batches out of tensors: for pairs in memory there is nothing for workers to do."""
+
+    def __init__(self, pairs: Pairs, batches: SeededBatches):
+        self.pairs, self.batches = pairs, batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[PairBatch]:
+        part = self.pairs.split("train")
+        for chosen in self.batches:
+            ids = torch.tensor(chosen)
+            yield self.pairs._batch(part, ids, noisy=True)._replace(weights=self.pairs.weights_of(ids))
+
+
+class PairedArrays(Pairs):
+    """A file with ``a`` and ``b``, which belong together row by row, and, where known, ``labels`` (n,).
+
+    Bytes stay bytes, for image recipes; other numbers become floats. ``test_a``, ``test_b`` and
+    ``test_labels`` are the test part; without them every tenth pair is. ``ids`` (n,), where given, name the pairs.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> np.savez("pairs.npz", a=random.normal(size=(100, 40)), b=random.normal(size=(100, 24)))
+        >>> data = rince.data.PairedArrays("pairs.npz", batch_size=32, wrong_pairs=0.2)
+        >>> data.split("test").b.shape
+        torch.Size([10, 24])
+    """
+
+    _names: np.ndarray
+
+    def __init__(self, path: str, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
+        """
+        Args:
+            path: The .npz file.
+            batch_size: Pairs in a batch of all processes together.
+            wrong_pairs: Share of training pairs to be made wrong on purpose.
+            wrong_pairs_seed: Seed that chooses these pairs, and whose ``b`` they get.
+        """
+        super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
+        self.path = Path(path)
+
+    def read(self) -> dict[str, Part]:
+        arrays = read_npz(self.path)
+        pairs = self._part(arrays, "")
+        self._names = np.asarray(arrays.get("ids", np.arange(len(pairs.labels))))
+        if self._names.shape != (len(pairs.labels),):
+            raise UsageError(f"ids in {self.path} must be {len(pairs.labels)} names, got the shape {self._names.shape}")
+        if "test_a" in arrays:
+            return {"train": pairs, "test": self._part(arrays, "test_")}
+        is_test = torch.arange(len(pairs.labels)) % 10 == 9
+        self._names = self._names[~is_test.numpy()]
+        return {"train": Part(*(x[~is_test] for x in pairs)), "test": Part(*(x[is_test] for x in pairs))}
+
+    def pair_names(self) -> Sequence[Any]:
+        """The array ``ids`` of the file or, without one, the numbers of its rows."""
+        self.setup()
+        return self._names.tolist()
+
+    def _part(self, arrays: dict[str, np.ndarray], prefix: str) -> Part:
+        a, b = (self._side(arrays, f"{prefix}{side}") for side in "ab")
+        if len(a) != len(b):
+            raise UsageError(
+                f"{prefix}a and {prefix}b in {self.path} must have one row per pair, got {len(a)} and {len(b)} rows"
+            )
+        labels = arrays.get(f"{prefix}labels", np.full(len(a), -1))
+        return Part(a, b, class_numbers(labels, len(a), f"{prefix}labels in {self.path}"))
+
+    def _side(self, arrays: dict[str, np.ndarray], name: str) -> Tensor:
+        values = array_of(arrays, name, self.path)
+        if values.dtype.kind not in "fiub" or values.ndim < 2:
+            raise UsageError(
+                f"{name} in {self.path} must hold numbers, one row per pair, got {values.dtype} {values.shape}"
+            )
+        check_rows(values, name, self.path)
+        if values.dtype != np.uint8:
+            with np.errstate(over="ignore"):  # what is too large is infinite, and told of
+                values = values.astype(np.float32)
+            if not np.isfinite(values).all():
+                raise UsageError(f"{name} in {self.path} holds values that are not finite: drop or mend those pairs")
+        return torch.from_numpy(np.ascontiguousarray(values))
+
+
+# Kinds of files; datasets knows others that are unpickled.
+KINDS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".arrow": "arrow"}
+
+
+class HuggingFacePairs(Pairs):
+    """Two columns of a data set that belong together row by row, read into memory.
+
+    ``path`` is a folder written by ``save_to_disk``, a file (.parquet, .json, .csv, .arrow) or a name on the Hub.
+    Columns hold images of one size, arrays or lists of numbers of one shape, or numbers. Texts have to be embedded
+    first, or trained on with ``rince.integrations.sentence_transformers``.
+
+    Example:
+        >>> data = rince.data.HuggingFacePairs("pairs.parquet", a="image_embedding", b="text_embedding")
+    """
+
+    def __init__(
+        self,
+        path: str,
+        a: str,
+        b: str,
+        label: str | None = None,
+        train: str = "train",
+        test: str = "test",
+        batch_size: int = 256,
+        wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
+    ):
+        """
+        Args:
+            path: The data set.
+            a: The column of the first side.
+            b: The column of the second side.
+            label: The column with the class of a pair, if there is one.
+            train: The part to train on.
+            test: The part to evaluate on; where the data set has none of that name, every tenth pair.
+            batch_size: Pairs in a batch of all processes together.
+            wrong_pairs: Share of training pairs to be made wrong on purpose.
+            wrong_pairs_seed: Seed that chooses these pairs, and whose ``b`` they get.
+        """
+        super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
+        self.path, self.a, self.b, self.label = path, a, b, label
+        self.train_part, self.test_part = train, test
+
+    def read(self) -> dict[str, Part]:
+        parts = self._load()
+        if self.train_part not in parts:
+            raise UsageError(f"{self.path} has no part '{self.train_part}', only {', '.join(parts)}: set data.train")
+        train = self._part(parts[self.train_part])
+        if self.test_part in parts:
+            return {"train": train, "test": self._part(parts[self.test_part])}
+        is_test = torch.arange(len(train.labels)) % 10 == 9
+        return {"train": Part(*(x[~is_test] for x in train)), "test": Part(*(x[is_test] for x in train))}
+
+    def _load(self) -> dict[str, Any]:
+        place = Path(self.path)
+        if place.is_file() and place.suffix not in KINDS:
+            raise UsageError(f"{self.path} must be a file of one of the kinds {', '.join(KINDS)}, or a folder")
+        is_saved = place.is_dir() and any((place / name).exists() for name in ("dataset_dict.json", "state.json"))
+        library: Any = peer("datasets", "datasets")
+        try:
+            if is_saved:
+                found = library.load_from_disk(str(place))
+            elif place.is_file():
+                found = library.load_dataset(KINDS[place.suffix], data_files=str(place))
+            else:
+                found = library.load_dataset(self.path)
+        except (OSError, ValueError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise UsageError(f"{self.path} cannot be read as a data set: {reason}") from error
+        return dict(found) if hasattr(found, "keys") else {self.train_part: found}
+
+    def _part(self, rows: Any) -> Part:
+        a, b = self._column(rows, self.a), self._column(rows, self.b)
+        labels = torch.full((len(rows),), -1)
+        if self.label is not None:
+            given = self._column(rows, self.label)
+            if given.dim() != 2 or given.shape[1] != 1 or bool((given != given.round()).any()):
+                raise UsageError(f"column '{self.label}' of {self.path} must hold whole numbers to be labels")
+            labels = class_numbers(given[:, 0].long(), len(rows), f"column '{self.label}' of {self.path}")
+        return Part(a, b, labels)
+
+    def _column(self, rows: Any, name: str) -> Tensor:
+        if name not in rows.column_names:
+            raise UsageError(f"{self.path} has no column '{name}', only {', '.join(rows.column_names)}")
+        items = [np.asarray(value) for value in rows[name]]
+        if not items:
+            raise UsageError(f"{self.path} has no rows")
+        if items[0].dtype.kind not in "fiub":
+            raise UsageError(
+                f"column '{name}' of {self.path} holds {items[0].dtype}, not numbers or images: embed it first, or "
+                "train on texts with rince.integrations.sentence_transformers"
+            )
+        shapes = {item.shape for item in items}
+        if len(shapes) > 1:
+            raise UsageError(f"column '{name}' of {self.path} holds items of {len(shapes)} shapes: resize them first")
+        values = np.stack(items)
+        if values.ndim == 1:
+            values = values[:, None]
+        if values.dtype == np.uint8:  # pictures, as image recipes want them: channels first
+            values = values[:, None] if values.ndim == 3 else values
+            if values.ndim == 4 and values.shape[-1] in (1, 3, 4):
+                values = values.transpose(0, 3, 1, 2)
+            return torch.from_numpy(np.ascontiguousarray(values))
+        return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))

@@ -1,0 +1,263 @@
+"""Spoken digits paired with images of handwritten ones, or with other recordings."""
+
+import functools
+import io
+import re
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rince._support.optional_imports import require
+from rince._support.regular_files import Unreadable, read_regular
+from rince._support.step_seeds import generator
+from rince._support.zip_files import opened_zip
+from rince.data.pairs import Pairs, Part
+from rince.errors import MissingFile, UsageError
+
+RATE = 8000
+MAX_BYTES = 100_000_000  # bytes of a recording, which is a few thousand
+NAME = re.compile(r"(\d)_([^_/]+)_(\d+)\.wav$")  # digit_speaker_take.wav
+
+
+class Recordings(NamedTuple):
+    """Samples (N, length) in [-1, 1], the digit said, who says it, and for the how-manieth time."""
+
+    samples: NDArray[np.float32]
+    digit: NDArray[np.int64]
+    speaker: NDArray[np.str_]
+    take: NDArray[np.int64]
+
+
+def read_recordings(source: str | Path, seconds: float = 0.6) -> Recordings:
+    """All recordings ordered by name, cut or padded with silence to ``seconds``."""
+    found = []
+    for name, content in sorted(_contents(Path(source))):
+        if match := NAME.search(name):
+            samples = _samples(content, name, round(seconds * RATE))
+            found.append((samples, int(match[1]), match[2], int(match[3])))
+    if not found:
+        raise UsageError(f"{source} holds no recordings named digit_speaker_take.wav, such as 7_jackson_32.wav")
+    sounds, digits, speakers, takes = zip(*found, strict=True)
+    return Recordings(np.stack(sounds), np.array(digits), np.array(speakers), np.array(takes))
+
+
+def _contents(source: Path) -> Iterator[tuple[str, bytes]]:
+    if source.is_dir():
+        for path in source.rglob("*.wav"):
+            if path.is_file():
+                yield path.name, _content(path)
+    elif source.is_file():
+        with opened_zip(source) as archive:
+            for name in archive.namelist():
+                if name.endswith(".wav"):
+                    yield name.rsplit("/", 1)[-1], archive.read(name)
+    else:
+        raise MissingFile(f"there are no spoken digits at {source}: give the folder or zip file of the data set")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_regular(path, MAX_BYTES)
+    except Unreadable as error:
+        raise UsageError(f"{path} is no recording: {error}") from error
+
+
+def _samples(content: bytes, name: str, length: int) -> NDArray[np.float32]:
+    """16-bit mono samples in [-1, 1], cut or padded to ``length``."""
+    try:
+        with wave.open(io.BytesIO(content)) as file:
+            if (file.getnchannels(), file.getsampwidth(), file.getframerate()) != (1, 2, RATE):
+                raise UsageError(f"{name} must be 16-bit mono at {RATE} Hz")
+            raw = file.readframes(length)
+    except UsageError:
+        raise
+    except Exception as error:  # there is no end to what a damaged file provokes
+        raise UsageError(f"{name} is not a readable wav file: {str(error) or type(error).__name__}") from error
+    samples = np.frombuffer(raw, dtype="<i2").astype(np.float32) / 32768
+    return np.pad(samples, (0, length - len(samples)))
+
+
+TEST_TAKES = range(5)  # the data set's own test part
+VALIDATION_TAKES = range(5, 10)
+Parting = Literal["takes", "speaker", "random"]
+
+
+class SpokenDigits(Pairs):
+    """``a`` are scikit-learn's images of digits, bytes (n, 1, 8, 8); ``b`` are sounds of the same digits, at 8 kHz.
+
+    Every recording has one fixed image of its digit, drawn by ``split_seed``. Images are also split into three parts:
+    an image of the test part is in no training pair. There are fewer images than recordings, so the training part uses
+    an image about twice. A wrong pair is always one of two different digits.
+
+    Example:
+        >>> data = rince.data.SpokenDigits("data/fsdd.zip", wrong_pairs=0.4)
+    """
+
+    class_names = tuple("0123456789")
+    _names: list[str]
+
+    def __init__(
+        self,
+        source: str = "data/fsdd.zip",
+        parting: Parting = "takes",
+        split_seed: int = 0,
+        seconds: float = 0.6,
+        batch_size: int = 128,
+        wrong_pairs: float = 0.0,
+        wrong_pairs_seed: int = 0,
+    ):
+        """
+        Args:
+            source: Folder or zip file of the recordings, named digit_speaker_take.wav.
+            parting: How the data are split: by takes as the data set's authors do (0 to 4 test, 5 to 9 validation), by
+                speaker (the last two by name are in no training pair), or a tenth each at random.
+            split_seed: Seed that assigns images to parts and sounds, and of the random split.
+            seconds: Length to which sounds are cut or padded.
+            batch_size: Pairs in a batch of all processes together.
+            wrong_pairs: Share of training pairs of an image and a sound of another digit.
+            wrong_pairs_seed: Seed that chooses these pairs, and which sounds they get.
+
+        Raises:
+            UsageError: If seconds is not positive, or there is no such parting.
+        """
+        super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
+        if not 0 < seconds <= 600:
+            raise UsageError(f"seconds must lie in (0, 600], got {seconds}")
+        if parting not in ("takes", "speaker", "random"):
+            raise UsageError(f"parting must be takes, speaker or random, got {parting!r}")
+        self.source, self.parting, self.split_seed, self.seconds = source, parting, split_seed, seconds
+
+    def read(self) -> dict[str, Part]:
+        sounds = _read_once(self.source, self.seconds, _stamp(self.source))
+        digits = require("sklearn.datasets", "train").load_digits()
+        images = (torch.from_numpy(digits.images) * (255 / 16)).round().to(torch.uint8)[:, None]
+        of_image = _image_parts(digits.target, self.split_seed)
+        of_sound = _sound_parts(sounds, self.parting, self.split_seed)
+        parts = {}
+        for i, name in enumerate(("train", "validation", "test")):
+            chosen = np.flatnonzero(of_sound == i)
+            if not len(chosen):
+                raise UsageError(
+                    f"no recording of {self.source} is in the {name} part by {self.parting}: choose another parting"
+                )
+            supply = np.flatnonzero(of_image == i)
+            image = supply[_partners(sounds.digit[chosen], digits.target[supply], self.split_seed + i)]
+            labels = torch.from_numpy(sounds.digit[chosen]).long()
+            parts[name] = Part(images[image], torch.from_numpy(sounds.samples[chosen]), labels)
+            if name == "train":
+                self._names = [f"{sounds.digit[i]}_{sounds.speaker[i]}_{sounds.take[i]}" for i in chosen]
+        return parts
+
+    def pair_names(self) -> list[str]:
+        """The recordings that the pairs are made of, as digit_speaker_take."""
+        self.setup()
+        return self._names
+
+    def groups(self, train: Part) -> Tensor:
+        return train.labels
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(source: str, seconds: float, stamp: int) -> Recordings:
+    """A process that does several runs reads 3,000 files once, unless they have changed."""
+    return read_recordings(source, seconds)
+
+
+def _stamp(source: str) -> int:
+    return Path(source).stat().st_mtime_ns if Path(source).exists() else 0
+
+
+def _sound_parts(sounds: Recordings, parting: Parting, seed: int) -> NDArray[np.int64]:
+    """0 for training, 1 for validation, 2 for tests."""
+    if parting == "takes":
+        return np.where(np.isin(sounds.take, TEST_TAKES), 2, np.where(np.isin(sounds.take, VALIDATION_TAKES), 1, 0))
+    if parting == "speaker":
+        names, speaker = np.unique(sounds.speaker, return_inverse=True)
+        return np.clip(speaker - (len(names) - 3), 0, 2)
+    place = torch.randperm(len(sounds.digit), generator=generator(seed, 70)).argsort().numpy()
+    return np.where(place * 10 < len(place), 2, np.where(place * 10 < 2 * len(place), 1, 0))
+
+
+def _image_parts(digit: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """A fifth of the images of every digit for tests, a fifth for validation."""
+    part = np.zeros(len(digit), dtype=np.int64)
+    for value in range(10):
+        places = np.random.default_rng((seed, value)).permutation(np.flatnonzero(digit == value))
+        fifth = len(places) // 5
+        part[places[:fifth]], part[places[fifth : 2 * fifth]] = 2, 1
+    return part
+
+
+def _partners(wanted: NDArray[np.int64], supply: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """For every wanted digit the place of one in the supply, all of them once before any is used again."""
+    random = np.random.default_rng(seed)
+    partner = np.empty(len(wanted), dtype=np.int64)
+    for value in range(10):
+        places, there = np.flatnonzero(wanted == value), np.flatnonzero(supply == value)
+        rounds = [random.permutation(there) for _ in range(-(-len(places) // len(there)))]
+        partner[places] = np.concatenate([*rounds, there[:0]])[: len(places)]
+    return partner
+
+
+class SpokenFeatures(NamedTuple):
+    """Log-mel features (N, mels * frames), the digit said and who says it."""
+
+    features: NDArray[np.float32]
+    digit: NDArray[np.int64]
+    speaker: NDArray[np.str_]
+
+
+class SpokenPairs(NamedTuple):
+    """Sounds (N, mels * frames) with images (N, 64) of the same digit; ``image`` says which of scikit-learn's."""
+
+    a: NDArray[np.float32]
+    b: NDArray[np.float32]
+    digit: NDArray[np.int64]
+    image: NDArray[np.int64]
+
+
+def spoken_digits(source: str | Path, mels: int = 24, frames: int = 16, seconds: float = 0.6) -> SpokenFeatures:
+    """The recordings of a folder or zip file, ordered by name, as log-mel features."""
+    sounds = read_recordings(source, seconds)
+    features = log_mel(torch.from_numpy(sounds.samples), mels, frames)
+    return SpokenFeatures(features.flatten(1).numpy(), sounds.digit, sounds.speaker)
+
+
+def spoken_digit_pairs(source: str | Path, seed: int = 0) -> SpokenPairs:
+    """Every recording with an image of the digit that is said, drawn at random from scikit-learn's digits.
+
+    There are fewer images than recordings of a digit, so images come up more than once: the audit finds equal rows by
+    itself and never makes mismatched pairs of them.
+    """
+    from rince.data.digit_halves import digit_pairs
+
+    sounds = spoken_digits(source)
+    even, odd, digit = digit_pairs()
+    image = _partners(sounds.digit, digit, seed)
+    return SpokenPairs(sounds.features, np.hstack([even, odd])[image], sounds.digit, image)
+
+
+def log_mel(sounds: Tensor, mels: int, frames: int) -> Tensor:
+    """Sounds (N, samples) as (N, mels, frames): power in mel bands, in decibels below the loudest, 80 dB deep."""
+    window = 256
+    hop = max(1, (sounds.shape[1] - window) // (frames - 1)) if frames > 1 else sounds.shape[1]
+    spectrum = torch.stft(sounds, window, hop, window=torch.hann_window(window), center=False, return_complex=True)
+    power = mel_bands(mels, window) @ spectrum.abs().square()[..., :frames]
+    decibels = 10 * power.clamp_min(1e-10).log10()
+    loudest = decibels.amax((1, 2), keepdim=True)
+    return (decibels - loudest).clamp_min(-80) / 40 + 1
+
+
+def mel_bands(mels: int, window: int) -> Tensor:
+    """Triangles, evenly spaced on the mel scale, over the frequencies of a window: (mels, window / 2 + 1)."""
+    highest = 2595 * np.log10(1 + RATE / 2 / 700)
+    centers = 700 * (10 ** (torch.linspace(0, float(highest), mels + 2) / 2595) - 1)
+    frequency = torch.linspace(0, RATE / 2, window // 2 + 1)
+    left, middle, right = centers[:-2, None], centers[1:-1, None], centers[2:, None]
+    return torch.minimum((frequency - left) / (middle - left), (right - frequency) / (right - middle)).clamp_min(0)

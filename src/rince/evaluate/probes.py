@@ -1,0 +1,259 @@
+"""Classifiers on frozen features: linear probes and nearest neighbors."""
+
+import numbers
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from rince._support.optional_imports import require
+from rince._support.step_seeds import generator
+from rince.errors import UsageError
+
+DECAYS = (1.0, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
+SMALL = 10_000_000
+"""Numbers in a matrix whose products take milliseconds: threads that share them mostly wait for each other."""
+
+
+class LinearProbe(NamedTuple):
+    """A linear classifier: logits are ``(x - mean) / std @ weight.T + bias``.
+
+    Attributes:
+        weight: (classes, width).
+        bias: (classes,).
+        mean: (width,) mean of the features it was fitted to.
+        std: (width,) their standard deviation.
+        decay: The weight decay it was fitted with.
+
+    Example:
+        >>> x, y = torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([0, 0, 1, 1])
+        >>> rince.evaluate.fit_linear(x, y, decay=1e-3).predict(torch.tensor([[-1.0], [5.0]]))
+        tensor([0, 1])
+    """
+
+    weight: Tensor
+    bias: Tensor
+    mean: Tensor
+    std: Tensor
+    decay: float
+
+    def predict(self, features: Tensor) -> Tensor:
+        """The class of every row of features."""
+        x = (features.to(self.mean) - self.mean) / self.std
+        return (x @ self.weight.T + self.bias).argmax(1)
+
+    def accuracy(self, features: Tensor, labels: Tensor) -> float:
+        """The share of rows whose class is predicted right, from 0 to 1."""
+        return float((self.predict(features) == labels).double().mean())
+
+
+def logistic_regression(
+    x: Tensor,
+    y: Tensor,
+    classes: int,
+    decay: float,
+    start: Tensor | None = None,
+    steps: int = 1000,
+    tolerance: float = 1e-6,
+) -> Tensor:
+    """(classes, width + 1): the minimum of mean cross-entropy + decay / 2 |W|^2, the bias (last column) not counted.
+
+    Scikit-learn finds it. It describes two classes by one row, of which a softmax over two rows has a half each.
+    """
+    sklearn = require("sklearn.linear_model", "train")
+    present = y.unique().cpu()
+    half = 2.0 if len(present) == 2 else 1.0
+    penalty = np.inf if decay == 0 else half / (len(x) * decay)
+    model = sklearn.LogisticRegression(C=penalty, tol=tolerance, max_iter=steps, warm_start=True)
+    if start is not None:
+        rows = start.cpu()[present[1:] if half == 2 else present].numpy() * half
+        model.classes_, model.coef_, model.intercept_ = present.numpy(), rows[:, :-1].copy(), rows[:, -1].copy()
+    limit = require("threadpoolctl", "train").threadpool_limits  # which scikit-learn brings
+    with limit(1 if x.numel() < SMALL else None, user_api="blas"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=require("sklearn.exceptions", "train").ConvergenceWarning)
+        model.fit(x.cpu().numpy(), y.cpu().numpy())
+    rows = np.concatenate([model.coef_, model.intercept_[:, None]], 1) / half
+    weight = x.new_zeros(classes, x.shape[1] + 1)
+    weight[:, -1] = -torch.inf  # a class that does not occur is never chosen
+    weight[present] = torch.from_numpy(np.concatenate([-rows, rows]) if half == 2 else rows).to(x)
+    return weight
+
+
+def fit_linear(
+    features: Tensor,
+    labels: Tensor,
+    decay: float | Sequence[float] = DECAYS,
+    validation: float = 0.2,
+    seed: int = 0,
+) -> LinearProbe:
+    """The exact linear probe: logistic regression on standardized features, as scikit-learn's.
+
+    Args:
+        features: (n, width) features of a frozen encoder.
+        labels: (n,) classes from 0.
+        decay: Weight decay; of several values, the best one on a validation part is chosen.
+        validation: The share of the items in that part.
+        seed: Seed that chooses these items.
+
+    Returns:
+        The probe.
+
+    Raises:
+        UsageError: If decay is negative, features and labels do not fit, or there is only one class.
+
+    Example:
+        >>> x, y = torch.randn(200, 8), torch.arange(200) % 2
+        >>> x[:, 0] += 4 * y
+        >>> rince.evaluate.fit_linear(x, y).accuracy(x, y) > 0.9
+        True
+    """
+    check(features, labels)
+    x, y = features.double(), labels.long()
+    classes = int(y.max()) + 1
+    mean, std = x.mean(0), x.std(0)
+    std = torch.where(std > 1e-8, std, 1.0)
+    x = (x - mean) / std
+    several = [decay] if isinstance(decay, numbers.Real | float) else decay
+    decays = sorted(map(float, several), reverse=True)
+    if not decays or decays[-1] < 0:
+        raise UsageError(f"decay must be a number from 0 up, or several, got {decay!r}")
+    decay = decays[0] if len(decays) == 1 else _best_decay(x, y, classes, decays, validation, seed)
+    weight = logistic_regression(x, y, classes, decay)
+    return LinearProbe(weight[:, :-1], weight[:, -1], mean, std, decay)
+
+
+def _best_decay(x: Tensor, y: Tensor, classes: int, decays: Sequence[float], validation: float, seed: int) -> float:
+    order = torch.randperm(len(x), generator=generator(seed, 50))
+    held = max(1, round(validation * len(x)))
+    test, train = order[:held], order[held:]
+    best, best_right, weight, worse = decays[0], -1.0, None, 0
+    for decay in decays:  # from strong to weak, each starting where the last one ended
+        weight = logistic_regression(x[train], y[train], classes, decay, weight, steps=200)
+        logits = x[test] @ weight[:, :-1].T + weight[:, -1]
+        right = float((logits.argmax(1) == y[test]).double().mean())
+        best, best_right, worse = (decay, right, 0) if right > best_right else (best, best_right, worse + 1)
+        if worse == 3:  # weaker ones only get slower
+            break
+    return best
+
+
+def fit_adam(
+    features: Tensor,
+    labels: Tensor,
+    epochs: int = 100,
+    lr: float = 1e-3,
+    decay: float = 1e-6,
+    batch_size: int = 256,
+    seed: int = 0,
+) -> LinearProbe:
+    """The paper's probe for CIFAR-10: a linear layer on the features as they are, trained with Adam.
+
+    Args:
+        features: (n, width) features of a frozen encoder.
+        labels: (n,) classes from 0.
+        epochs: Number of epochs.
+        lr: Learning rate.
+        decay: Weight decay.
+        batch_size: Items in a batch.
+        seed: Of the order of the items and the initial weights.
+
+    Returns:
+        The probe.
+
+    Example:
+        >>> x, y = torch.randn(200, 8), torch.arange(200) % 2
+        >>> x[:, 0] += 4 * y
+        >>> rince.evaluate.fit_adam(x, y, epochs=20, lr=0.05).accuracy(x, y) > 0.9
+        True
+    """
+    check(features, labels)
+    x, y = features.float(), labels.long()
+    layer = nn.Linear(x.shape[1], int(y.max()) + 1)
+    source = generator(seed, 51)
+    bound = x.shape[1] ** -0.5
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=source)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=lr, weight_decay=decay)
+    with torch.enable_grad():
+        for _ in range(epochs):
+            for part in torch.randperm(len(x), generator=source).split(batch_size):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(layer(x[part]), y[part]).backward()
+                optimizer.step()
+    zero = torch.zeros(x.shape[1])
+    return LinearProbe(layer.weight.detach(), layer.bias.detach(), zero, zero + 1, decay)
+
+
+def check(features: Tensor, labels: Tensor) -> None:
+    if features.dim() != 2 or len(features) != len(labels):
+        raise UsageError(
+            f"features must be (n, width) with n labels, got {tuple(features.shape)} and {tuple(labels.shape)}"
+        )
+    if not torch.isfinite(features).all():
+        raise UsageError("the features hold values that are not finite: the encoder has diverged")
+    if len(labels.unique()) < 2:
+        raise UsageError("a linear probe needs items of at least two classes")
+
+
+def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, temperature: float = 0.1) -> Tensor:
+    """The class with most votes among the ``k`` nearest by cosine, each vote weighing exp(cosine / temperature).
+
+    Args:
+        train: (n, width) features with known classes.
+        labels: (n,) their classes, from 0.
+        test: (m, width) features to be classified.
+        k: Number of neighbors that vote; all items if there are fewer.
+        temperature: Cosines are divided by it.
+
+    Returns:
+        (m,) classes.
+
+    Raises:
+        UsageError: If k is below 1, or features and labels do not fit.
+
+    Example:
+        >>> train, labels = torch.eye(3), torch.tensor([0, 1, 2])
+        >>> rince.evaluate.knn_predict(train, labels, torch.tensor([[0.9, 0.1, 0.0]]), k=1)
+        tensor([0])
+    """
+    check(train, labels)
+    if k < 1:
+        raise UsageError(f"k must be at least 1 neighbor, got {k}")
+    k = min(k, len(train))
+    train, test = normalize(train.float(), dim=1), normalize(test.float(), dim=1)
+    predictions = []
+    for part in test.split(1024):  # the matrix of all similarities need not fit into memory
+        cosine, index = (part @ train.T).topk(k, dim=1)
+        votes = torch.zeros(len(part), int(labels.max()) + 1)
+        votes.scatter_add_(1, labels[index], ((cosine - 1) / temperature).exp())
+        predictions.append(votes.argmax(1))
+    return torch.cat(predictions) if predictions else labels.new_zeros(0)
+
+
+def knn_accuracy(
+    train: Tensor, labels: Tensor, test: Tensor, test_labels: Tensor, k: int = 200, temperature: float = 0.1
+) -> float:
+    """The share of the test features that :func:`knn_predict` classifies right.
+
+    Args:
+        train: (n, width) features with known classes.
+        labels: (n,) their classes, from 0.
+        test: (m, width) features to be classified.
+        test_labels: (m,) their classes.
+        k: Number of neighbors that vote; all items if there are fewer.
+        temperature: Cosines are divided by it.
+
+    Returns:
+        A share from 0 to 1.
+
+    Example:
+        >>> train, labels = torch.eye(3), torch.tensor([0, 1, 2])
+        >>> rince.evaluate.knn_accuracy(train, labels, torch.eye(3)[:2], torch.tensor([0, 2]), k=1)
+        0.5
+    """
+    return float((knn_predict(train, labels, test, k, temperature) == test_labels).double().mean())

@@ -1,0 +1,235 @@
+"""Contrasts: from embeddings to the positive score and the log-sum-exp of the negatives of every anchor."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from rince.errors import UsageError, WrongType
+from rince.losses.logsumexp import joined, negative_scores, negative_scores_both, negative_scores_self, precision
+from rince.losses.objectives import ExtraReduction, Objective, Scores
+from rince.losses.ranks import gather, processes
+
+
+class Contrast(nn.Module):
+    """Base class of contrasts: how positives and negatives are formed.
+
+    A subclass has a ``forward(a, b, temperature, labels, ids)`` that returns ``Scores``. To support objectives with an
+    ``ExtraReduction``, it takes ``extra`` as its last argument. ``rince.losses.logsumexp`` has the reductions over
+    negatives, ``rince.losses.ranks`` the embeddings of other ranks.
+
+    Example:
+        The other side's items are negatives; the whole matrix is kept, nothing is gathered:
+
+        >>> class Plain(rince.losses.Contrast):
+        ...     def forward(self, a, b, temperature, labels=None, ids=None):
+        ...         scores = nn.functional.normalize(a) @ nn.functional.normalize(b).T / temperature
+        ...         others = scores.masked_fill(torch.eye(len(a), dtype=torch.bool), -torch.inf)
+        ...         return rince.losses.Scores(scores.diag(), others.logsumexp(1), torch.full((len(a),), len(a) - 1.0))
+        >>> a, b = torch.randn(2, 8, 4)
+        >>> own = rince.InfoNCE(contrast=Plain())(a, b)
+        >>> bool(torch.isclose(own, rince.InfoNCE(contrast=rince.CrossView(symmetric=False))(a, b)))
+        True
+    """
+
+    _settings: ClassVar[tuple[str, ...]] = ()  # must be the same on all ranks
+
+    def losses(
+        self,
+        objective: Objective,
+        a: Tensor,
+        b: Tensor | None,
+        temperature: float | Tensor,
+        labels: Tensor | None = None,
+        ids: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Loss of every anchor of this rank, and a mask of the anchors that count (``None``: all)."""
+        if objective.extra is None:
+            return objective(self(a, b, temperature, labels, ids)), None
+        return objective(self(a, b, temperature, labels, ids, objective.extra)), None
+
+
+def check_extra(extra: ExtraReduction | None, ids: Tensor | None) -> None:
+    """Bags of positives need ids."""
+    if extra is not None and extra.kind == "bag" and ids is None:
+        raise UsageError("this objective takes bags of positives from ids, got none: call loss(z1, z2, ids=ids)")
+
+
+def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
+    """Check two matrices of embeddings with one pair per row; return the second."""
+    if b is None:
+        raise UsageError("this contrast compares two views: call loss(z1, z2)")
+    for name, z in (("first", a), ("second", b)):
+        if not isinstance(z, Tensor):
+            raise WrongType(f"the {name} embeddings must be a tensor, got {type(z).__name__}")
+        check_dense(name, z)
+        if not z.is_floating_point():
+            raise WrongType(f"the {name} embeddings must be floating point, got {z.dtype}: convert them with .float()")
+        if z.dim() != 2:
+            raise UsageError(f"the {name} embeddings must have the shape (pairs, width), got {tuple(z.shape)}")
+        if z.shape[1] == 0:
+            raise UsageError(f"the {name} embeddings must be at least 1 wide, got {tuple(z.shape)}")
+    if a.shape != b.shape:
+        raise UsageError(f"the two embeddings must have the same shape, got {tuple(a.shape)} and {tuple(b.shape)}")
+    if a.device != b.device:
+        raise UsageError(f"the two embeddings must live on one device, got {a.device} and {b.device}")
+    return b
+
+
+def check_dense(name: str, z: Tensor) -> None:
+    """Reject sparse, nested and quantized tensors."""
+    if z.is_nested:
+        kind, fix = "nested", "stack rows of the same width"
+    elif z.is_quantized:
+        kind, fix = "quantized", "convert them with .dequantize()"
+    elif z.layout != torch.strided:
+        kind, fix = str(z.layout), "convert them with .to_dense()"
+    else:
+        return
+    raise WrongType(f"the {name} embeddings must be a dense tensor, got a {kind} one: {fix}")
+
+
+def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None:
+    """One integer per pair (ids, labels), as int64 on the device of the embeddings."""
+    if values is None:
+        return None
+    if not isinstance(values, Tensor):
+        raise WrongType(f"{name} must be a tensor of integers, got {type(values).__name__}")
+    if values.is_floating_point() or values.is_complex():
+        raise WrongType(f"{name} must be integers, got {values.dtype}")
+    if values.shape != a.shape[:1]:
+        raise UsageError(f"{name} must have one value per pair: expected ({a.shape[0]},), got {tuple(values.shape)}")
+    return values.to(a.device, torch.int64)
+
+
+def unit(z: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Rows of length one, in float32 or float64; a row of zeros stays zero and gets no gradient."""
+    z = z.to(dtype or precision(z))
+    # Divide by the largest element first: squares of very large or small values do not fit into float32.
+    largest = z.detach().abs().amax(1, keepdim=True)
+    largest = largest.masked_fill(largest < torch.finfo(z.dtype).tiny, torch.inf)
+    return nn.functional.normalize(z / largest, dim=1)
+
+
+def over_temperature(temperature: float | Tensor, *embeddings: Tensor) -> list[Tensor]:
+    """Unit rows over the square root of the temperature, so that their products are scores."""
+    dtype = precision(*embeddings)
+    return [unit(z, dtype) * temperature**-0.5 for z in embeddings]
+
+
+def scaled_pair(
+    a: Tensor, b: Tensor | None, temperature: float | Tensor, ids: Tensor | None, extra: ExtraReduction | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Checked embeddings of both sides as unit rows over the square root of the temperature, and checked ids."""
+    b = check_pair(a, b)
+    ids = check_per_pair("ids", ids, a)
+    check_extra(extra, ids)
+    a, b = over_temperature(temperature, a, b)
+    return a, b, ids
+
+
+def bound_of(temperature: float | Tensor) -> float | None:
+    """Upper bound of all scores; ``None`` for a learned temperature, whose value is on the device."""
+    return None if isinstance(temperature, Tensor) else 1 / temperature
+
+
+def count_different(keys: Tensor, others: Tensor) -> Tensor:
+    """For every key, the number of others that differ from it."""
+    ordered = others.sort().values
+    same = torch.searchsorted(ordered, keys, right=True) - torch.searchsorted(ordered, keys)
+    return others.shape[0] - same
+
+
+class TwoView(Contrast):
+    """SimCLR's contrast: two views of N items are 2N anchors, each against the 2N - 2 views of the other items.
+
+    Anchors come in the order of the views: first all of ``a``, then all of ``b``.
+
+    Example:
+        >>> z1, z2 = torch.randn(2, 8, 16)
+        >>> rince.InfoNCE(contrast=rince.TwoView(), reduction="none")(z1, z2).shape
+        torch.Size([16])
+    """
+
+    def forward(
+        self,
+        a: Tensor,
+        b: Tensor | None,
+        temperature: float | Tensor,
+        labels: Tensor | None = None,
+        ids: Tensor | None = None,
+        extra: ExtraReduction | None = None,
+    ) -> Scores:
+        a, b, ids = scaled_pair(a, b, temperature, ids, extra)
+        n, bound = a.shape[0], bound_of(temperature)
+        positive = (a * b).sum(1).repeat(2)
+        anchors = torch.cat([a, b])
+        (a, b), all_ids, _, start = gather([a, b], ids)
+        everyone = torch.arange(a.shape[0], device=a.device) if all_ids is None else all_ids
+        keys, everyone = everyone[start : start + n].repeat(2), everyone.repeat(2)
+        if processes() == 1:
+            negatives = negative_scores_self(anchors, keys, extra, bound)
+        else:
+            views = torch.cat([a, b])
+            if extra is not None and extra.kind == "bag":  # anchors first: column i must be row i
+                position = torch.arange(len(views), device=a.device) % a.shape[0] - start
+                order = torch.argsort(((position < 0) | (position >= n)).to(torch.int8), stable=True)
+                views, everyone = views[order], everyone[order]
+            negatives = negative_scores(anchors, views, keys, everyone, extra, diagonal=True, bound=bound)
+        count = positive.new_full((2 * n,), 2 * a.shape[0] - 2) if ids is None else count_different(keys, everyone)
+        return Scores(positive, negatives.lse, count.to(positive.dtype), negatives.extra)
+
+
+class CrossView(Contrast):
+    """Contrast of two modalities (CLIP): anchors in ``a``, candidates in ``b``, N - 1 negatives each.
+
+    An anchor is never compared with items of its own side.
+
+    Args:
+        symmetric: Whether items of ``b`` are anchors too: 2N anchors as in CLIP, first those in ``a``, then those in
+            ``b``. ``False``: one direction only, as in MoCo v3 and GraphCL. Default: True.
+
+    Example:
+        >>> images, texts = torch.randn(2, 8, 16)
+        >>> rince.InfoNCE(contrast=rince.CrossView(), reduction="none")(images, texts).shape
+        torch.Size([16])
+    """
+
+    _settings = ("symmetric",)
+
+    def __init__(self, symmetric: bool = True):
+        super().__init__()
+        self.symmetric = symmetric
+
+    def forward(
+        self,
+        a: Tensor,
+        b: Tensor | None,
+        temperature: float | Tensor,
+        labels: Tensor | None = None,
+        ids: Tensor | None = None,
+        extra: ExtraReduction | None = None,
+    ) -> Scores:
+        own_a, own_b, ids = scaled_pair(a, b, temperature, ids, extra)
+        n, bound = a.shape[0], bound_of(temperature)
+        positive = (own_a * own_b).sum(1)
+        sides = [own_b, own_a] if self.symmetric else [own_b]
+        everything, all_ids, _, start = gather(sides, ids)
+        total = everything[0].shape[0]
+        everyone = torch.arange(total, device=a.device) if all_ids is None else all_ids
+        keys = everyone[start : start + n]
+        if not self.symmetric:
+            negatives = negative_scores(own_a, everything[0], keys, everyone, extra, bound=bound)
+        elif processes() == 1:
+            negatives = joined(*negative_scores_both(own_a, own_b, keys, keys, extra, bound))
+        else:
+            directions = zip((own_a, own_b), everything, strict=True)
+            negatives = joined(
+                *(negative_scores(own, others, keys, everyone, extra, bound=bound) for own, others in directions)
+            )
+        count = positive.new_full((n,), total - 1) if ids is None else count_different(keys, everyone)
+        number = count.to(positive.dtype).repeat(len(sides))
+        return Scores(positive.repeat(len(sides)), negatives.lse, number, negatives.extra)
+
+    def extra_repr(self) -> str:
+        return f"symmetric={self.symmetric}"

@@ -1,0 +1,303 @@
+"""Arrow tables: Parquet, Arrow and Feather files, folders of Hugging Face datasets, and tables in memory.
+
+All of them are a schema and batches of rows; nothing here holds more than a batch, unless the table is in memory.
+"""
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rince._support.optional_imports import require
+from rince.errors import UsageError, WrongType
+from rince.pairs.files import is_url, location, opened, written
+from rince.pairs.format import ROWS, WEIGHT, Format, Selection, check_no_weights
+from rince.pairs.source import Source
+
+
+class ArrowTable(NamedTuple):
+    """A table that is read in batches: ``batches(names)`` yields record batches with these columns, in this order."""
+
+    name: str
+    schema: Any
+    batches: Callable[[list[str]], Iterator[Any]]
+
+
+def open_arrow(where: Source) -> ArrowTable:
+    """The table of a file, a pattern of files, or a folder of datasets."""
+    segments = where.segments
+    if not segments:
+        raise UsageError(f"{where.path} holds no data")
+    parts = [_open_file(*segment, where.kind) for segment in segments]
+    first = parts[0]
+
+    def batches(names: list[str]) -> Iterator[Any]:
+        for part in parts:
+            for name in names:
+                if name not in part.schema.names or part.schema.field(name).type != first.schema.field(name).type:
+                    raise UsageError(f"{part.name} has no column {name} of the same kind as {first.name}")
+            yield from part.batches(names)
+
+    return ArrowTable(location(where.path), first.schema, batches)
+
+
+def as_arrow(table: Any) -> ArrowTable:
+    """A table in memory: of pandas, polars, Arrow or datasets, or whatever else hands out Arrow streams."""
+    arrow = require("pyarrow", "audit")
+    if isinstance(table, arrow.RecordBatch):
+        table = arrow.Table.from_batches([table])
+    elif type(table).__module__.split(".")[0] == "datasets":
+        table = table.with_format("arrow")[:]
+    elif type(table).__module__.split(".")[0] == "pandas":
+        table = arrow.Table.from_pandas(table, preserve_index=False)
+    elif not isinstance(table, arrow.Table):
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise WrongType(f"a table must come from pandas, polars, Arrow or datasets, got {type(table).__name__}")
+        table = arrow.table(table)
+    return ArrowTable("the table", table.schema, lambda names: iter(_in_memory(table, names)))
+
+
+def _in_memory(table: Any, names: list[str]) -> list[Any]:
+    return table.select(names).to_batches(max_chunksize=ROWS)
+
+
+def _open_file(file: Path, start: int, stop: int | None, kind: str) -> ArrowTable:
+    """Rows ``start`` to ``stop`` of a file."""
+    with _telling(file):
+        return (_parquet if kind == ".parquet" else _ipc)(file, start, stop)
+
+
+def _parquet(path: Path, start: int, stop: int | None) -> ArrowTable:
+    parquet = require("pyarrow.parquet", "audit")
+    with opened(path) as file:
+        schema = parquet.ParquetFile(file).schema_arrow
+
+    def batches(names: list[str]) -> Iterator[Any]:
+        with opened(path) as file, _telling(path):
+            table = parquet.ParquetFile(file)
+            rows = [table.metadata.row_group(k).num_rows for k in range(table.metadata.num_row_groups)]
+            ends = np.cumsum([0, *rows])
+            last = ends[-1] if stop is None else stop
+            groups = [k for k in range(len(rows)) if ends[k + 1] > start and ends[k] < last]
+            skipped = int(ends[groups[0]]) if groups else 0
+            whole = table.iter_batches(batch_size=ROWS, columns=names, row_groups=groups)
+            for batch in _sliced(whole, start - skipped, None if stop is None else stop - skipped):
+                yield batch.select(names)
+
+    return ArrowTable(location(path), schema, batches)
+
+
+def _ipc(path: Path, start: int, stop: int | None) -> ArrowTable:
+    """An Arrow file or stream, mapped into memory; datasets write streams, feather writes files."""
+    arrow = require("pyarrow", "audit")
+
+    def open_one() -> Any:
+        if not is_url(path):
+            return _ipc_reader(arrow.memory_map(str(path)))
+        with opened(path) as file:
+            return _ipc_reader(arrow.BufferReader(file.read()))
+
+    def batches(names: list[str]) -> Iterator[Any]:
+        with _telling(path):
+            for batch in _sliced(_ipc_batches(open_one()), start, stop):
+                for first in range(0, len(batch), ROWS):
+                    yield batch.select(names).slice(first, ROWS)
+
+    return ArrowTable(location(path), open_one().schema, batches)
+
+
+def _ipc_reader(file: Any) -> Any:
+    ipc = require("pyarrow.ipc", "audit")
+    is_file = file.read(6) == b"ARROW1"
+    file.seek(0)
+    return ipc.open_file(file) if is_file else ipc.open_stream(file)
+
+
+def _ipc_batches(reader: Any) -> Iterator[Any]:
+    count = getattr(reader, "num_record_batches", None)
+    return iter(reader) if count is None else (reader.get_batch(k) for k in range(count))
+
+
+def _sliced(batches: Iterator[Any], start: int, stop: int | None) -> Iterator[Any]:
+    first = 0
+    for batch in batches:
+        last = first + len(batch)
+        if stop is not None and first >= stop:
+            return
+        if last > start:
+            begin = max(0, start - first)
+            yield batch.slice(begin, None if stop is None else stop - first - begin)
+        first = last
+
+
+@contextmanager
+def _telling(name: Path | str) -> Iterator[None]:
+    """Errors of Arrow name the file, and are no longer than a reader's patience."""
+    arrow = require("pyarrow", "audit")
+    try:
+        yield
+    except (arrow.ArrowException, OSError) as error:  # a file that ends too soon is the latter
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{name} cannot be read: {' '.join(str(error).split())[:300]}") from error
+
+
+def is_list(kind: Any) -> bool:
+    types = require("pyarrow", "audit").types
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def is_number(kind: Any) -> bool:
+    types = require("pyarrow", "audit").types
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+
+
+def number_columns(table: ArrowTable, names: list[str]) -> Iterator[list[NDArray[Any]]]:
+    """Columns of numbers in batches; a column of lists becomes arrays (rows, length)."""
+    types = require("pyarrow", "audit").types
+    lists = {name for name in names if is_list(table.schema.field(name).type)}
+    for name in names:
+        kind = table.schema.field(name).type
+        if types.is_temporal(kind) or types.is_struct(kind) or types.is_map(kind) or types.is_union(kind):
+            raise UsageError(f"{table.name} has {kind} in column {name}, where numbers or lists of numbers should be")
+    for name in lists:
+        inside = table.schema.field(name).type.value_type
+        if not (types.is_integer(inside) or types.is_floating(inside)):
+            raise UsageError(f"{table.name} has lists of {inside} in column {name}, where lists of numbers should be")
+    widths = {name: _width(table, name) for name in lists}
+
+    def batches() -> Iterator[list[NDArray[Any]]]:
+        start = 0
+        for batch in table.batches(names):
+            with _telling(table.name):
+                columns = [
+                    _flat(batch.column(k), widths[name], name, table, start)
+                    if name in lists
+                    else batch.column(k).to_numpy(zero_copy_only=False)
+                    for k, name in enumerate(names)
+                ]
+            yield columns
+            start += len(batch)
+
+    return batches()
+
+
+def value_column(table: ArrowTable, name: str) -> Iterator[NDArray[Any]]:
+    """A column as it is, in batches; whole numbers stay whole beside missing ones."""
+    kind = table.schema.field(name).type
+    if require("pyarrow", "audit").types.is_nested(kind):
+        raise UsageError(f"{table.name} has {kind} in column {name}, where one value per pair should be")
+    for batch in table.batches([name]):
+        with _telling(table.name):
+            found = _values(batch.column(0))
+        yield found
+
+
+def _values(column: Any) -> NDArray[Any]:
+    arrow = require("pyarrow", "audit")
+    texts = (arrow.string(), arrow.large_string(), arrow.binary(), arrow.large_binary())
+    column = column.dictionary_encode() if column.type in texts else column
+    if arrow.types.is_dictionary(column.type) and column.type.value_type in texts:
+        # Equal texts become one object: a small file may repeat a long one millions of times.
+        used, place = np.unique(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), return_inverse=True)
+        found = column.dictionary.take(arrow.array(used[used >= 0])).to_pylist()
+        return np.array([*([None] if used[:1] < 0 else []), *found], dtype=object)[place]
+    # With gaps numpy would make floats of whole numbers: 7 stays 7, and large ids stay exact.
+    if column.null_count:
+        return np.array(column.to_pylist(), dtype=object)
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _lengths(column: Any) -> NDArray[np.float64]:
+    """The length of every list, NaN for a missing one."""
+    lengths = require("pyarrow.compute", "audit").list_value_length(column)
+    return lengths.to_numpy(zero_copy_only=False).astype(np.float64)
+
+
+def _width(table: ArrowTable, name: str) -> int:
+    for batch in table.batches([name]):
+        lengths = _lengths(batch.column(0))
+        known = lengths[~np.isnan(lengths)]
+        if len(known) and not known[0]:
+            raise UsageError(f"{table.name} has empty lists in column {name}")
+        if len(known):
+            return int(known[0])
+    raise UsageError(f"{table.name} has no lists in column {name}: all of them are missing")
+
+
+def _flat(column: Any, width: int, name: str, table: ArrowTable, start: int) -> NDArray[np.float32]:
+    lengths = _lengths(column)
+    there = ~np.isnan(lengths)
+    other = np.flatnonzero(there & (lengths != width))
+    if len(other):
+        raise UsageError(
+            f"{table.name} has lists that differ in length in column {name}: {int(lengths[other[0]])} numbers in row "
+            f"{start + other[0]}, {width} in those before"
+        )
+    block = np.full((len(column), width), np.nan, dtype=np.float32)
+    block[there] = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
+    return block
+
+
+class Arrow(Format):
+    """Parquet, Arrow and Feather files, and folders of Hugging Face datasets."""
+
+    skips_rows = True
+
+    @functools.cached_property
+    def fields(self) -> list[str]:
+        return list(open_arrow(self.where).schema.names)
+
+    def rows(self, shard: Path) -> int:
+        with opened(shard) as file, _telling(shard):
+            if self.where.kind == ".parquet":
+                return int(require("pyarrow.parquet", "audit").ParquetFile(file).metadata.num_rows)
+            return sum(len(batch) for batch in _ipc_batches(_ipc_reader(file)))
+
+    def read(self, shard: Path, fields: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[list[Any]]:
+        for batch in _open_file(shard, start, stop, self.where.kind).batches(list(fields)):
+            yield [column.to_pylist() for column in batch.columns]
+
+    def write(self, shard: Path, target: Path, selection: Selection) -> None:
+        arrow, parquet = require("pyarrow", "audit"), require("pyarrow.parquet", "audit")
+        ipc = require("pyarrow.ipc", "audit")
+        with opened(shard) as file, written(target) as out, _telling(shard):
+            if self.where.kind == ".parquet":
+                source = parquet.ParquetFile(file)
+                about = source.metadata
+                codec = "snappy"
+                if about.num_row_groups and about.num_columns:
+                    codec = about.row_group(0).column(0).compression.lower().replace("uncompressed", "none")
+                batches = (source.read_row_group(group) for group in range(about.num_row_groups))
+                schema = self._schema(shard, source.schema_arrow, selection)
+                writer = parquet.ParquetWriter(out, schema, compression=codec)
+            else:
+                source = _ipc_reader(file)
+                batches = (arrow.Table.from_batches([batch]) for batch in _ipc_batches(source))
+                schema = self._schema(shard, source.schema, selection)
+                is_file = hasattr(source, "num_record_batches")
+                writer = (ipc.new_file if is_file else ipc.new_stream)(out, schema)
+            with writer:
+                for table in batches:
+                    kept, weights = selection.take(len(table), shard)
+                    if weights is not None:
+                        columns = [*table.columns, arrow.array(weights, arrow.float32())]
+                        table = arrow.Table.from_arrays(columns, schema=schema)
+                    writer.write_table(table.filter(arrow.array(kept)))
+
+    def _schema(self, shard: Path, schema: Any, selection: Selection) -> Any:
+        if selection.weights is None:
+            return schema
+        arrow = require("pyarrow", "audit")
+        check_no_weights(shard, schema.names)
+        notes = dict(schema.metadata or {})
+        if b"huggingface" in notes:  # the types of datasets
+            features = json.loads(notes[b"huggingface"])
+            features.get("info", {}).get("features", {})[WEIGHT] = {"dtype": "float32", "_type": "Value"}
+            notes[b"huggingface"] = json.dumps(features).encode()
+        return schema.append(arrow.field(WEIGHT, arrow.float32())).with_metadata(notes or None)

@@ -1,0 +1,266 @@
+"""Columns of files: matrices mapped into memory where possible, and one value per pair.
+
+Numbers that cannot be mapped (a compressed .npz, a column of a table, several shards) are written once, row by row,
+into an unnamed temporary file, so that they are never held in memory as a whole. A missing cell is NaN among numbers
+and None among ids and texts.
+"""
+
+import csv
+import fnmatch
+import tempfile
+import tokenize
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rince.errors import UsageError
+from rince.pairs.arrow_files import ArrowTable, is_list, is_number, number_columns, open_arrow, value_column
+from rince.pairs.files import is_url, suffix_of
+from rince.pairs.formats import format_of
+from rince.pairs.matrix import as_matrix, label_numbers
+from rince.pairs.source import ARROW_TABLES, JSON_LINES, KINDS, TABLES, TAR, Source, source
+from rince.pairs.text_files import is_number as reads_as_number
+
+
+def check_different(a: Source, b: Source) -> None:
+    """Refuse a column as its own partner, which would look like a perfect match."""
+    same = a.path.resolve() == b.path.resolve() or (a.path.exists() and b.path.exists() and a.path.samefile(b.path))
+    if not same or a.column != b.column:
+        if same and a.kind in TABLES:
+            with naming(a.path):
+                there = column_names(a)
+                both = sorted(set(chosen(a, there)) & set(chosen(b, there)))
+            if both:
+                raise UsageError(f"A and B are both to hold the column {both[0]} of {a.path}: name it in one of them")
+        return
+    if a.kind not in TABLES:
+        raise UsageError(f"A and B are both {a}: name two different files or arrays")
+    with naming(a.path):
+        there = column_names(a)
+    raise UsageError(
+        f"A and B are both {a}: name two different columns, each as {a.path}:COLUMN; it has {listed(there)}"
+    )
+
+
+def matrix(where: Source, scratch: Path) -> NDArray[Any]:
+    """A (pairs, width) array, mapped into memory.
+
+    One value per pair is a column of one feature. A column may also hold labels: texts of few different values.
+
+    Args:
+        where: An array, or columns of a table.
+        scratch: Folder for temporary files.
+    """
+    with naming(where.path):
+        if where.kind == ".npy" and len(where.files) == 1 and where.part is None and not is_url(where.files[0]):
+            array_name(where, [])
+            whole = mapped_npy(where.files[0])
+        else:
+            whole = _collected(where, scratch)
+    if not whole.ndim:
+        raise UsageError(f"{where} holds a single number, not one row per pair")
+    return as_matrix(whole, str(where)) if whole.ndim == 1 else whole
+
+
+def mapped_npy(path: Path) -> NDArray[Any]:
+    """The array of an .npy file, mapped into memory."""
+    try:
+        with np.errstate(over="ignore"):  # an impossible shape in the header is a warning, or a TypeError
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+    except TypeError as error:
+        raise ValueError("its header has an impossible shape") from error
+
+
+def _collected(where: Source, scratch: Path) -> NDArray[np.float32]:
+    """Numbers in a temporary float32 file, which is then mapped; labels as their numbers."""
+    file: Any = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115 (mapped below, and closed with the array)
+    count, width = 0, 0
+    try:
+        for block in number_batches(where):
+            file.write(np.ascontiguousarray(block).data)
+            count, width = count + len(block), block.shape[1]
+    except NoNumber:
+        labels = None
+        if where.kind not in TABLES or len(chosen(where, column_names(where))) == 1:
+            labels = label_numbers(value_batches(where))
+        if labels is None:
+            raise
+        return labels
+    if not count:
+        raise UsageError(f"{where} has no rows")
+    file.flush()
+    return np.memmap(file, dtype=np.float32, mode="r", shape=(count, width))
+
+
+def values(where: Source) -> NDArray[Any]:
+    """One value per pair, such as ids or texts: the only column of the file, or the one that is named."""
+    with naming(where.path):
+        array = np.concatenate([*value_batches(where)] or [np.empty(0, dtype=object)])
+    if array.ndim != 1 or array.dtype.kind == "V":
+        raise UsageError(f"{where} must hold one value per pair, got {array.dtype} of shape {array.shape}")
+    return array
+
+
+# What readers raise for files that are not whole; the last two are numpy's for a header.
+READERS = (ValueError, EOFError, OverflowError, csv.Error, zipfile.BadZipFile, NotImplementedError)
+BROKEN = (*READERS, SyntaxError, tokenize.TokenError)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of readers name the file."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text: save it as such") from error
+    except BROKEN as error:
+        if isinstance(error, UsageError) or str(path) in str(error):
+            raise
+        # numpy takes whatever it does not know for Python objects, and says how to load them, which runs their code.
+        why = "it is no .npy file, or holds Python objects" if "pickle" in str(error) else error
+        raise UsageError(f"{path} cannot be read: {why}") from error
+    except OSError as error:
+        if error.errno is not None:  # what the system says
+            raise
+        why = " ".join(str(error).split())  # what pyarrow says of a damaged file
+        raise UsageError(f"{path} cannot be read: {why}") from error
+
+
+def column_source(text: str, beside: Source) -> Source:
+    """``FILES[:COLUMN]``, or the name of a column of the files ``beside``."""
+    if beside.kind in TABLES and ":" not in text and not Path(text).exists() and suffix_of(Path(text)) not in KINDS:
+        return beside._replace(column=",".join(chosen(beside._replace(column=text), column_names(beside))))
+    return source(text, beside.header)
+
+
+def column_names(where: Source) -> list[str]:
+    """All columns of a table."""
+    return format_of(where).fields
+
+
+class NoNumber(UsageError):
+    """A cell of a table is no number where one should be."""
+
+
+def number_batches(where: Source) -> Iterator[NDArray[np.float32]]:
+    """The chosen columns side by side, a block of rows at a time; a column of lists is as wide as its lists."""
+    if where.kind in ARROW_TABLES:
+        table = open_arrow(where)
+        names = _number_names(where, table)
+        batches: Iterator[list[Any]] = number_columns(table, names)
+    else:
+        found = format_of(where)
+        names = chosen(where, found.fields) if where.kind in TABLES else array_name(where, found.fields)
+        batches = found.batches(names)
+    start, width = 0, 0
+    for batch in batches:
+        columns = [_numbers(column, name, where, start) for name, column in zip(names or [""], batch, strict=True)]
+        block = np.hstack(columns)
+        if start and block.shape[1] != width:
+            raise UsageError(f"{where} has {block.shape[1]} numbers in row {start}, {width} in those before")
+        yield block
+        start, width = start + len(block), block.shape[1]
+
+
+def array_name(where: Source, names: list[str]) -> list[str]:
+    """The chosen array of a file of named arrays; an empty list if arrays have no names."""
+    if not names:
+        if where.column is not None:
+            raise UsageError(f"{where.path} holds one array without a name: leave out :{where.column}")
+        return []
+    if where.column is None and len(names) == 1:
+        return names
+    if where.column not in names:
+        raise UsageError(f"{where.path} holds {listed(names)}: name one, as {where.path}:{names[0]}")
+    return [where.column]
+
+
+def value_batches(where: Source) -> Iterator[NDArray[Any]]:
+    """The one chosen column, as it is, in batches."""
+    if where.kind not in TABLES:
+        content = format_of(where)
+        for batch in content.batches(array_name(where, content.fields)):
+            yield np.asarray(batch[0])
+        return
+    names = chosen(where, column_names(where))
+    if len(names) != 1:
+        raise UsageError(_which(where, names, names[0], "one"))
+    if where.kind in ARROW_TABLES:
+        yield from value_column(open_arrow(where), names[0])
+        return
+    for batch in format_of(where).batches(names):
+        column = np.empty(len(batch[0]), dtype=object)
+        column[:] = batch[0]
+        yield column
+
+
+def chosen(where: Source, there: list[str]) -> list[str]:
+    """The columns that are meant, in the order in which they are named."""
+    names = there if where.column is None else [where.column]
+    if where.column is not None and where.column not in there:
+        if where.kind in JSON_LINES or (where.kind == TAR and where.column.startswith("json.")):
+            first = where.column.split(".")[0]
+            if any(name.split(".")[0] == first for name in there):  # a field that the first record lacks
+                return [where.column]
+        patterns = [pattern.strip() for pattern in where.column.split(",")]
+        names = [name for pattern in patterns for name in there if fnmatch.fnmatchcase(name, pattern)]
+    if not names and where.column is not None:
+        raise UsageError(f"{where.path} has no column {where.column}; it has {listed(there)}")
+    often = Counter(there)
+    names = list(dict.fromkeys(names))
+    if (double := next((name for name in names if often[name] > 1), None)) is not None:
+        raise UsageError(f"{where.path} has {often[double]} columns called {double}: give each a name of its own")
+    return names
+
+
+def listed(names: list[str]) -> str:
+    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+
+
+def _which(where: Source, there: list[str], example: str, what: str = "those that hold the numbers") -> str:
+    return f"{where.path} has the columns {listed(there)}: name {what} as FILE:COLUMN, such as {where.path}:{example}"
+
+
+def _number_names(where: Source, table: ArrowTable) -> list[str]:
+    schema = table.schema
+    names = chosen(where, schema.names)
+    lists = [name for name in names if is_list(schema.field(name).type)]
+    if where.column is None and len(names) > 1 and not all(is_number(schema.field(name).type) for name in names):
+        raise UsageError(_which(where, names, lists[0] if lists else names[0]))
+    return names
+
+
+def _numbers(column: Any, name: str, where: Source, start: int) -> NDArray[np.float32]:
+    try:
+        block = np.asarray(column, dtype=np.float32)
+    except (ValueError, TypeError):
+        wrong = next((row for row, cell in enumerate(column) if not (is_blank(cell) or reads_as_number(cell))), None)
+        if wrong is not None:
+            raise _no_number(column[wrong], name, where, start + wrong) from None
+        block = np.array([np.nan if is_blank(cell) else cell for cell in column], dtype=np.float32)
+    if block.ndim > 2:
+        raise UsageError(f"{where} must have the shape (pairs, width), got {block.shape}")
+    return block.reshape(len(block), -1)
+
+
+def _no_number(cell: Any, name: str, where: Source, row: int) -> UsageError:
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        return UsageError(
+            f"{where.path} has lists written as text in column {name}: store them in a Parquet or .npy file instead, "
+            "or one number per column"
+        )
+    text = f"{where.path} has {cell!r:.40} in column {name}, row {row}, where a number should be"
+    if where.column is None and where.kind in TABLES:
+        there = column_names(where)
+        return NoNumber(f"{text}; {_which(where, there, there[-1])}")  # what is no number, such as ids, comes first
+    return NoNumber(f"{text} (add --encode to audit raw texts, pictures or sounds)")
+
+
+def is_blank(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())

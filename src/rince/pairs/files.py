@@ -1,0 +1,155 @@
+"""Files on this machine or at an fsspec URL (``s3://``, ``gs://``, ``memory://``), compressed (.gz, .zst) or not.
+
+URLs are kept as ``Path`` like local files: ``Path("s3://x/y")`` reads ``s3:/x/y``, and :func:`location` undoes that.
+"""
+
+import gzip
+import io
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from rince._support.optional_imports import require
+from rince._support.regular_files import natural
+from rince.errors import UsageError
+
+COMPRESSED = (".gz", ".zst")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(?=.)")  # two letters or more: C:/ is a drive
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    return _URL.match(os.fspath(path)) is not None
+
+
+def location(path: str | os.PathLike[str]) -> str:
+    """A local path, or the URL behind a ``Path`` of one."""
+    text = os.fspath(path)
+    match = _URL.match(text)
+    return text if match is None else f"{match[1]}://{text[match.end() :]}"
+
+
+def file_system(path: str | os.PathLike[str]) -> tuple[Any, str]:
+    """The fsspec file system of a URL, and the path there."""
+    try:
+        return require("fsspec", "cluster").core.url_to_fs(location(path))
+    except (ImportError, ValueError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{location(path)} needs a package that is not installed: {error}") from error
+
+
+def exists(path: Path) -> bool:
+    if not is_url(path):
+        return path.exists()
+    files, name = file_system(path)
+    return bool(files.exists(name))
+
+
+def is_dir(path: Path) -> bool:
+    if not is_url(path):
+        return path.is_dir()
+    files, name = file_system(path)
+    return bool(files.isdir(name))
+
+
+def matches(pattern: Path) -> list[Path]:
+    """The files of a pattern with ``*``, ``?``, ``[...]`` or ``{00..99}``, part2 before part10; none without these."""
+    text = location(pattern)
+    if not any(letter in text for letter in "*?[{"):
+        return []
+    found: list[Path] = []
+    for one in _braces(text):
+        if not any(letter in one for letter in "*?["):
+            found += [Path(one)]
+        elif is_url(one):
+            files, name = file_system(one)
+            protocol = one.split("://")[0]
+            found += sorted((Path(f"{protocol}://{file}") for file in files.glob(name)), key=_by_number)
+        else:
+            parts = Path(one).parts
+            first = next(k for k, part in enumerate(parts) if any(letter in part for letter in "*?["))
+            globbed = Path(*parts[:first]).glob(str(Path(*parts[first:])))
+            found += sorted((file for file in globbed if file.is_file()), key=_by_number)
+    return found if all(exists(file) for file in found) else []
+
+
+def _by_number(file: Path) -> list[Any]:
+    return [natural(Path(part)) for part in file.parts]
+
+
+def _braces(text: str) -> list[str]:
+    """``x{00..03}`` and ``x{a,b}`` expanded as a shell does."""
+    match = re.search(r"\{(\d+)\.\.(\d+)\}|\{([^{}]*,[^{}]*)\}", text)
+    if match is None:
+        return [text]
+    if match[3] is not None:
+        middle = match[3].split(",")
+    else:
+        middle = [f"{k:0{len(match[1])}d}" for k in range(int(match[1]), int(match[2]) + 1)]
+    return [one for part in middle for one in _braces(text[: match.start()] + part + text[match.end() :])]
+
+
+def suffix_of(path: Path) -> str:
+    """The ending that names the format: ``.csv`` of ``x.csv.gz``."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix in COMPRESSED else suffix
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], raw: bool = False) -> Iterator[IO[bytes]]:
+    """A file to read from; decompressed by its ending unless ``raw``."""
+    name = location(path)
+    with require("fsspec", "cluster").open(name, "rb") if is_url(name) else open(name, "rb") as file:
+        if raw or not name.lower().endswith(COMPRESSED):
+            yield file
+        elif name.lower().endswith(".gz"):
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked  # type: ignore[misc]
+        else:
+            with require("pyarrow", "audit").CompressedInputStream(file, "zstd") as unpacked:
+                yield io.BufferedReader(_Readable(unpacked))
+
+
+class _Readable(io.RawIOBase):
+    """An input stream of pyarrow as a file of the standard library."""
+
+    def __init__(self, stream: Any):
+        self.stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def opened_text(path: str | os.PathLike[str]) -> Iterator[io.TextIOWrapper]:
+    """A UTF-8 text file, its line ends as they are; a byte order mark is left out."""
+    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        yield text
+
+
+@contextmanager
+def written(path: str | os.PathLike[str], raw: bool = False) -> Iterator[IO[bytes]]:
+    """A new file to write to, compressed by its ending unless ``raw``; missing folders are made."""
+    name = location(path)
+    if is_url(name):
+        handle = require("fsspec", "cluster").open(name, "wb", auto_mkdir=True)
+    else:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        handle = open(name, "wb")  # noqa: SIM115
+    with handle as file:
+        if raw or not name.lower().endswith(COMPRESSED):
+            yield file
+        elif name.lower().endswith(".gz"):
+            with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
+                yield packed  # type: ignore[misc]
+        else:
+            with require("pyarrow", "audit").CompressedOutputStream(file, "zstd") as packed:
+                yield packed

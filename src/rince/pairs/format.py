@@ -1,0 +1,101 @@
+"""The base class of file formats: one class per format reads batches of its fields and writes a selection of its rows.
+
+To add a format, subclass :class:`Format`, list its suffix in ``rince.pairs.formats`` and in ``rince.pairs.source``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rince.errors import UsageError
+from rince.pairs.files import location
+from rince.pairs.source import Source
+
+ROWS = 8192
+KEY = "__key__"
+WEIGHT = "weight"
+
+
+class Selection:
+    """Rows to write: a mask over all rows, consumed shard by shard, and optionally a weight for every row.
+
+    Args:
+        kept: (rows,) True for rows to write.
+        weights: (rows,) weights in [0, 1] to add as a field ``weight``. Default: none.
+    """
+
+    def __init__(self, kept: NDArray[np.bool_], weights: NDArray[np.float32] | None = None):
+        self.kept, self.weights, self.start = kept, weights, 0
+
+    def part(self, start: int, stop: int) -> "Selection":
+        """The selection of some of the rows."""
+        return Selection(self.kept[start:stop], None if self.weights is None else self.weights[start:stop])
+
+    def take(self, rows: int, shard: Path) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:
+        """Mask and weights of the next rows."""
+        part = slice(self.start, self.start + rows)
+        if part.stop > len(self.kept):
+            raise UsageError(
+                f"{location(shard)} has more rows than the audit ({len(self.kept):,}): audit this data again"
+            )
+        self.start = part.stop
+        return self.kept[part], None if self.weights is None else self.weights[part]
+
+
+class Format(ABC):
+    """Files of one format: the shards of a source, with one row per pair and one or several fields."""
+
+    skips_rows = False
+    """Whether a range of rows is read without reading those before it, so that large files can be split."""
+
+    def __init__(self, where: Source):
+        self.where = where
+        self.shards = where.files
+
+    @property
+    @abstractmethod
+    def fields(self) -> list[str]:
+        """Names of the fields."""
+
+    @abstractmethod
+    def rows(self, shard: Path) -> int:
+        """Number of rows in a shard."""
+
+    @abstractmethod
+    def read(self, shard: Path, fields: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[list[Any]]:
+        """Rows ``start`` to ``stop`` of a shard in batches: one array or list per field."""
+
+    @abstractmethod
+    def write(self, shard: Path, target: Path, selection: Selection) -> None:
+        """Write the selected rows of a shard; everything else stays as it is."""
+
+    def batches(self, fields: Sequence[str]) -> Iterator[list[Any]]:
+        """All rows of the source in batches: one array or list per field."""
+        for shard, start, stop in self.where.segments:
+            yield from self.read(shard, fields, start, stop)
+
+    @property
+    def adds_weights(self) -> bool:
+        """Whether a file can hold the weights as another field; otherwise they are written to a file of their own."""
+        return bool(self.fields)
+
+
+def in_batches(rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
+    """Columns of ``ROWS`` rows at a time."""
+    batch: list[Sequence[Any]] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == ROWS:
+            yield list(zip(*batch, strict=True))
+            batch = []
+    if batch:
+        yield list(zip(*batch, strict=True))
+
+
+def check_no_weights(shard: Path, names: Sequence[str]) -> None:
+    if WEIGHT in names:
+        raise UsageError(f"{location(shard)} already has a field {WEIGHT!r}: rename it, or leave out --weights")

@@ -1,0 +1,114 @@
+"""The files of a data set of pairs: two columns, or a folder whose layout says where they are."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from rince.errors import UsageError
+from rince.pairs.columns import column_names, listed
+from rince.pairs.files import exists, is_dir, location, matches
+from rince.pairs.formats import KEY, format_of
+from rince.pairs.source import TABLES, TAR, Source, source
+
+CLIP_RETRIEVAL, DATACOMP = "clip-retrieval", "DataComp"
+IDS = ("uid", "key", "image_path", "id")
+
+
+class PairFiles(NamedTuple):
+    """Where the pairs are.
+
+    Attributes:
+        a, b: The two columns.
+        ids: Column with the ids of the pairs that the format defines (keys of tars, uids of DataComp); None without.
+        others: Further files with one row per pair, which a selection is written of as well.
+        layout: ``"clip-retrieval"``, ``"DataComp"`` or ``""``.
+    """
+
+    a: Source
+    b: Source
+    ids: Source | None = None
+    others: tuple[Source, ...] = ()
+    layout: str = ""
+
+
+def pair_files(a: str, b: str | None = None, *, header: bool = True, raw: bool = False) -> PairFiles:
+    """The files behind one or two arguments of the command line.
+
+    Args:
+        a: First column (``FILES[:FIELD]``), or a folder of clip-retrieval or DataComp if ``b`` is None.
+        b: Second column. Default: None.
+        header: Whether CSV files have a header.
+        raw: Whether texts and media files are allowed.
+
+    Raises:
+        UsageError: ``b`` is missing and ``a`` is not such a folder; the message suggests columns.
+    """
+    if b is not None:
+        first, second = source(a, header, raw), source(b, header, raw)
+        tar = next((one for one in (first, second) if one.kind == TAR), None)
+        return PairFiles(first, second, None if tar is None else tar._replace(column=KEY))
+    folder = Path(a)
+    if is_dir(folder):
+        if matches(folder / "img_emb" / "*.npy") and matches(folder / "text_emb" / "*.npy"):
+            return _clip_retrieval(folder)
+        for place in (folder, folder / "metadata"):
+            arrays, tables = matches(place / "*.npz"), matches(place / "*.parquet")
+            if arrays and tables and "uid" in column_names(Source(place / "*.parquet", None)):
+                return _datacomp(place, len(arrays), len(tables))
+    raise UsageError(suggestion(a, header))
+
+
+def _clip_retrieval(folder: Path) -> PairFiles:
+    a, b = (Source(folder / name / "*.npy", None) for name in ("img_emb", "text_emb"))
+    table = Source(folder / "metadata" / "*.parquet", None)
+    if not table.files:
+        return PairFiles(a, b, layout=CLIP_RETRIEVAL)
+    name = next((name for name in IDS if name in column_names(table)), None)
+    return PairFiles(a, b, None if name is None else table._replace(column=name), (table,), CLIP_RETRIEVAL)
+
+
+def _datacomp(folder: Path, arrays: int, tables: int) -> PairFiles:
+    if arrays != tables:
+        raise UsageError(f"{location(folder)} has {arrays} .npz files and {tables} .parquet files: they must match")
+    npz = Source(folder / "*.npz", None)
+    names = format_of(npz).fields
+    kind = next((kind for kind in ("l14", "b32") if f"{kind}_img" in names and f"{kind}_txt" in names), None)
+    if kind is None:
+        raise UsageError(f"{location(folder)} has the arrays {listed(names)}, none of them l14_img and l14_txt")
+    a, b = (npz._replace(column=f"{kind}_{side}") for side in ("img", "txt"))
+    table = Source(folder / "*.parquet", "uid")
+    return PairFiles(a, b, table, (), DATACOMP)
+
+
+def suggestion(a: str, header: bool = True) -> str:
+    """What to write instead of a single argument that is not a folder of pairs."""
+    where = source(a, header, raw=True)
+    if where.kind in TABLES:
+        names = [name for name in column_names(where) if name != KEY]
+        pick = [name for name in names if name.lower() not in ("id", "ids", "key", "uid")]
+        pick = (pick if len(pick) > 1 else names)[:2]
+        if len(pick) == 2:
+            path = location(where.path)
+            return (
+                f"{path} has the columns {listed(names)}: name the two to compare, as {path}:{pick[0]} {path}:{pick[1]}"
+            )
+    if where.kind == "folder":
+        return (
+            f"{location(where.path)} was taken for a folder of media files: name the other side too, as "
+            f"{location(where.path)} captions.txt. A folder alone must be of clip-retrieval (img_emb/, text_emb/) or "
+            "DataComp (.npz and .parquet)"
+        )
+    return f"{location(where.path)} is one side of the pairs: name the other side as well"
+
+
+def dataset_json(folder: Path) -> list[Path]:
+    """Files of a Hugging Face folder that are copied as they are."""
+    return [folder / name for name in ("state.json", "dataset_info.json") if exists(folder / name)]
+
+
+def with_weight_feature(text: str, name: str) -> str:
+    """``dataset_info.json`` with another float32 feature."""
+    info = json.loads(text)
+    if isinstance(info.get("features"), dict):
+        info["features"][name] = {"dtype": "float32", "_type": "Value"}
+    return json.dumps(info, indent=2)

@@ -1,0 +1,284 @@
+"""The two columns of an audit: checked at the door, read in chunks, never held whole."""
+
+import hashlib
+import mmap
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rince._support.fingerprints import row_codes as row_codes
+from rince.errors import UsageError, WrongType
+
+Matrix = NDArray[Any]
+Keys = list[NDArray[np.int64]]
+"""What makes two rows the same thing: one array of codes for every reason (an id, an equal row)."""
+
+CHUNK_NUMBERS = 4_000_000  # 16 MB of float32 per chunk and column: large enough to be quick, small enough to forget
+FEWEST = 50
+MOST_CLASSES = 100
+FEWEST_PER_CLASS = 10  # pairs of a class on average
+SHOWN = 5  # rows that an error names
+
+
+def as_matrix(x: Any, name: str) -> Matrix:
+    """A (pairs, width) array of real numbers; tensors are taken as they are, memory maps stay on disk.
+
+    One value per pair is a column of one feature; texts are labels, which have a number each.
+    """
+    if isinstance(x, Tensor):
+        x = x.detach().cpu()
+        x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
+    elif not isinstance(x, np.ndarray):
+        raise WrongType(f"{name} must be a numpy array or a tensor of shape (pairs, width), got {type(x).__name__}")
+    if x.ndim == 1:
+        x = _labels(x, name) if x.dtype.kind in "USO" else x[:, None]
+    if x.ndim != 2:
+        raise UsageError(f"{name} must have the shape (pairs, width), got {x.shape}")
+    if x.dtype.kind not in "fiub":
+        raise WrongType(f"{name} must hold real numbers, got {x.dtype}")
+    if not x.shape[1]:
+        raise UsageError(f"{name} has no columns")
+    return x
+
+
+def _labels(x: NDArray[Any], name: str) -> NDArray[np.float32]:
+    values = x.tolist()
+    odd = next((value for value in values if not isinstance(value, str | bytes | None)), None)
+    if odd is not None:
+        raise WrongType(f"{name} must hold real numbers, or texts as labels, got {type(odd).__name__}")
+    found = label_numbers([values])
+    if found is None:
+        raise UsageError(
+            f"{name} must hold real numbers, got texts, of which there are too many different ones for labels (at most "
+            f"{MOST_CLASSES}): turn them into features"
+        )
+    return found
+
+
+def label_numbers(batches: Iterable[Iterable[Any]], most: int = MOST_CLASSES) -> NDArray[np.float32] | None:
+    """(pairs, 1): one number per pair for labels that are texts, NaN where there is none; None if they are no labels.
+
+    That is, if they are more than ``most``, or have fewer than 10 pairs each on average.
+
+    Numbers go by the order of the labels, so that the same labels have the same numbers whichever comes first.
+    """
+    first: dict[str, int] = {}
+    found = []
+    for batch in batches:
+        texts = ["" if value is None else str(value).strip() for value in batch]
+        numbers = [first.setdefault(text, len(first)) for text in texts]
+        if len(first) > most + 1:  # one of them may be the empty one
+            return None
+        found.append(np.array(numbers, dtype=np.int64))
+    labels = sorted(text for text in first if text)
+    if not labels or len(labels) > min(most, sum(map(len, found)) // FEWEST_PER_CLASS):
+        return None
+    place = {text: number for number, text in enumerate(labels)}
+    table = np.array([place.get(text, np.nan) for text in first], dtype=np.float32)
+    return table[np.concatenate(found)][:, None]
+
+
+def check_columns(a: Matrix, b: Matrix) -> None:
+    if len(a) != len(b):
+        raise UsageError(f"a and b must have one row per pair: got {len(a):,} and {len(b):,} rows")
+    if len(a) < FEWEST:
+        raise UsageError(f"an audit needs at least {FEWEST} pairs to say anything, got {len(a)}")
+
+
+def codes(values: Any, name: str, n: int, start: int = 0) -> NDArray[np.int64]:
+    """One integer per pair, equal where the values are; a missing value (None, NaN, an empty text) equals no other.
+
+    A value has the same code wherever it stands, so partitions that are read apart agree. Texts are coded one by one:
+    an array of numpy's would make all of them as wide as the longest. ``start`` is the number of the first pair.
+    """
+    given = one_dimensional(values)
+    if given.shape != (n,):
+        raise UsageError(f"{name} must have one value per pair: expected ({n},), got {given.shape}")
+    if given.dtype.kind in "iub":
+        return given.astype(np.int64)
+    if given.dtype.kind in "mM":
+        return _told_apart(given.view(np.int64).copy(), np.isnat(given), start)
+    if given.dtype.kind == "f":
+        return _told_apart((given.astype(np.float64) + 0.0).view(np.int64), np.isnan(given), start)
+    found, missing = np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
+    for row, cell in enumerate(given.tolist()):
+        text = cell if isinstance(cell, str) else str(cell)
+        missing[row] = not text.strip() if isinstance(cell, str) else text in MISSING
+        found[row] = text_code(text)
+    return _told_apart(found, missing, start)
+
+
+def text_code(text: str) -> int:
+    """A 64-bit code of a text: a whole number is its own, so that 7 and "7" are the same id."""
+    if len(text) < 19 and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
+        return int(text)
+    code = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(code, "little", signed=True)
+
+
+MISSING = {"", "None", "nan", "<NA>", "NaT", "b''"}
+"""How None, NaN and the like of the packages for tables read; a text that reads so is a text."""
+
+
+def one_dimensional(values: Any) -> NDArray[Any]:
+    """Values as an array; a list of texts as one of objects, since numpy would make texts of numbers and gaps, too."""
+    if isinstance(values, Tensor):
+        return values.detach().cpu().numpy()
+    if isinstance(values, (list, tuple)):
+        plain = bool(values) and all(type(value) in (int, float, bool) for value in values)
+        return np.array(values) if plain else np.array(values, dtype=object)
+    return np.asarray(values)
+
+
+def _told_apart(found: NDArray[np.int64], missing: NDArray[np.bool_], start: int) -> NDArray[np.int64]:
+    """The codes with one of its own for every missing value: a mixed number of its row."""
+    rows = np.flatnonzero(missing).astype(np.uint64) + np.uint64(start)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the mixer of SplitMix64
+        rows = (rows + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(factor)
+        rows ^= rows >> np.uint64(shift)
+    found[missing] = rows.view(np.int64)
+    return found
+
+
+def chunk_rows(width: int) -> int:
+    return max(256, CHUNK_NUMBERS // max(1, width))
+
+
+def chunks(n: int, width: int) -> Iterator[slice]:
+    step = chunk_rows(width)
+    for start in range(0, n, step):
+        yield slice(start, min(n, start + step))
+
+
+def read(x: Matrix, rows: slice | NDArray[np.int64], into: Tensor | None = None) -> Tensor:
+    """Some rows as a float32 tensor of its own, or in the first rows of ``into``."""
+    check_whole(x)
+    if into is None:
+        return torch.from_numpy(np.array(x[rows], dtype=np.float32))
+    part = x[rows]
+    np.copyto(into[: len(part)].numpy(), part, casting="unsafe")
+    return into[: len(part)]
+
+
+def check_whole(x: Matrix) -> None:
+    """Refuse a memory map of a file that has become shorter: the system ends a process that reads what is gone."""
+    base = _mapped(x)
+    if base is None:
+        return
+    mapped: Any = base._mmap  # type: ignore[attr-defined]
+    first = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
+    if mapped.size() < first + len(mapped):
+        raise UsageError(f"{base.filename} has become shorter while it was read: begin again once it is written")
+
+
+def release(x: Matrix) -> None:
+    """Tell the system that pages of a memory map that were read need not stay in memory."""
+    base = _mapped(x)
+    # In mode "c" the pages may hold changes that exist nowhere else.
+    if base is not None and base.mode in ("r", "r+") and hasattr(mmap, "MADV_DONTNEED"):
+        base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+
+def _mapped(x: Matrix) -> "np.memmap[Any, Any] | None":
+    """The memory map that an array is, or is a part of."""
+    base: Any = x
+    while isinstance(base, np.ndarray) and not isinstance(getattr(base, "_mmap", None), mmap.mmap):
+        base = base.base
+    return base if isinstance(base, np.memmap) else None
+
+
+class RowCheck:
+    """Collects the rows that cannot be used, to name them all in one error."""
+
+    def __init__(self, name: str, zero_is_bad: bool):
+        self.name, self.zero_is_bad = name, zero_is_bad
+        self.broken: list[int] = []
+        self.zero: list[int] = []
+        self.first: Tensor | None = None
+        self.constant = True
+
+    def see(self, x: Tensor, start: int) -> None:
+        # A sum over the row is finite only if all of it is: one pass, and the exact test only where it fails.
+        suspicious = ~torch.isfinite(x.sum(1))
+        if suspicious.any():
+            rows = suspicious.nonzero()[:, 0]
+            self.broken += (rows[~torch.isfinite(x[rows]).all(1)] + start).tolist()
+        if self.zero_is_bad:
+            self.zero += ((x == 0).all(1).nonzero()[:, 0] + start).tolist()
+        if self.first is None:
+            self.first = x[0].clone()
+        if self.constant:
+            self.constant = bool((x == self.first).all())
+
+    def summary(self, start: int = 0) -> "Checked":
+        """What was seen, in a few numbers; ``start`` is the number of the first row."""
+        broken, zero = ([row + start for row in rows[:SHOWN]] for rows in (self.broken, self.zero))
+        first = None if self.first is None else self.first.numpy()
+        return Checked(self.name, len(self.broken), broken, len(self.zero), zero, self.constant, first)
+
+    def refuse_unusable(self) -> None:
+        self.summary().refuse_unusable()
+
+
+class Checked(NamedTuple):
+    """Which rows of a column, or of a part of it, cannot be used: how many, and the first of them."""
+
+    name: str
+    broken: int
+    broken_rows: list[int]
+    zero: int
+    zero_rows: list[int]
+    constant: bool
+    first: NDArray[np.float32] | None
+
+    def refuse_unusable(self) -> None:
+        """Refuse a column with rows that cannot be used, or without any difference between its rows."""
+        if self.broken:
+            raise UsageError(
+                f"{self.name} has NaN or infinite values in {named_rows(self.broken_rows, self.broken)} (a missing "
+                "value counts as NaN): fix them, or pass skip_invalid=True (--skip-invalid)"
+            )
+        if self.zero:
+            raise UsageError(
+                f"{self.name} is all zeros in {named_rows(self.zero_rows, self.zero)}, so it has no direction: leave "
+                "such pairs out with skip_invalid=True (--skip-invalid)"
+            )
+        if self.constant:
+            raise UsageError(f"all rows of {self.name} are the same: there is nothing to tell pairs apart by")
+
+
+def checked_together(parts: list[Checked]) -> Checked:
+    """What the parts of a column say, in their order, as that of the whole."""
+    seen = [part for part in parts if part.first is not None]
+    same = all(np.array_equal(part.first, seen[0].first) for part in seen)  # type: ignore[arg-type]
+    return Checked(
+        parts[0].name,
+        sum(part.broken for part in parts),
+        [row for part in parts for row in part.broken_rows][:SHOWN],
+        sum(part.zero for part in parts),
+        [row for part in parts for row in part.zero_rows][:SHOWN],
+        all(part.constant for part in seen) and same,
+        seen[0].first if seen else None,
+    )
+
+
+def named_rows(rows: list[int], count: int | None = None) -> str:
+    """Rows in words, the first of them by their numbers; ``count`` if there are more than these."""
+    count = len(rows) if count is None else count
+    shown = ", ".join(map(str, rows[:SHOWN])) + (", ..." if count > SHOWN else "")
+    return f"row {shown}" if count == 1 else f"{count:,} rows ({shown})"
+
+
+def cosines_(x: Tensor, y: Tensor) -> Tensor:
+    """The cosine of every row of ``x`` with the same row of ``y``, of any scale; both are overwritten.
+
+    In place, because large tensors that come and go by the hundred leave the memory of a process in pieces.
+    """
+    for z in (x, y):
+        z.div_(torch.maximum(z.amax(1), z.amin(1).neg()).clamp_min(torch.finfo(z.dtype).tiny)[:, None])
+    lengths = torch.linalg.vector_norm(x, dim=1) * torch.linalg.vector_norm(y, dim=1)
+    return x.mul_(y).sum(1) / lengths

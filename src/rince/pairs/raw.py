@@ -1,0 +1,191 @@
+"""Raw columns: texts, pictures, sounds or videos, one item per pair."""
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+
+from rince._support.regular_files import lies_below
+from rince.errors import UsageError
+from rince.pairs.arrow_files import ArrowTable, is_list, is_number, open_arrow
+from rince.pairs.columns import chosen, column_names, is_blank, listed, naming, value_batches
+from rince.pairs.formats import Tar, format_of
+from rince.pairs.source import ARROW_TABLES, FOLDER, LINES, TABLES, TAR, Source
+from rince.pairs.text_files import is_number as reads_as_number
+from rince.report.gallery import kind_of_name, media_type
+
+Kind = Literal["texts", "pictures", "sounds", "videos"]
+LOOKED_AT = 200
+"""Items whose kind is looked at to tell what the column holds."""
+
+
+class Raw(NamedTuple):
+    """One item per pair: a text, the path of a media file or its content as bytes; None where there is none.
+
+    Attributes:
+        kind: What the items are.
+        items: The items.
+        name: What to call the column in messages.
+        root: The folder that files named by the column must lie below.
+        remark: What a reader should know about how the items were found.
+    """
+
+    kind: Kind
+    items: Sequence[Any]
+    name: str
+    root: Path | None = None
+    remark: str = ""
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def fingerprint(self) -> str:
+        """A code of all items: of texts and bytes by their content, of files by name, size and time of change."""
+        code = hashlib.blake2b(self.kind.encode(), digest_size=16)
+        for item in self.items:
+            content = _stamp(item) if isinstance(item, Path) else item
+            content = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+            code.update(b"-" if content is None else struct.pack("<q", len(content)) + content)
+        return code.hexdigest()
+
+
+def raw_column(where: Source, root: Path | None = None, ids: Any = None) -> Raw | None:
+    """The raw items of a source; None if it holds numbers, which need no encoder.
+
+    Args:
+        where: A table's column, a folder of media files, or a .txt file.
+        root: The folder that media files must lie below; by default that of the table.
+        ids: The ids of the pairs, by which files of a folder are found.
+
+    Raises:
+        UsageError: The column holds something else, or names files outside of ``root``.
+    """
+    with naming(where.path):
+        if where.kind == FOLDER:
+            return _of_folder(where.path, ids)
+        if where.kind == LINES:
+            return Raw("texts", lines_of(where), str(where))
+        if where.kind in ARROW_TABLES:
+            return raw_of_table(open_arrow(where), where.column, where.folder, root)
+        if where.kind == TAR:
+            return _of_tar(where)
+        if where.kind not in TABLES:
+            return None
+        names = chosen(where, column_names(where))
+        if len(names) > 1:
+            return None
+        cells: list[Any] = [cell for batch in value_batches(where) for cell in batch.tolist()]
+    return as_raw([None if is_blank(cell) else cell for cell in cells], str(where), where.folder, root)
+
+
+def _of_tar(where: Source) -> Raw | None:
+    tar = cast(Tar, format_of(where))
+    if where.column is None:
+        raise UsageError(f"{where} has the fields {listed(tar.fields)}: name one, as {where}:{tar.fields[-1]}")
+    items = tar.items(where.column)
+    kind = kind_of_name(f"x.{where.column}")
+    if kind is not None:
+        return Raw(cast(Kind, kind), items, str(where))
+    first = items[0]
+    if isinstance(first, (np.ndarray, int, float)):
+        return None
+    return Raw("texts", [items[k] for k in range(len(items))], str(where))
+
+
+def lines_of(where: Source) -> list[str | None]:
+    """The lines of a .txt file, None for an empty one; rarer characters that could part a line do not."""
+    return [line for batch in format_of(where).batches([]) for line in batch[0]]
+
+
+def raw_of_table(table: ArrowTable, column: str | None, folder: Path | None, root: Path | None) -> Raw | None:
+    """The raw items of a column of an Arrow table; structs of bytes and path are what datasets make of media."""
+    arrow_names = list(table.schema.names)
+    where = Source(Path(table.name), column)
+    names = chosen(where, arrow_names)
+    types = [table.schema.field(name).type for name in names]
+    if all(is_number(kind) or is_list(kind) for kind in types):
+        return None
+    if len(names) > 1:
+        raise UsageError(f"{table.name} has the columns {listed(names)}: name one, as FILE:{names[0]}")
+    batches = list(table.batches(names))
+    items = cast(Sequence[Any], ArrowItems([batch.column(0) for batch in batches]))
+    return as_raw(items, f"{table.name}:{names[0]}", folder, root)
+
+
+class ArrowItems(Sequence[Any]):
+    """Items of an Arrow column, made only when they are asked for: media as bytes would fill the memory."""
+
+    def __init__(self, columns: list[Any]):
+        self.columns = columns
+        self.starts = np.cumsum([0, *(len(column) for column in columns)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, index: Any) -> Any:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        part = int(np.searchsorted(self.starts, index, side="right")) - 1
+        value = self.columns[part][int(index - self.starts[part])].as_py()
+        if isinstance(value, dict):
+            value = value.get("bytes") or value.get("path")
+        return None if is_blank(value) else value
+
+
+def as_raw(items: Sequence[Any], name: str, folder: Path | None, root: Path | None) -> Raw | None:
+    """Items with their kind; names of media files become paths, relative to ``folder``."""
+    seen = [item for item in (items[k] for k in range(min(len(items), 10 * LOOKED_AT))) if item is not None]
+    seen = seen[:LOOKED_AT]
+    if not seen:
+        raise UsageError(f"{name} holds nothing but missing values")
+    if all(isinstance(item, bytes) for item in seen):
+        return Raw(_kind_of_bytes(seen[0]), items, name)
+    if all(isinstance(item, (int, float)) for item in seen) or all(reads_as_number(item) for item in seen):
+        return None
+    if not all(isinstance(item, str) for item in seen):
+        raise UsageError(f"{name} must hold texts, names of files or their content, got {type(seen[0]).__name__}")
+    kinds = {kind_of_name(item) for item in seen}
+    if len(kinds) == 1 and None not in kinds:
+        return _files(items, cast(Kind, kinds.pop()), name, folder or Path(), root)
+    return Raw("texts", items if isinstance(items, list) else list(items), name)
+
+
+def _files(items: Sequence[Any], kind: Kind, name: str, folder: Path, root: Path | None) -> Raw:
+    paths = [None if item is None else folder / item for item in items]
+    below = folder if root is None else root
+    first = next((path for path in paths if path is not None), None)
+    if first is not None and first.exists() and not lies_below(first, below):
+        raise UsageError(
+            f"{name} names files outside of {below}, such as {first}: say where they may lie with --media-root FOLDER"
+        )
+    return Raw(kind, paths, name, below)
+
+
+def _of_folder(folder: Path, ids: Any) -> Raw:
+    from rince.report.gallery import Files
+
+    found = Files.from_folder(folder, ids)
+    kinds = {kind_of_name(path.name) for path in map(_as_path, found.paths) if path is not None}
+    if len(kinds) > 1:
+        raise UsageError(f"{folder} holds {' and '.join(sorted(map(str, kinds)))}: keep one kind in a folder")
+    return Raw(cast(Kind, kinds.pop()), list(found.paths), str(folder), folder, found.remark)
+
+
+def _as_path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _kind_of_bytes(content: bytes) -> Kind:
+    kind = media_type(content)
+    return "pictures" if kind is None else "sounds" if kind.startswith("audio") else "videos"
+
+
+def _stamp(path: Path) -> str:
+    try:
+        found = path.stat()
+        return f"{path.name} {found.st_size} {found.st_mtime_ns}"
+    except (OSError, ValueError):
+        return f"{path.name} missing"

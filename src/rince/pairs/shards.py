@@ -1,0 +1,365 @@
+"""Shards: some of the pairs each, read where they are scored and never held in memory as a whole."""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rince._support.optional_imports import require
+from rince._support.progress import track
+from rince.errors import UsageError
+from rince.pairs.arrow_files import open_arrow
+from rince.pairs.columns import check_different, column_source, naming, number_batches, values
+from rince.pairs.files import is_url, location
+from rince.pairs.formats import format_of
+from rince.pairs.layouts import PairFiles, pair_files
+from rince.pairs.matrix import Keys, Matrix, RowCheck, chunk_rows, chunks, codes, one_dimensional, read, release
+from rince.pairs.source import ARROW_TABLES, FOLDER, Source
+
+TARGET_NUMBERS = 64_000_000  # of both sides of a shard: 256 MB as float32
+MAX_ROWS = 1_000_000
+Blocks = Iterator[tuple[Matrix, Matrix]]
+
+
+class Shard(ABC):
+    """Some of the pairs of an audit. Subclass it for data of your own: ``rows`` and ``blocks`` are enough.
+
+    A partition is sent to the process that scores it, so it must be picklable: let it say where its rows are rather
+    than hold them. It is read several times, and must be the same every time.
+
+    Example:
+        >>> class Made(rince.audit.Shard):
+        ...     rows = 300
+        ...
+        ...     def __init__(self, seed):
+        ...         self.seed = seed
+        ...
+        ...     def blocks(self):
+        ...         random = np.random.default_rng(self.seed)
+        ...         a = random.normal(size=(300, 16))
+        ...         yield a, a + 0.3 * random.normal(size=a.shape)
+        >>> rince.audit.audit_shards([Made(0), Made(1)]).verdict.value
+        'none found'
+    """
+
+    name: str = ""
+    """What errors call it."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """How many pairs it has."""
+
+    @abstractmethod
+    def blocks(self) -> Blocks:
+        """Both sides of all of its pairs, in order, in blocks of any number of rows: (rows, width) each."""
+
+    def ids(self) -> Any:
+        """One name per pair; None if their numbers are their names."""
+        return None
+
+    def duplicates(self) -> Any:
+        """One value per pair, equal for pairs that are the same thing; None if nothing is known."""
+        return None
+
+    def groups(self) -> Any:
+        """One value per pair, such as its source; None if there are no groups."""
+        return None
+
+    def id_type(self) -> Any:
+        """The Arrow type of the ids, so that all files of the table have the same; None if there are no ids."""
+        ids = self.ids()
+        if ids is None:
+            return None
+        arrow = require("pyarrow", "cluster")
+        try:
+            return arrow.array(one_dimensional(ids)).type
+        except arrow.ArrowException:  # whole numbers among texts
+            return arrow.string()
+
+    def keys(self, start: int) -> Keys:
+        """What makes two pairs the same thing, as codes that mean the same in all partitions.
+
+        ``start`` is the number of its first row.
+        """
+        named = (("ids", self.ids()), ("duplicates", self.duplicates()))
+        return [codes(value, name, self.rows, start) for name, value in named if value is not None]
+
+
+Partition = Shard  # name of versions before 0.3
+
+
+class Arrays(Shard):
+    """Pairs in two matrices, in memory or mapped into it."""
+
+    def __init__(self, a: Matrix, b: Matrix, keys: Sequence[NDArray[np.int64]] = (), progress: bool | None = False):
+        self.a, self.b, self._keys, self.progress = a, b, list(keys), progress
+
+    @property
+    def rows(self) -> int:
+        return len(self.a)
+
+    def blocks(self) -> Blocks:
+        width = max(self.a.shape[1], self.b.shape[1])
+        for rows in track(list(chunks(len(self.a), width)), "reading pairs", show=self.progress):
+            yield self.a[rows], self.b[rows]
+            release(self.a)
+            release(self.b)
+
+    def keys(self, start: int) -> Keys:
+        return self._keys
+
+
+class FileShard(Shard):
+    """Some rows of files of any format.
+
+    Args:
+        a, b: The two columns, restricted to these rows (``Source.part``). Raw texts and media can be read from them by
+            :func:`rince.pairs.raw.raw_column`, for instance to encode them on a worker.
+        rows: Number of rows.
+        columns: Columns with one value per pair: ``"ids"``, ``"duplicates"`` or ``"groups"``.
+    """
+
+    def __init__(self, a: Source, b: Source, rows: int, columns: dict[str, Source]):
+        self.a, self.b, self._rows, self.columns = a, b, rows, columns
+        (first, start, _), (other, _, _) = a.segments[0], b.segments[0]
+        name = location(first) if first == other else f"{location(first)} with {location(other)}"
+        self.name = f"{name}, rows {start:,} to {start + rows:,}"
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    def blocks(self) -> Blocks:
+        blocks = number_batches(self.a), number_batches(self.b)
+        left, right = (next(side, None) for side in blocks)
+        while left is not None and right is not None:
+            count = min(len(left), len(right))
+            yield left[:count], right[:count]
+            left = left[count:] if count < len(left) else next(blocks[0], None)
+            right = right[count:] if count < len(right) else next(blocks[1], None)
+
+    def _column(self, name: str) -> Any:
+        return values(self.columns[name]) if name in self.columns else None
+
+    def ids(self) -> Any:
+        return self._column("ids")
+
+    def duplicates(self) -> Any:
+        return self._column("duplicates")
+
+    def groups(self) -> Any:
+        return self._column("groups")
+
+    def id_type(self) -> Any:
+        where = self.columns.get("ids")
+        if where is None or where.kind not in ARROW_TABLES or where.column is None:
+            return super().id_type()
+        return open_arrow(where).schema.field(where.column).type
+
+    def keys(self, start: int) -> Keys:
+        """Codes of whole numbers as they are, of all others as texts: a missing value changes the type of an array."""
+        keys = []
+        for name in ("ids", "duplicates"):
+            if name in self.columns:
+                column = one_dimensional(self._column(name))
+                if column.dtype.kind in "fmM":
+                    column = column.astype("M8[us]") if column.dtype.kind == "M" else column
+                    column = np.array([None if cell != cell else str(cell) for cell in column.tolist()], dtype=object)
+                keys.append(codes(column, name, self.rows, start))
+        return keys
+
+
+def file_shards(
+    a: str | Path | PairFiles,
+    b: str | Path | None = None,
+    *,
+    ids: str | None = None,
+    duplicates: str | None = None,
+    groups: str | None = None,
+    rows: int | None = None,
+    header: bool = True,
+    raw: bool = False,
+) -> list[Shard]:
+    """The pairs of files of any format as shards: one or several per file, of up to a million rows each.
+
+    Large files are split where the format allows to skip rows: .npy, .safetensors, Parquet, Arrow and tars.
+
+    Args:
+        a, b: ``FILES:COLUMN`` as for ``rince audit``: files, patterns or URLs that every worker can read. One folder of
+            clip-retrieval or DataComp if ``b`` is None.
+        ids, duplicates, groups: A column of A's files, or ``FILES:COLUMN``, see :func:`rince.audit.audit`.
+        rows: Maximum number of rows per shard. Default: as many as take 256 MB, at most a million.
+        header: Whether CSV files have a header.
+        raw: Whether A and B may be texts or media, to be encoded by workers.
+
+    Returns:
+        Shards for :func:`rince.audit.audit_shards`.
+
+    Raises:
+        UsageError: There are no such files or columns, or the two sides have different numbers of rows.
+
+    Example:
+        >>> np.save("a.npy", np.eye(60, 4))
+        >>> np.save("b.npy", np.eye(60, 8))
+        >>> [part.rows for part in rince.audit.file_shards("a.npy", "b.npy", rows=40)]
+        [40, 20]
+    """
+    other = None if b is None else str(b)
+    pairs = a if isinstance(a, PairFiles) else pair_files(str(a), other, header=header, raw=raw)
+    check_different(pairs.a, pairs.b)
+    columns = {} if pairs.ids is None else {"ids": pairs.ids}
+    for name, text in (("ids", ids), ("duplicates", duplicates), ("groups", groups)):
+        if text is not None:
+            columns[name] = column_source(text, pairs.a)
+    sources = {"A": _absolute(pairs.a), "B": _absolute(pairs.b), **{k: _absolute(v) for k, v in columns.items()}}
+    lengths = {name: _file_rows(where) for name, where in sources.items()}
+    for name in sources:
+        _check_aligned(name, sources, lengths)
+    ends = {name: np.cumsum([0, *some]) for name, some in lengths.items()}
+    bounds = sorted({int(end) for end in (*ends["A"], *ends["B"])})
+    step = rows or (MAX_ROWS // 20 if raw else _rows_for(sources["A"], sources["B"]))
+    if not all(format_of(sources[name]).skips_rows for name in "AB"):
+        step = MAX_ROWS * 1000
+    shards: list[Shard] = []
+    for first, last in itertools.pairwise(bounds):
+        for start in range(first, last, step):
+            stop = min(last, start + step)
+            parts = {name: _restricted(where, ends[name], start, stop) for name, where in sources.items()}
+            a_part, b_part = parts.pop("A"), parts.pop("B")
+            shards.append(FileShard(a_part, b_part, stop - start, parts))
+    return shards
+
+
+def _absolute(where: Source) -> Source:
+    if where.kind == FOLDER:
+        raise UsageError(f"{where} is a folder of media files, which cannot be split: use a table of their paths")
+    return where if is_url(where.path) else where._replace(path=where.path.absolute())
+
+
+def _file_rows(where: Source) -> list[int]:
+    content = format_of(where)
+    counts = []
+    for file in content.shards:
+        with naming(file):
+            counts.append(content.rows(file))
+    if not sum(counts):
+        raise UsageError(f"{where} has no rows")
+    return counts
+
+
+def _check_aligned(name: str, sources: dict[str, Source], lengths: dict[str, list[int]]) -> None:
+    mine, theirs = lengths["A"], lengths[name]
+    if len(mine) == len(theirs):
+        files = zip(sources["A"].files, mine, sources[name].files, theirs, strict=True)
+        if other := next((row for row in files if row[1] != row[3]), None):
+            raise UsageError(
+                f"{location(other[0])} has {other[1]:,} rows and {location(other[2])}, the file of {name} in its "
+                f"place, {other[3]:,}: the files must have the same rows in the same order"
+            )
+    elif sum(mine) != sum(theirs):
+        raise UsageError(
+            f"A has {sum(mine):,} rows in {len(mine)} files and {name} {sum(theirs):,} in {len(theirs)}: they must "
+            "have the same rows in the same order"
+        )
+
+
+def _rows_for(a: Source, b: Source) -> int:
+    """Rows of a shard, by the width of the first row of both sides."""
+    width = 0
+    for where in (a, b):
+        first = next(file for file, rows in zip(where.files, _file_rows(where), strict=True) if rows)
+        with naming(first):
+            width += next(number_batches(where._replace(part=((first, 0, 1),)))).shape[1]
+    return min(MAX_ROWS, max(1, TARGET_NUMBERS // width))
+
+
+def _restricted(where: Source, ends: NDArray[np.int64], start: int, stop: int) -> Source:
+    """A source with the rows ``start`` to ``stop`` of all of its files together."""
+    return where._replace(
+        part=tuple(
+            (file, max(0, start - int(ends[k])), min(stop, int(ends[k + 1])) - int(ends[k]))
+            for k, file in enumerate(where.files)
+            if ends[k + 1] > start and ends[k] < stop
+        )
+    )
+
+
+class Usable(Shard):
+    """A partition without the rows that cannot be used."""
+
+    def __init__(self, whole: Shard, dropped: NDArray[np.int64]):
+        self.whole, self.dropped, self.name = whole, dropped, whole.name
+
+    @property
+    def rows(self) -> int:
+        return self.whole.rows - len(self.dropped)
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """The rows of the whole partition that are used."""
+        return np.delete(np.arange(self.whole.rows), self.dropped)
+
+    def blocks(self) -> Blocks:
+        start = 0
+        for a, b in self.whole.blocks():
+            inside = self.dropped[(self.dropped >= start) & (self.dropped < start + len(a))] - start
+            start += len(a)
+            yield (np.delete(a, inside, axis=0), np.delete(b, inside, axis=0)) if len(inside) else (a, b)
+
+    def keys(self, start: int) -> Keys:
+        return [np.delete(key, self.dropped) for key in self.whole.keys(start)]
+
+
+class Pieces:
+    """Both sides of a partition as float32 tensors, piece by piece, in memory that is used again and again."""
+
+    def __init__(self, part: Shard):
+        self.part = part
+        self._room: list[Tensor] = []
+
+    def __iter__(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """The first row of every piece, and both sides of it."""
+        start, widths = 0, None
+        for a, b in self.part.blocks():
+            if widths is None:
+                widths = check_block(a, b, self.part)
+                self._room = [torch.empty(min(self.part.rows, chunk_rows(max(widths))), width) for width in widths]
+            if len(a) != len(b) or (a.shape[1], b.shape[1]) != widths:
+                raise UsageError(f"{_named(self.part)} has blocks of {a.shape} and {b.shape}, after widths of {widths}")
+            for rows in chunks(len(a), max(widths)):
+                if start >= self.part.rows or start + (rows.stop - rows.start) > self.part.rows:
+                    raise UsageError(f"{_named(self.part)} has more than the {self.part.rows:,} rows that it announced")
+                yield start, read(a, rows, self._room[0]), read(b, rows, self._room[1])
+                start += rows.stop - rows.start
+        if start != self.part.rows:
+            raise UsageError(f"{_named(self.part)} has {start:,} rows, where it announced {self.part.rows:,}")
+
+
+def check_block(a: Matrix, b: Matrix, part: Shard) -> tuple[int, int]:
+    """The widths of both sides."""
+    if a.ndim != 2 or b.ndim != 2 or not (a.shape[1] and b.shape[1]):
+        raise UsageError(f"{_named(part)} must have blocks of shape (rows, width), got {a.shape} and {b.shape}")
+    return a.shape[1], b.shape[1]
+
+
+def _named(part: Shard) -> str:
+    return part.name or "a partition"
+
+
+def unusable(part: Shard, zero_is_bad: bool) -> NDArray[np.int64]:
+    """The rows in which either side holds NaN, infinity or, if that is bad, nothing but zeros."""
+    bad: set[int] = set()
+    checks = [RowCheck(name, zero_is_bad) for name in "ab"]
+    for start, *sides in Pieces(part):
+        for check, x in zip(checks, sides, strict=True):
+            check.see(x, start)
+    for check in checks:
+        bad.update(check.broken, check.zero)
+    return np.array(sorted(bad), dtype=np.int64)

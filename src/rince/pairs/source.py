@@ -1,0 +1,154 @@
+"""Where a column is: ``PATH`` or ``PATH:COLUMN``; the path may be a pattern of shards, a folder or a URL."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from rince.errors import MissingFile, UsageError
+from rince.pairs.files import exists, is_dir, location, matches, opened, suffix_of
+
+TEXT_TABLES = {".csv": ",", ".tsv": "\t"}
+JSON_LINES = (".jsonl", ".ndjson")
+TAR = ".tar"
+TMX = ".tmx"
+ARROW_TABLES = (".parquet", ".arrow", ".feather", "datasets")
+TABLES = (*ARROW_TABLES, *TEXT_TABLES, *JSON_LINES, TAR, TMX)
+TENSORS = (".pt", ".pth", ".safetensors")
+KINDS = (".npy", ".npz", ".parquet", ".arrow", ".feather", *TEXT_TABLES, *JSON_LINES, TAR, TMX, *TENSORS)
+LINES = ".txt"
+FOLDER = "folder"
+
+
+Segment = tuple[Path, int, int | None]
+"""Rows of a file: its path, the first row, and the row after the last one; None for all rows."""
+
+
+class Source(NamedTuple):
+    """A file and, after a colon, what to take from it: an array of an .npz, columns of a table (comma, ``*``).
+
+    Attributes:
+        path: A file, a folder, or a pattern such as ``data/*.parquet``; a folder ``x.parquet`` of such files is one.
+        column: What stands after the colon.
+        header: Without one, the columns of a .csv or .tsv are called 0, 1, 2, ...
+        part: Only these rows: files, each with its first row and the row after its last one (None for all). Default:
+            all files.
+    """
+
+    path: Path
+    column: str | None
+    header: bool = True
+    part: tuple[Segment, ...] | None = None
+
+    def __str__(self) -> str:
+        return f"{location(self.path)}:{self.column}" if self.column else location(self.path)
+
+    @property
+    def kind(self) -> str:
+        """The ending of the files, ``"datasets"`` (a folder written by Hugging Face datasets) or ``"folder"``."""
+        if is_dir(self.path):
+            parts = _parts(self.path)
+            return suffix_of(parts[0]) if parts else "datasets" if exists(self.path / "state.json") else FOLDER
+        suffix = suffix_of(self.path)
+        return suffix if suffix in KINDS else LINES
+
+    @property
+    def folder(self) -> Path:
+        """What paths in the column are relative to."""
+        return self.path if is_dir(self.path) else self.path.parent
+
+    @property
+    def files(self) -> list[Path]:
+        """The files behind the path, those of a pattern in the order of their names (part2 before part10)."""
+        if self.part is not None:
+            return [file for file, _, _ in self.part]
+        if is_dir(self.path):
+            return _parts(self.path) or (_dataset_files(self.path) if self.kind == "datasets" else [])
+        return [self.path] if exists(self.path) else matches(self.path)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The rows to read, file by file."""
+        return tuple((file, 0, None) for file in self.files) if self.part is None else self.part
+
+
+def source(text: str, header: bool = True, raw: bool = False) -> Source:
+    """A file, folder or pattern that exists, and a column.
+
+    Args:
+        text: ``data.csv:image_*``, ``pairs.npz:image``, ``'data/*.parquet:text'``, ...
+        header: Whether the first line of a .csv or .tsv names its columns.
+        raw: Whether folders of media files and .txt files (one text per line) are allowed.
+
+    Raises:
+        MissingFile: There is no such file.
+        UsageError: The file is of a kind that cannot be read.
+    """
+    text = text.removeprefix("file://")
+    path, column = Path(text), None
+    if not _there(path) and ":" in text:
+        # The last colon that leaves a file in front of it: names of columns may hold colons as well.
+        cuts = [place for place, letter in enumerate(text) if letter == ":"][::-1]
+        cut = next((place for place in cuts if _there(Path(text[:place]))), cuts[0])
+        path, column = Path(text[:cut]), text[cut + 1 :]
+    if not _there(path):
+        pattern = any(letter in path.name for letter in "*?[{")
+        raise MissingFile(f"no file matches {location(path)}" if pattern else f"there is no file {location(path)}")
+    if is_dir(path) and exists(path / "dataset_dict.json"):
+        raise UsageError(f"{path} holds several splits ({_splits(path)}): name one, as {path / 'train'}:COLUMN")
+    found = Source(path, column or None, header)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UsageError(f"{path} is no regular file")
+    if found.kind in (LINES, FOLDER) and not raw:
+        if found.kind == FOLDER:
+            raise UsageError(
+                f"{location(path)} was taken for a folder of pictures, sounds or videos, since it holds no shards "
+                f"({', '.join(SHARDS)}): add --encode to audit such files"
+            )
+        if path.suffix.lower() != LINES:
+            raise UsageError(f"{location(path)} cannot be read: files must end in {', '.join(KINDS)}")
+        raise UsageError(f"{location(path)} was taken for a file with one text per line: add --encode to audit texts")
+    if found.kind == LINES and path.suffix.lower() != LINES:
+        with opened(found.files[0]) as file:
+            if b"\0" in file.read(4096):
+                raise UsageError(f"{location(path)} cannot be read: files must end in {', '.join(KINDS)}")
+    return found
+
+
+SHARDS = (".npy", ".npz", ".parquet", TAR)
+
+
+def _parts(folder: Path) -> list[Path]:
+    """Shards of a folder: its files of the one format of ``SHARDS`` that it holds."""
+    for suffix in SHARDS:
+        if found := matches(folder / f"*{suffix}"):
+            return found
+    return []
+
+
+def _there(path: Path) -> bool:
+    try:
+        return exists(path) or bool(matches(path))
+    except (OSError, ValueError) as error:  # a text that is no path
+        if isinstance(error, UsageError):
+            raise
+        return False
+
+
+def _splits(folder: Path) -> str:
+    return ", ".join(sorted(entry.name for entry in folder.iterdir() if (entry / "state.json").is_file()))
+
+
+def _dataset_files(folder: Path) -> list[Path]:
+    """The Arrow files of a folder written by ``Dataset.save_to_disk``, in order."""
+    try:
+        with opened(folder / "state.json") as file:
+            state = json.loads(file.read())
+        names = [str(entry["filename"]) for entry in state["_data_files"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{folder} cannot be read: its state.json is not that of a saved dataset") from error
+    if state.get("_indices_data_files"):
+        raise UsageError(f"{folder} has an index over its rows: save it again with dataset.flatten_indices()")
+    strange = [name for name in names if Path(name).name != name or not exists(folder / name)]
+    if strange:
+        raise UsageError(f"{folder} cannot be read: there is no file {strange[0]} in it")
+    return [folder / name for name in names]

@@ -1,0 +1,175 @@
+"""WebDataset tars."""
+
+import functools
+import io
+import json
+import re
+import tarfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.lib import format as npy
+
+from rince.errors import UsageError
+from rince.pairs.files import file_system, is_url, location, opened, written
+from rince.pairs.format import KEY, WEIGHT, Format, Selection, check_no_weights
+from rince.pairs.text_files import field_names, nested
+
+_MEMBER = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]+)")
+
+
+@functools.lru_cache(maxsize=512)
+def _tar_index(shard: str, stamp: Any) -> list[tuple[str, dict[str, tuple[int, int]]]]:
+    """Samples of a WebDataset tar: their keys, and for every field where its content begins and how long it is."""
+    samples: dict[str, dict[str, tuple[int, int]]] = {}
+    try:
+        with opened(shard, raw=True) as file, tarfile.open(fileobj=file, mode="r:") as archive:
+            last = None
+            for member in archive:
+                if member.name.startswith("/") or ".." in Path(member.name).parts:
+                    raise UsageError(f"{shard} holds the path {member.name!r}, which leads outside of the archive")
+                match = _MEMBER.fullmatch(member.name)
+                if not member.isfile() or match is None:
+                    continue
+                key, field = match[1], match[2].lower()
+                if key in samples and (key != last or field in samples[key]):
+                    raise UsageError(f"{shard} holds the sample {key!r} twice: keys must be unique")
+                samples.setdefault(key, {})[field] = (member.offset_data, member.size)
+                last = key
+            file.seek(-min(1024, file.seek(0, io.SEEK_END)), io.SEEK_END)
+            if any(file.read()):  # a tar ends in two empty blocks
+                raise UsageError(f"{shard} is cut off: fetch or write it again")
+    except tarfile.TarError as error:
+        raise UsageError(f"{shard} is not a whole tar file ({error}); compressed tars must be unpacked") from error
+    if not samples:
+        raise UsageError(f"{shard} holds no samples, files named KEY.FIELD such as 000001.jpg")
+    return list(samples.items())
+
+
+def _stamp(shard: Path) -> Any:
+    if is_url(shard):
+        files, name = file_system(shard)
+        return str(files.info(name).get("created") or ""), files.size(name)
+    found = shard.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+class Tar(Format):
+    """WebDataset tars: samples are files ``KEY.FIELD``; ``json.caption`` is a value in the JSON file of a sample."""
+
+    skips_rows = True
+
+    def samples(self) -> Iterator[tuple[Path, str, dict[str, tuple[int, int]]]]:
+        """Shard, key and members of all samples."""
+        known: dict[str, Path] = {}
+        for shard, start, stop in self.where.segments:
+            for key, places in _tar_index(location(shard), _stamp(shard))[start:stop]:
+                if key in known:
+                    raise UsageError(f"{location(shard)} holds the sample {key!r} of {location(known[key])} again")
+                known[key] = shard
+                yield shard, key, places
+
+    def rows(self, shard: Path) -> int:
+        return len(_tar_index(location(shard), _stamp(shard)))
+
+    @functools.cached_property
+    def fields(self) -> list[str]:
+        shard, _, places = next(self.samples())
+        found = [KEY, *places]
+        if "json" in places:
+            with opened(shard, raw=True) as file:
+                file.seek(places["json"][0])
+                found += [f"json.{name}" for name in field_names(json.loads(file.read(places["json"][1])))]
+        return found
+
+    def items(self, field: str) -> "TarItems":
+        """Contents of a field, read when they are asked for."""
+        member = self._member(field)
+        places = []
+        for shard, key, there in self.samples():
+            if member not in there:
+                raise UsageError(f"{location(shard)} has no .{member} for the sample {key!r}")
+            places.append((location(shard), *there[member]))
+        return TarItems(places, field)
+
+    def _member(self, field: str) -> str:
+        if field in self.fields and not field.startswith("json."):
+            return field
+        return "json" if field.startswith("json.") and "json" in self.fields else field
+
+    def read(self, shard: Path, fields: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[list[Any]]:
+        part = Tar(self.where._replace(part=((shard, start, stop),)))
+        columns: list[Any] = [
+            [key for _, key, _ in part.samples()] if field == KEY else part.items(field) for field in fields
+        ]
+        for first in range(0, len(columns[0]), 256):
+            yield [[column[k] for k in range(first, min(first + 256, len(column)))] for column in columns]
+
+    def batches(self, fields: Sequence[str]) -> Iterator[list[Any]]:
+        for _ in self.samples():  # keys must be unique over all shards
+            pass
+        yield from super().batches(fields)
+
+    def write(self, shard: Path, target: Path, selection: Selection) -> None:
+        index = _tar_index(location(shard), _stamp(shard))
+        kept, weights = selection.take(len(index), shard)
+        if weights is not None:
+            check_no_weights(shard, [field.split(".")[0] for _, places in index for field in places])
+        rows = {key: row for row, (key, _) in enumerate(index)}
+        with (
+            opened(shard, raw=True) as file,
+            tarfile.open(fileobj=file, mode="r:") as source,
+            written(target, raw=True) as out,
+            tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            done: set[str] = set()
+            for member in source:
+                match = _MEMBER.fullmatch(member.name)
+                row = rows.get(match[1]) if match is not None else None
+                if row is not None and not kept[row]:
+                    continue
+                archive.addfile(member, source.extractfile(member) if member.isfile() else None)
+                if weights is not None and row is not None and match is not None and match[1] not in done:
+                    done.add(match[1])
+                    content = f"{weights[row]:.6g}".encode()
+                    entry = tarfile.TarInfo(f"{match[1]}.{WEIGHT}.json")
+                    entry.size, entry.mtime, entry.mode = len(content), member.mtime, member.mode
+                    archive.addfile(entry, io.BytesIO(content))
+
+
+class TarItems(Sequence[Any]):
+    """Contents of one field of tars: texts, parsed values of JSON, arrays of .npy, or bytes."""
+
+    def __init__(self, places: list[tuple[str, int, int]], field: str):
+        self.places, self.field = places, field
+        self._open: tuple[str, Any, Any] | None = None
+        self._lock = threading.Lock()  # items are decoded by several threads
+
+    def __reduce__(self) -> Any:
+        return TarItems, (self.places, self.field)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, index: Any) -> Any:
+        shard, start, size = self.places[index]
+        with self._lock:
+            if self._open is None or self._open[0] != shard:
+                if self._open is not None:
+                    self._open[1].__exit__(None, None, None)
+                manager = opened(shard, raw=True)
+                self._open = (shard, manager, manager.__enter__())
+            file = self._open[2]
+            file.seek(start)
+            content = file.read(size)
+        if self.field.startswith("json."):
+            try:
+                return nested(json.loads(content), self.field.removeprefix("json."))
+            except ValueError as error:
+                raise UsageError(f"{shard} holds a .json that cannot be read: {error}") from error
+        ending = self.field.rsplit(".", 1)[-1]
+        if ending in ("txt", "text", "cls", "caption"):
+            return content.decode("utf-8", "replace").strip() or None
+        return npy.read_array(io.BytesIO(content), allow_pickle=False) if ending == "npy" else content

@@ -1,1 +1,0 @@
-"""What Lightning calls in the course of a run."""

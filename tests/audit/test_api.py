@@ -1,0 +1,80 @@
+"""Scores of any origin, judged."""
+
+import json
+
+import numpy as np
+import pytest
+
+from rince.audit import Scored, audit_pairs, judge
+from rince.errors import UsageError
+from rince.noise import wrong_pairs
+from rince.report.page import audit_data
+from support.paired_embeddings import scores_and_null
+
+
+def test_scores_of_any_origin_can_be_judged():
+    random = np.random.default_rng(0)
+    scores = np.concatenate([random.normal(0, 1, 400), random.normal(5, 1, 600)]).astype(np.float32)
+    found = judge(Scored(scores, random.normal(0, 1, 50_000).astype(np.float32)))
+    assert abs(found.noise_rate - 0.4) < 0.03
+
+
+def test_own_scores_may_be_lists_and_are_called_so(tmp_path):
+    scores, null = scores_and_null()
+    found = judge(scores.tolist(), null.tolist())
+    assert abs(found.noise_rate - 1 / 3) < 0.05
+    assert "scored by your scores" in found.summary() and "cosine" not in found.summary()
+    found.save(tmp_path)
+    assert json.loads((tmp_path / "audit.json").read_text())["scored_by"] == "your scores"
+    assert audit_data(found, "own", 0.1, str)["score"] == "your scores"
+
+
+def test_scores_that_tell_nothing_ask_for_their_direction_not_for_fit():
+    scores, null = scores_and_null()
+    found = judge(-scores, null)
+    assert found.uninformative and "Higher scores must mean" in found.summary() and "fit=True" not in found.summary()
+
+
+def test_scores_that_cannot_be_judged_are_refused():
+    scores, null = scores_and_null()
+    with pytest.raises(ValueError, match=r"scores must be finite, got nan in row 7"):
+        judge(np.where(np.arange(300) == 7, np.nan, scores), null)
+
+
+def columns(n=900, rate=0.3, seed=0):
+    """Two views of hidden causes, of different widths."""
+    random = np.random.default_rng(seed)
+    hidden = random.normal(size=(n, 6))
+    partner, wrong = wrong_pairs(n, rate, seed)
+    return hidden @ random.normal(size=(6, 10)), (hidden @ random.normal(size=(6, 8)))[partner], wrong
+
+
+def test_fit_uses_cca_and_says_so(tmp_path):
+    a, b, wrong = columns()
+    result = audit_pairs(a, b, fit=True, progress=False)
+    assert result.scorer == "cca" and result.fitted and not result.conditions
+    assert result.interval[0] <= wrong.mean() <= result.interval[1]
+    result.save(tmp_path)
+    record = json.loads((tmp_path / "audit.json").read_text())
+    assert record["scorer"] == "cca" and record["fitted"] and record["issues"]["unrelated"]["count"] > 0
+
+
+def test_unknown_scorers_scores_checks_and_answers_are_refused():
+    a, b, _ = columns(100)
+    for option, value in (("scorer", "svm"), ("score", "dot"), ("checks", ("typo",)), ("embeddings", "maybe")):
+        with pytest.raises(UsageError, match=option):
+            audit_pairs(a, b[:, :8], **{option: value})
+
+
+def test_data_too_large_for_checks_are_audited_without_them(monkeypatch):
+    a, b, _ = columns()
+    whole = audit_pairs(a, b, fit=True, progress=False)
+    monkeypatch.setattr("rince.audit.api.MAX_CHECKED", 100)
+    streamed = audit_pairs(a, b, fit=True, progress=False)
+    assert streamed.interval == whole.interval and any("were not run" in one for one in streamed.remarks)
+
+
+def test_checks_can_be_chosen():
+    a, b, _ = columns()
+    result = audit_pairs(a[:, :8], b, checks=("duplicate",))
+    assert set(result.issues) == {"unrelated", "duplicate"}

@@ -1,0 +1,72 @@
+import pytest
+
+from rince.compare.report import summarize, write_report
+
+
+def result(loss, rate, temperature, seed, validation, test):
+    settings = {"loss": loss, "rate": rate, "temperature": temperature, "seed": seed}
+    return {"settings": settings, "validation": validation, "test": test}
+
+
+RESULTS = [
+    *(result("infonce", 0.0, 0.1, seed, 70, 70 + seed) for seed in range(3)),
+    *(result("infonce", 0.0, 0.2, seed, 60, 99) for seed in range(3)),
+    *(result("infonce", 0.4, 0.1, seed, 40, 40) for seed in range(3)),
+    *(result("gce-1", 0.0, 0.1, seed, 70, 69 + seed) for seed in range(3)),
+    *(result("gce-1", 0.4, 0.1, seed, 60, 60) for seed in range(3)),
+    *(result("rince-0.5", 0.0, 0.1, seed, 50, 55) for seed in range(3)),
+    *(result("rince-0.5", 0.4, 0.1, seed, 50, 58) for seed in range(3)),
+]
+
+
+@pytest.fixture
+def summary():
+    return summarize("toy", "R@1", "mismatched pairs", RESULTS)
+
+
+def test_the_temperature_is_chosen_on_the_validation_part_not_on_the_test(summary):
+    cell = summary.cells["infonce", 0.0]
+    assert cell.temperature == 0.1 and cell.mean == 71 and cell.deviation == 1 and cell.seeds == 3
+
+
+def test_losses_that_a_paired_test_does_not_show_to_be_worse_are_named(summary):
+    # At 0 the differences of InfoNCE and GCE are 1, 1, 1 and those of InfoNCE and RINCE 15, 16, 17.
+    assert summary.not_worse(0.0) == [] and summary.not_worse(0.4) == []
+    close = [*RESULTS, *(result("dcl", 0.0, 0.1, seed, 70, 71 - seed) for seed in range(3))]
+    assert summarize("toy", "R@1", "mismatched pairs", close).not_worse(0.0) == ["dcl"]
+
+
+def test_advice_names_the_best_at_each_rate_and_the_safest(summary):
+    first, second, safest = summary.advice()
+    assert first.startswith("0 % mismatched pairs") and "InfoNCE at temperature 0.1 (71.0 ± 1.0 %)" in first
+    assert second.startswith("40 % mismatched pairs") and "GCE q 1 at temperature 0.1" in second
+    assert "GCE q 1, at most 1.0 points below the best" in safest and "1.0 points below InfoNCE" in safest
+
+
+def test_fewer_than_three_seeds_give_no_verdict():
+    few = summarize("toy", "R@1", "mismatched pairs", [r for r in RESULTS if r["settings"]["seed"] < 2])
+    assert "2 seeds" in few.advice()[-1] and "--seeds 3" in few.advice()[-1]
+    assert not any("not shown to be worse" in line for line in few.advice())
+
+
+def test_report_is_written_without_a_figure_where_drawing_fails(summary, tmp_path, monkeypatch):
+    monkeypatch.setattr("rince.compare.figures.canvas", lambda *sizes: 1 / 0)
+    assert "comparison.png" not in write_report(summary, RESULTS, tmp_path, "rince compare a b")
+    assert "Which loss" in (tmp_path / "comparison.html").read_text("utf-8")
+
+
+def test_only_the_seeds_that_tune_choose_the_temperature_and_all_seeds_are_counted():
+    results = [
+        *(result("infonce", 0.0, t, 0, validation, 50) for t, validation in ((0.1, 60), (0.2, 70))),
+        *(result("infonce", 0.0, 0.2, seed, 10, 50 + seed) for seed in (1, 2)),
+    ]
+    cell = summarize("toy", "R@1", "mismatched pairs", results, tune_seeds=1).cells["infonce", 0.0]
+    assert (cell.temperature, cell.mean, cell.seeds) == (0.2, 51, 3)
+    assert summarize("toy", "R@1", "mismatched pairs", results).cells["infonce", 0.0].temperature == 0.1
+
+
+def test_losses_that_lack_a_rate_are_no_advice_for_an_unknown_rate():
+    some = summarize("toy", "R@1", "mismatched pairs", [*RESULTS, result("dcl", 0.4, 0.1, 0, 99, 99)])
+    assert "with DCL" in some.advice()[1] and "do not know the rate: GCE q 1" in some.advice()[2]
+    none = summarize("toy", "R@1", "noise", [result("dcl", 0.4, 0.1, 0, 9, 9), result("sce", 0.0, 0.1, 0, 9, 9)])
+    assert any("no loss has been measured at every rate" in line for line in none.advice())
