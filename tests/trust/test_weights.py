@@ -6,6 +6,7 @@ import torch
 
 import rince
 from rince.audit import audit_pairs
+from rince.audit.cca import cross_fit_cca
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
 from rince.trust import WarmUpWeights, estimate_weights, weights_of
@@ -89,6 +90,16 @@ def test_weights_are_one_without_noise_and_with_unrelated_features():
     assert (estimate_weights(a, b).weights == 1).all()
     unrelated = estimate_weights(a, np.random.default_rng(1).normal(size=(900, 8)))
     assert (unrelated.weights == 1).all() and "cannot tell" in str(unrelated)
+
+
+def test_quick_fit_that_cannot_tell_is_followed_by_a_thorough_one():
+    """The absolute values of symmetric features have no linear relation to them."""
+    a = np.random.default_rng(0).normal(size=(900, 8)).astype(np.float32)
+    partner, wrong = wrong_pairs(900, 0.4, 0)
+    b = np.abs(a)[partner]
+    assert cross_fit_cca(a, b, quick=True).outscored < 0.6
+    estimate = estimate_weights(a, b)
+    assert estimate.verdict == "found" and estimate.weights[wrong].mean() < 0.3
 
 
 def test_raw_texts_are_encoded():

@@ -32,14 +32,14 @@ FOLDS = 4
 COMPONENTS = 64
 RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Candidate ridges, as multiples of the mean eigenvalue of a side's covariance."""
-FIRST_RIDGES = (1.0, 10.0)  # with which scalings are compared
+FIRST_RIDGES = (1.0, 10.0)  # with which scalings are compared; the only ones of a quick fit
 TEMPERATURE = 0.05
 REFERENCES = 1024
 """Other partners per fold that a score is compared with."""
 MAX_FIT_PAIRS = 50_000
 RELATIVE_TEMPERATURE = 0.1  # of the relative score of given embeddings
 MANY_ROWS = 20_000  # pairs from which given embeddings are compared with fewer references
-NULL_SIZE = 200_000
+NULL_SIZE, QUICK_NULL_SIZE = 200_000, 40_000
 MIN_WEIGHT = 0.02  # of a pair in the second round
 SELECTION_ROWS = 500  # pairs per fold that views and ridges are compared on
 
@@ -97,6 +97,7 @@ def cross_fit_cca(
     folds: NDArray[np.int64] | None = None,
     trainable: NDArray[np.bool_] | None = None,
     rounds: int = 2,
+    quick: bool = False,
     max_fit_pairs: int = MAX_FIT_PAIRS,
     seed: int = 0,
 ) -> CCAScores:
@@ -109,6 +110,8 @@ def cross_fit_cca(
         folds: (pairs,) fold of every pair from 0, such as from ``block_folds``. Default: random folds of units.
         trainable: (pairs,) pairs that may be fitted on. Default: all. Pairs in the gaps of ``block_folds`` are not.
         rounds: 1, or 2 to refit with every pair weighted by its probability to be right.
+        quick: Use centered features on one common scale with two ridges, instead of comparing views and six ridges:
+            about six times faster and a little less accurate where sides are heavy-tailed or not related linearly.
         max_fit_pairs: Number of pairs that fits are made from; all pairs are scored.
         seed: The same seed gives the same scores.
 
@@ -131,13 +134,14 @@ def cross_fit_cca(
     if len(a) > max_fit_pairs:
         rows = np.sort(random.permutation(len(a))[:max_fit_pairs])
     scorers = fit_cca(
-        SideFeatures.fit(a, rows, seed),
-        SideFeatures.fit(b, rows, seed + 1),
+        SideFeatures.fit(a, rows, seed, ranks=not quick),
+        SideFeatures.fit(b, rows, seed + 1, ranks=not quick),
         [key[rows] for key in keys],
         folds[rows],
         None if trainable is None else trainable[rows],
         rounds,
         seed,
+        quick,
     )
     scores = np.empty(len(a), dtype=np.float32)
     for part in chunks(len(a), max(a.shape[1], b.shape[1], RELU_FEATURES)):
@@ -484,9 +488,10 @@ def fit_cca(
     trainable: NDArray[np.bool_] | None = None,
     rounds: int = 2,
     seed: int = 0,
+    quick: bool = False,
 ) -> list[FoldScorer]:
-    """One scorer per fold, fitted to the other folds."""
-    fits = _Fits(side_a, side_b, keys, folds, trainable, seed)
+    """One scorer per fold, fitted to the other folds; ``quick`` as in ``cross_fit_cca``."""
+    fits = _Fits(side_a, side_b, keys, folds, trainable, seed, quick)
     empty = replace(side_a, features={}), replace(side_b, features={})
     scorers = []
     for k in range(fits.count):
@@ -499,7 +504,7 @@ def fit_cca(
                 if j != k
             ]
             maps = sum(weighted[1:], weighted[0]).fit(ridge)
-        references, null = fits.judge(view, maps, k, NULL_SIZE // fits.count)[:2]
+        references, null = fits.judge(view, maps, k, fits.null_size // fits.count)[:2]
         scorers.append(FoldScorer(view, ridge, *empty, maps, references, null))
     return scorers
 
@@ -515,8 +520,10 @@ class _Fits:
         folds: NDArray[np.int64],
         trainable: NDArray[np.bool_] | None,
         seed: int,
+        quick: bool,
     ):
-        self.side_a, self.side_b, self.keys, self.seed = side_a, side_b, keys, seed
+        self.side_a, self.side_b, self.keys, self.seed, self.quick = side_a, side_b, keys, seed, quick
+        self.null_size = QUICK_NULL_SIZE if quick else NULL_SIZE
         self.count = int(folds.max()) + 1
         self.rows = [np.flatnonzero(folds == k) for k in range(self.count)]
         self.trainable = [rows if trainable is None else rows[trainable[rows]] for rows in self.rows]
@@ -544,6 +551,8 @@ class _Fits:
 
     def choose(self, k: int) -> tuple[View, float]:
         """View and ridge by pairs outside fold k: first the scalings, then whether ReLU features help."""
+        if self.quick:
+            return max((self.criterion(View(), ridge, k), View(), ridge) for ridge in FIRST_RIDGES)[1:]
         linear = [View(one, other) for one in self.side_a.scalings for other in self.side_b.scalings]
         first = max((self.criterion(view, ridge, k), view) for view in linear for ridge in FIRST_RIDGES)[1]
         both = (first, replace(first, relu=True))
@@ -596,7 +605,7 @@ class _Fits:
 
     def weighted_moments(self, view: View, ridge: float, j: int, fit_without: tuple[int, int]) -> Moments:
         """Moments of fold j, weighted by the probability to be right under a fit without fold j and another one."""
-        _, null, scores = self.judge(view, self.maps(view, ridge, fit_without), j, NULL_SIZE // 10)
+        _, null, scores = self.judge(view, self.maps(view, ridge, fit_without), j, self.null_size // 10)
         right = 1 - local_probability(scores, null, room_for_mismatched(scores, null))
         kept = np.isin(self.rows[j], self.trainable[j])
         a, b = self.features(view)

@@ -56,20 +56,20 @@ class SideFeatures:
     relu: tuple[Tensor, Tensor]
 
     @classmethod
-    def fit(cls, x: NDArray[np.generic], rows: NDArray[np.int64], seed: int) -> "SideFeatures":
+    def fit(cls, x: NDArray[np.generic], rows: NDArray[np.int64], seed: int, ranks: bool = True) -> "SideFeatures":
         """PCA of a sample of the given rows under every scaling, and the features of these rows."""
         generator = torch.Generator().manual_seed(seed)
         most = max(1000, MAX_SAMPLE_NUMBERS // x.shape[1])
         sample = torch.as_tensor(np.asarray(x[rows[:: -(-len(rows) // most)]])).float()
         mean = sample.mean(0)
         scalings = {False: Scaling(mean, principal_axes(sample - mean, generator))}
-        if x.shape[1] <= MAX_RANK_WIDTH:
+        if ranks and x.shape[1] <= MAX_RANK_WIDTH:
             knots, values = rank_table(sample)
             axes = principal_axes(interpolate(sample, knots, values), generator)
             scalings[True] = Scaling(torch.zeros(()), axes, knots, values)
         features = {
-            ranks: torch.cat([scaling.transform(x[rows[part]]) for part in chunks(len(rows), x.shape[1])])
-            for ranks, scaling in scalings.items()
+            key: torch.cat([scaling.transform(x[rows[part]]) for part in chunks(len(rows), x.shape[1])])
+            for key, scaling in scalings.items()
         }
         count = min(RELU_FEATURES, max(32, len(rows) // 4))
         weights = torch.randn(RELU_AXES, count, generator=generator)
