@@ -1,13 +1,12 @@
 """Clips of a video file: the frames shown at given times, and the sound around them."""
 
-import math
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from fractions import Fraction
-from functools import cached_property
-from itertools import chain
+from itertools import chain, dropwhile
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -163,186 +162,10 @@ def stored_box(box: Box, width: int, height: int, turns: int, mirrored: bool) ->
     return left, top, right, bottom
 
 
-ROUNDING = 1.5e-3  # seconds; Matroska keeps whole milliseconds, so a frame may be stamped a little late
-# Decoders that leave out frames which no other frame needs when they are told to.
-SKIPPING = {"h264", "hevc", "mpeg4", "mpeg2video"}
-# Decoders that hold back one frame at most, and give every frame with the packet in whose place it is shown.
-ONE_LATE = {"mpeg4", "mpeg2video"}
-PLACEHOLDER = 10  # bytes at most of a packet without a picture of its own
-
-
-class Packets:
-    """The packets of the pictures from a key frame before ``first`` to the last one that may be shown at ``last``.
-
-    AVI stores no display times. For files of HMDB-51 (MPEG-4 with B-frames in AVI), the time stamps of PyAV's frames
-    are one to three frames late and do not rise, so frames are counted by the packets they come out with.
-    """
-
-    def __init__(self, file: Any, first: float, last: float):
-        self.file, self.tick = file, float(file.stream.time_base)
-        self.list: list[Any] = []
-        self.end = float("inf")
-        context = file.stream.codec_context
-        # Where packets are only numbered, a frame is known by the one that it comes out with.
-        self.late = file.numbered and context.name in ONE_LATE and bool(context.has_b_frames)
-        self.first = self._first_stamp() if self.late else 0
-        back = 0.0
-        while not self._read(first - back, first, last) and back <= first:
-            back = max(1.0, back * 4)  # the seek came down too late
-
-    def _first_stamp(self) -> int:
-        """With which packet the file's first frame comes out, counted from the first one: the second, unless that one
-        only holds a place, as in files that pack two frames into one packet."""
-        index = self.file.stream.index_entries
-        if len(index) < 2 or index[1].size < 2 * PLACEHOLDER:
-            return self.file.delay
-        return index[1].timestamp - index[0].timestamp
-
-    def seconds(self, stamp: Any) -> Any:
-        return (stamp - self.first) * self.tick - self.file.origin
-
-    def _read(self, target: float, first: float, last: float) -> bool:
-        """Read from a key frame before ``target``; tell whether that is one before ``first``."""
-        self.list, self.end = [], float("inf")
-        if target > 0:
-            self.file.seek(target)
-        else:
-            self.file.rewind()
-        with demuxed(self.file.container, self.file.stream) as packets:
-            for packet in packets:
-                if not self.list and target > 0:
-                    if not packet.is_keyframe:
-                        continue
-                    if self.file.numbered and self._miscounted(packet):
-                        return self._read(0.0, first, last)
-                self.list.append(packet)
-                order = packet.dts if packet.dts is not None else packet.pts
-                if order is not None and self.seconds(order) > last + ROUNDING:
-                    break
-            else:
-                self.end = self._end()
-        stamp = stamp_of(self.list[0]) if self.list else None
-        return stamp is not None and self.seconds(stamp) <= first + ROUNDING
-
-    def _miscounted(self, packet: Any) -> bool:
-        """Whether a packet got the wrong number: FFmpeg loses count on its way to a frame of an AVI file where others
-        were left out. The index knows at which byte the frame of that number begins, 8 of header before."""
-        index = self.file.stream.index_entries
-        place = -1 if packet.dts is None else index.search_timestamp(packet.dts)
-        return place < 0 or index[place].timestamp != packet.dts or index[place].pos + 8 != packet.pos
-
-    def _end(self) -> float:
-        """When the last frame is over."""
-        if self.late and len(numbers := [p.dts for p in self.list if p.dts is not None]) > 1:
-            return self.seconds(3 * numbers[-1] - 2 * numbers[-2])  # each of the two steps after it as long as before
-        over = 1 / self.file.fps
-        stamps = ((stamp_of(p), float(p.duration) * self.tick if p.duration else over) for p in self.list)
-        return max((self.seconds(stamp) + length for stamp, length in stamps if stamp is not None), default=0.0)
-
-    def shown(self, times: NDArray[np.float64]) -> NDArray[np.int64] | None:
-        """The stamps by which :meth:`pick` knows the frames shown at the times, where the file's can be relied on."""
-        used = [p for p in self.list if not p.is_discard]
-        if self.late:
-            if any(p.dts is None for p in used) or len(used) < 2:
-                return None
-            stamps = np.array([p.dts for p in used][1:])
-            shown = self.seconds(stamps)
-            if self.end < float("inf"):  # the last frame comes out when there are no more packets
-                stamps = np.append(stamps, self._after())
-                shown = np.append(shown, self.seconds(2 * used[-1].dts - used[-2].dts))
-        else:
-            if any(p.pts is None or (self.file.numbered and p.pts != p.dts) for p in self.list) or not used:
-                return None
-            stamps = np.unique([p.pts for p in used])
-            shown = self.seconds(stamps)
-        places = np.searchsorted(shown, times + ROUNDING, side="right") - 1
-        return stamps[places.clip(0)]  # before the first frame there is the first frame
-
-    def _after(self) -> int:
-        return self.list[-1].dts + 1
-
-    def decode(self) -> Iterator[Any]:
-        """All frames, in the order in which they are shown."""
-        context = self.file.stream.codec_context
-        context.flush_buffers()
-        for packet in [*self.list, None]:
-            yield from decoded(context, packet)
-
-    def pick(self, keep: set[int]) -> Iterator[tuple[int | None, Any]]:
-        """Frames with their stamps, those of ``keep`` and as few others as possible, in the order in which they are
-        shown."""
-        context = self.file.stream.codec_context
-        context.flush_buffers()
-        can_skip, skips = context.name in SKIPPING, False
-        try:
-            for group, joined in self._groups(keep):
-                if not joined:
-                    yield from self._stamped(decoded(context, None))
-                    context.flush_buffers()
-                for packet in group:
-                    skip = can_skip and (packet.dts if self.late else packet.pts) not in keep
-                    if skip != skips:
-                        context.skip_frame, skips = "NONREF" if skip else "DEFAULT", skip
-                    yield from self._stamped(decoded(context, packet))
-            yield from self._stamped(decoded(context, None))
-        finally:
-            context.skip_frame = "DEFAULT"
-
-    def _stamped(self, frames: Iterable[Any]) -> Iterator[tuple[int | None, Any]]:
-        if not self.late:
-            return ((frame.pts, frame) for frame in frames)
-        return ((self._after() if frame.dts is None else frame.dts, frame) for frame in frames)
-
-    def _groups(self, keep: set[int]) -> Iterator[tuple[list[Any], bool]]:
-        """Key frames with what hangs on them, without those that hold nothing to keep; and whether one was left out
-        before."""
-        if self.late:  # a frame comes out with a packet that may be of the next group
-            yield self.list, True
-            return
-        heads = [i for i, packet in enumerate(self.list) if packet.is_keyframe or i == 0]
-        groups = [self.list[a:b] for a, b in zip(heads, [*heads[1:], len(self.list)], strict=True)]
-        needed = [any(p.pts in keep for p in group) for group in groups]
-        for i in range(len(groups) - 1, 0, -1):  # frames shown before their key frame lean on the group before
-            if needed[i] and any(p.pts in keep and p.pts < groups[i][0].pts for p in groups[i]):
-                needed[i - 1] = True
-        joined = True
-        for group, need in zip(groups, needed, strict=True):
-            if need:
-                yield group, joined
-            joined = need
-
-
-class Clock:
-    """When a frame is shown. AVI numbers frames in the order of decoding: they come out a fixed number later."""
-
-    def __init__(self, file: Any, first: Any):
-        self.file, self.tick, self.now = file, float(file.stream.time_base), -float("inf")
-        self.first, self.delay = first, 0
-        if file.numbered and first.dts != (file.stream.start_time or 0):
-            self.first, self.delay = None, file.delay
-
-    def __call__(self, frame: Any) -> float:
-        if not self.file.numbered:
-            stamp = frame.pts
-        else:
-            if self.first is not None and frame.dts is not None:  # the file's first frame: what file.delay would find
-                self.first, self.delay = None, max(0, frame.dts - self.first.dts)
-            stamp = None if frame.dts is None else frame.dts - self.delay
-        if stamp is None:
-            self.now = max(0.0, self.now + 1 / self.file.fps)
-        else:
-            self.now = stamp * self.tick - self.file.origin
-        return self.now
-
-
-def stamp_of(packet: Any) -> int | None:
-    return packet.pts if packet.pts is not None else packet.dts
-
-
-APART = 10.0  # seconds between two wanted frames from which on a seek beats reading on
+ROUNDING = 1.5e-3  # seconds; Matroska stores whole milliseconds, so a frame may be stamped a little late
+MAX_GAP = 10.0  # seconds between two requested frames; across a longer gap, seek instead of decoding on
 
 Short = Literal["refuse", "hold", "loop"]
-Places = NDArray[np.int64]
 
 
 class Clip(NamedTuple):
@@ -417,10 +240,11 @@ def probe(path: str | os.PathLike[str]) -> Probe:
 
 
 class VideoFile:
-    """An open video file. Times are seconds from its first frame on; several clips are read in one go forwards.
+    """An open video file. Times are in seconds after its first frame; several clips are read in one forward pass.
 
-    One thread decodes unless ``threads`` says otherwise (0: as many as there are cores), since a loader has a process
-    for every core already.
+    Args:
+        path: The video file.
+        threads: Decoding threads, 0 for one per core. One by default: a data loader has a process per core already.
     """
 
     def __init__(self, path: str | os.PathLike[str], threads: int = 1):
@@ -429,8 +253,7 @@ class VideoFile:
             self._open()
 
     def _open(self) -> None:
-        av = require("av", "video")
-        self.container = open_local(av, self.path)
+        self.container = open_local(require("av", "video"), self.path)
         try:
             streams = [s for s in self.container.streams.video if not _is_cover(s)]
             if not streams or streams[0].codec_context is None:
@@ -441,19 +264,9 @@ class VideoFile:
             self.origin = float((self.stream.start_time or 0) * self.stream.time_base)
             sounds = [s for s in self.container.streams.audio if getattr(s.codec_context, "sample_rate", 0)]
             self.soundtrack = Soundtrack(self.container, sounds[0], self.origin) if sounds else None
-            self.origin += self._held()
         except BaseException:
             self.container.close()
             raise
-
-    def _held(self) -> float:
-        """How much too late all frames but the first are: FFmpeg writes them into AVI files later, by whole frames, by
-        as much as coding puts before the sound. Where frames are reordered that is part of their delay."""
-        if not self.numbered or self.soundtrack is None or self.stream.codec_context.has_b_frames:
-            return 0.0
-        index, frames = self.stream.index_entries, math.ceil(self.soundtrack.late * self.fps - 1e-6)
-        held = len(index) > 1 and index[1].timestamp - index[0].timestamp == frames + 1
-        return frames / self.fps if held else 0.0
 
     def close(self) -> None:
         self.container.close()
@@ -470,33 +283,23 @@ class VideoFile:
 
     @property
     def duration(self) -> float:
-        """When the last frame is over, as the header says; it may promise a little too much."""
+        """End of the last frame according to the header, which may be a little late."""
         if self.stream.duration:
             return float(self.stream.duration * self.stream.time_base)
         if self.container.duration:
             return (self.container.duration + (self.container.start_time or 0)) / 1e6 - self.origin
         with video_errors(self.path):
-            return Packets(self, 0.0, float("inf")).end
+            self._rewind()
+            with demuxed(self.container, self.stream) as packets:
+                ends = [(p.pts + (p.duration or 0)) * p.time_base for p in packets if p.pts is not None]
+            return float(max(ends, default=0)) - self.origin
 
-    @property
-    def numbered(self) -> bool:
-        """Whether the container numbers frames in the order of decoding and does not say when they are shown."""
-        return self.container.format.name == "avi"
-
-    def rewind(self) -> None:
-        """Go to the first packet. Some containers seek by the time of decoding, which is before that of showing, and
-        some do not seek at all."""
+    def _rewind(self) -> None:
+        """Go to the first packet. Some containers seek by decoding time, which is earlier; some do not seek at all."""
         first = self.stream.start_time or 0
         if not any(self._seek(stamp) for stamp in (first - int(10 / self.stream.time_base), first)):
             self.close()
             self._open()
-
-    def seek(self, time: float) -> None:
-        """Go to a packet before the time, a key frame if the container knows them."""
-        # FFmpeg begins in the middle of a frame of an MPEG program stream and gives the next ones wrong stamps.
-        astray = self.container.format.name == "mpeg"
-        if astray or not self._seek(int((time + self.origin) / self.stream.time_base)):
-            self.rewind()
 
     def _seek(self, stamp: int) -> bool:
         try:
@@ -505,18 +308,40 @@ class VideoFile:
             return False
         return True
 
-    @cached_property
-    def delay(self) -> int:
-        """How many packets the decoder takes before it gives the first frame, beyond the frame's own."""
-        self.rewind()
-        context = self.stream.codec_context
-        first: int | None = None
+    def _frames_from(self, time: float) -> Iterator[tuple[float, Any]]:
+        """Frames and the times at which they are shown, in order, from a key frame at ``time`` or before it."""
+        if self._can_seek() and time > 0 and self._seek(int((time + self.origin) / self.stream.time_base)):
+            frames = self._frames()
+            first = next(frames, None)
+            if first is not None and first[0] <= time + ROUNDING:
+                yield first
+                yield from frames
+                return
+        self._rewind()
+        yield from self._frames()
+
+    def _can_seek(self) -> bool:
+        """Whether frames have reliable times after a seek. In MPEG program streams they have not. AVI only counts
+        packets: where frames are reordered (HMDB-51) or left out, the count is right from the first packet on only."""
+        if self.container.format.name == "avi":
+            index = self.stream.index_entries
+            gaps = len(index) > 0 and index[-1].timestamp - index[0].timestamp != len(index) - 1
+            return not gaps and not self.stream.codec_context.has_b_frames
+        return bool(self.container.format.name != "mpeg")
+
+    def _frames(self) -> Iterator[tuple[float, Any]]:
+        """Frames and their times, from the next key frame to the end of the file."""
+        context, tick, now = self.stream.codec_context, float(self.stream.time_base), -1 / self.fps
+        counted = self.container.format.name == "avi"  # the n-th frame shown is that of the n-th packet
+        stamps: deque[int | None] = deque()
         with demuxed(self.container, self.stream) as packets:
-            for packet in chain(packets, (None,)):
-                first = packet.dts if first is None and packet is not None else first
+            for packet in chain(dropwhile(lambda packet: not packet.is_keyframe, packets), [None]):
+                if packet is not None:
+                    stamps.append(packet.dts)
                 for frame in decoded(context, packet):
-                    return 0 if first is None or frame.dts is None else max(0, frame.dts - first)
-        return 0
+                    stamp = (stamps.popleft() if stamps else None) if counted else frame.pts
+                    now = now + 1 / self.fps if stamp is None else stamp * tick - self.origin
+                    yield now, frame
 
     def clips(
         self,
@@ -560,65 +385,43 @@ class VideoFile:
             return self.soundtrack.around(middles, duration, sample_rate)
 
     def _read_frames(self, times: NDArray[np.float64], buffer: ClipBuffer, short: Short) -> list[NDArray[np.uint8]]:
-        """The frame shown at each of the times, put at its place of the buffer."""
+        """Put the frame shown at each of the times into its slot of the buffer."""
         if not np.isfinite(times).all() or times.min() < -ROUNDING:
             raise UsageError(f"a clip must start at 0 s or later, got {float(times.min())}")
         try:
-            with video_errors(self.path):
-                self._fill(times, buffer)
+            self._fill(times, buffer)
         except TooShort as error:
-            if short == "refuse":
-                raise
-            if error.end <= 2 * ROUNDING:
+            if short == "refuse" or error.end <= 2 * ROUNDING:
                 raise
             inside = times % error.end if short == "loop" else times
-            with video_errors(self.path):
-                self._fill(np.minimum(inside, error.end - 2 * ROUNDING), buffer)
+            self._fill(np.minimum(inside, error.end - 2 * ROUNDING), buffer)
         return buffer.clips
 
     def _fill(self, times: NDArray[np.float64], buffer: ClipBuffer) -> None:
         order = np.argsort(times, kind="stable")
-        breaks = np.flatnonzero(np.diff(times[order]) > APART) + 1
-        for run in np.split(order, breaks):
-            packets = Packets(self, float(times[run[0]]), float(times[run[-1]]))
-            if not packets.list:
-                raise BadVideo(f"{self.path} has no pictures that can be decoded")
-            if times[run[-1]] >= packets.end - ROUNDING / 2:
-                raise TooShort(
-                    f"{self.path} is too short: its last frame is over at {packets.end:.3f} s, "
-                    f"and {times[run[-1]]:.3f} s was asked for",
-                    packets.end,
-                )
-            keep = packets.shown(times[run])
-            if keep is None or not self._exactly(packets, keep, run, buffer):
-                self._forwards(packets, times, run, buffer)
+        with video_errors(self.path):
+            for run in np.split(order, np.flatnonzero(np.diff(times[order]) > MAX_GAP) + 1):
+                self._fill_run(times, run.tolist(), buffer)
 
-    def _exactly(self, packets: Packets, keep: Places, run: Places, buffer: ClipBuffer) -> bool:
-        """Decode the frames with the stamps ``keep`` and as little else as possible; tell whether all were there."""
-        wanted: dict[Any, list[int]] = {}
-        for stamp, place in zip(keep.tolist(), run.tolist(), strict=True):
-            wanted.setdefault(stamp, []).append(place)
-        for stamp, frame in packets.pick(set(wanted)):
-            for place in wanted.pop(stamp, ()):
-                buffer.put(place, frame)
-            if not wanted:
-                return True
-        return False
-
-    def _forwards(self, packets: Packets, times: NDArray[np.float64], run: Places, buffer: ClipBuffer) -> None:
-        """Decode everything and take the last frame before each of the times: for files with unreliable stamps."""
-        clock, before, waiting = Clock(self, packets.list[0]), None, run.tolist()
-        for frame in packets.decode():
-            now = clock(frame)
-            while waiting and before is not None and times[waiting[0]] < now - ROUNDING:
-                buffer.put(waiting.pop(0), before)
-            before = frame
-            if not waiting:
-                return
-        if before is None or (waiting and times[waiting[-1]] > clock.now + max(3 / self.fps, 0.25)):
-            raise BadVideo(f"{self.path} does not decode at {times[waiting[-1] if waiting else run[0]]:.3f} s")
+    def _fill_run(self, times: NDArray[np.float64], waiting: list[int], buffer: ClipBuffer) -> None:
+        """Decode forward, and take the last frame at or before each of the times."""
+        shown, end, last = None, 0.0, float(times[waiting[-1]])
+        with closing(self._frames_from(float(times[waiting[0]]))) as frames:
+            for now, frame in frames:
+                while shown is not None and waiting and times[waiting[0]] < now - ROUNDING:
+                    buffer.put(waiting.pop(0), shown)
+                if not waiting:
+                    return
+                length = float(frame.duration * frame.time_base) if frame.duration and frame.time_base else 0.0
+                shown, end = frame, now + (length or 1 / self.fps)
+        if shown is None:
+            raise BadVideo(f"{self.path} has no pictures that can be decoded")
+        if last >= end - ROUNDING / 2:
+            raise TooShort(
+                f"{self.path} is too short: its last frame ends at {end:.3f} s, requested: {last:.3f} s", end
+            )
         for place in waiting:
-            buffer.put(place, before)
+            buffer.put(place, shown)
 
 
 def _is_cover(stream: Any) -> bool:

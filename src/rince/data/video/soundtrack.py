@@ -14,9 +14,6 @@ from rince.errors import UsageError
 LEAD = 0.25  # seconds decoded before the wanted ones: codecs with overlapping windows need a run-up
 GAP = 0.02  # seconds between two packets that count as a hole; less is rounding of their stamps
 EDGE = 0.02  # seconds kept on both sides for the resampling filter
-# Samples that coding puts before a sound. Other containers say so themselves, and FFmpeg leaves them out. MP3: 529 of
-# any decoder and 576 of LAME, the encoder of most files; AAC: the least that an encoder adds; the others: of all alike.
-LATE = {"mp3": 1105, "mp2": 481, "aac": 1024, "ac3": 256}
 
 
 class Soundtrack:
@@ -27,9 +24,7 @@ class Soundtrack:
         stream.codec_context.thread_count = 1
         self.tick = float(stream.time_base)
         self.rate = int(stream.codec_context.sample_rate)
-        coding = stream.codec_context.codec.canonical_name
-        self.late = LATE.get(coding, 0) / self.rate if container.format.name == "avi" else 0.0
-        self.origin = origin + self.late
+        self.origin = origin
 
     def around(self, middles: Sequence[float], duration: float, sample_rate: int) -> list[NDArray[np.float32]]:
         """``duration`` seconds around each moment; silence where the file has no sound."""
