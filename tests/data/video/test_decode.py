@@ -41,7 +41,9 @@ def test_flash_and_beep_are_where_they_were_put(flashes, kind, start):
     assert clip.audio.shape == (48000,) and clip.audio.dtype == np.float32
     heard = np.flatnonzero(np.abs(clip.audio) > 0.1)
     begin, end = start + 0.2 - 1.0, start + 0.2 + 1.0
-    tolerance = 0.05 if kind.endswith(("mp3.avi", "aac.avi")) else 0.01  # AVI does not say how much padding the encoder added
+    tolerance = (
+        0.05 if kind.endswith(("mp3.avi", "aac.avi")) else 0.01
+    )  # AVI does not say how much padding the encoder added
     if begin < 1.0 < end:
         assert abs(begin + heard[0] / 24000 - 1.0) < tolerance
     if begin < 1.2 < end:
