@@ -9,7 +9,7 @@ from rince.methods.graphcl import GraphCL
 from rince.views.graph import GraphViews
 
 
-def test_paths_and_rings_of_equal_size_are_told_apart_by_an_untrained_network():
+def test_untrained_network_separates_paths_from_rings():
     graphs = []
     for i in range(40):
         ring = torch.arange(8)
@@ -18,7 +18,6 @@ def test_paths_and_rings_of_equal_size_are_told_apart_by_an_untrained_network():
             Data(x=torch.ones(8, 1), edge_index=torch.cat((pairs, pairs.flip(0)), 1), y=torch.tensor([i % 2]))
         )
     torch.manual_seed(0)
-    method = GraphCL(GIN(1), InfoNCE(temperature=0.2), GraphViews(), torch.optim.Adam)
-    for space in ("encoder", "projection"):
-        found = evaluate_graphs(method, Graphs.from_list(graphs), space)
-        assert found["svm"][0] == found["linear"][0] == 100
+    method = GraphCL(GIN(1, width=8), InfoNCE(temperature=0.2), GraphViews(), torch.optim.Adam)
+    result = evaluate_graphs(method, Graphs.from_list(graphs), "projection")
+    assert result["svm"][0] == result["linear"][0] == 100

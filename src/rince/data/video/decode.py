@@ -3,7 +3,7 @@
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from itertools import chain, dropwhile
@@ -308,7 +308,7 @@ class VideoFile:
             return False
         return True
 
-    def _frames_from(self, time: float) -> Iterator[tuple[float, Any]]:
+    def _frames_from(self, time: float) -> Generator[tuple[float, Any], None, None]:
         """Frames and the times at which they are shown, in order, from a key frame at ``time`` or before it."""
         if self._can_seek() and time > 0 and self._seek(int((time + self.origin) / self.stream.time_base)):
             frames = self._frames()
