@@ -94,7 +94,7 @@ def test_weights_are_one_without_noise_and_with_unrelated_features():
 
 def test_quick_fit_that_cannot_tell_is_followed_by_a_thorough_one():
     """The absolute values of symmetric features have no linear relation to them."""
-    a = np.random.default_rng(0).normal(size=(900, 8)).astype(np.float32)
+    a = np.random.default_rng(0).normal(size=(900, 4)).astype(np.float32)
     partner, wrong = wrong_pairs(900, 0.4, 0)
     b = np.abs(a)[partner]
     assert cross_fit_cca(a, b, quick=True).outscored < 0.6
