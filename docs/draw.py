@@ -1,11 +1,11 @@
-"""Draw the pictures of docs/concepts.md: python docs/draw.py"""
+"""Draw the figures of docs/concepts.md: python -m docs.draw"""
 
 import math
 from pathlib import Path
 
 import torch
 
-from rince.compare.figures import canvas
+from experiments.figures import canvas
 from rince.losses import objectives
 
 FIGURES = Path(__file__).parent / "figures"

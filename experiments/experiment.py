@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.tables import Cell, pivot, seeds_note, unique_runs
 from rince._support.atomic_files import write_text
 from rince._support.command_options import check_counts, local_path, parsed
 from rince.compare.grid import Result, Run, check_no_report, finished_runs, run_grid
-from rince.compare.tables import Cell, as_csv, pivot, seeds_note, unique_runs
+from rince.compare.tables import as_csv
 from rince.errors import UsageError
 
 UNNAMED = ("epochs",)
@@ -76,7 +77,7 @@ class Experiment:
         raise NotImplementedError
 
     def figure(self, results: Sequence[Result], options: argparse.Namespace) -> Any:
-        """A figure of ``rince.compare.figures``, or ``None``."""
+        """A figure of ``experiments.figures``, or ``None``."""
         return None
 
     def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
@@ -128,7 +129,7 @@ class Experiment:
 
     def report(self, results: Sequence[Result], options: argparse.Namespace) -> str:
         """Write results.csv, table.md, figure.png and figure.svg, and return the table."""
-        from rince.compare.figures import save
+        from experiments.figures import save
 
         out, cells = Path(options.out), list(self.cells(results, options))
         table = pivot(self.corner, cells) + "\n" + self.note_on(results, cells)

@@ -41,7 +41,7 @@ def data_sets(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, Pai
     if options.cifar10:
         yield "cifar-10 halves", cifar10_halves(options.cifar10, 6000 * seed % 44_000)
     if options.spoken:
-        from rince.data.spoken_digits import spoken_digit_pairs
+        from experiments.evidence.spoken_pairs import spoken_digit_pairs
 
         yield "spoken digits", spoken_digit_pairs(options.spoken, seed)[:2]
 

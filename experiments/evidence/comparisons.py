@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+import hashlib
 import os
 import shlex
 from pathlib import Path
@@ -10,14 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from experiments.evidence.spoken_pairs import log_mel
 from experiments.training import settings_of, trained
 from rince._support.command_options import parsed
-from rince._support.fingerprints import of_path, of_tensors
+from rince._support.fingerprints import of_lines, of_tensors
 from rince.commands.compare import compare_losses, comparison_parser
 from rince.compare.losses import parse_loss
 from rince.compare.tasks import Run, Task, TwoTowers
 from rince.compare.towers import Columns, Split, Training, word_numbers
-from rince.data.spoken_digits import SpokenDigits, log_mel
+from rince.data.spoken_digits import SpokenDigits
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
 
@@ -97,7 +99,7 @@ class SpokenDigitTowers(TwoTowers):
             raise UsageError(f"there are no spoken digits at {self.source}: give --source, a folder or zip file")
 
     def fingerprint(self) -> str:
-        return of_path(Path(self.source))
+        return _fingerprint(Path(self.source))
 
     def parts(self, rate: float, seed: int) -> Split:
         found = features(self.source)
@@ -192,7 +194,7 @@ class SpokenDigitsTrained(Trained):
             raise UsageError(f"there are no spoken digits at {self.source}: give --source, a folder or zip file")
 
     def fingerprint(self) -> str:
-        return of_path(Path(self.source))
+        return _fingerprint(Path(self.source))
 
     def changes(self, run: Run, out: Path) -> dict[str, Any]:
         data = {"data.source": self.source, "data.wrong_pairs": run["rate"], "data.wrong_pairs_seed": run["seed"]}
@@ -251,7 +253,7 @@ class CIFAR10LabelNoise(Trained):
         return {"data.source.root": self.source, "data.cache": str(cache), "data.noise": flips}
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:
-        from rince.evaluate.features import features_of
+        from experiments.features import features_of
         from rince.evaluate.probes import fit_linear
 
         images, labels = data.split("train")
@@ -289,3 +291,11 @@ def main(arguments: list[str]) -> int:
     options = parsed(parser, arguments)
     task = find_task(options.task, options.source)
     return compare_losses(task, options, shlex.join(["python", "-m", "experiments", "compare", *arguments]))
+
+
+def _fingerprint(path: Path) -> str:
+    """Of the content of a file, or of the names and sizes of all files of a folder."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        return of_lines(f"{file.relative_to(path)} {file.stat().st_size}" for file in files)
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -31,8 +31,8 @@ from experiments.evidence.noisy_translations import (
     trained,
     trust,
 )
+from experiments.tables import plus_minus
 from rince import DensityRatio
-from rince.compare.tables import plus_minus
 from rince.losses.schedules import Schedule, linear
 
 RATES = (0.0, 0.2, 0.4, 0.6)

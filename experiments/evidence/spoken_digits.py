@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from experiments.experiment import Experiment, several
+from experiments.figures import lines
+from experiments.tables import Cell
 from experiments.training import loss_changes, loss_title, settings_of, split_loss, trained
-from rince.compare.figures import lines
 from rince.compare.grid import Result, Run
-from rince.compare.tables import Cell, aligned, mean_and_deviation
+from rince.compare.tables import aligned, mean_and_deviation
 from rince.errors import UsageError
 
 CONFIG = "spoken_digits/rince"

@@ -41,9 +41,9 @@ from experiments.evidence.trust_baselines import (
     task_of,
     train,
 )
+from experiments.figures import COLORS, MARKERS, canvas, save
+from experiments.tables import plus_minus
 from rince._support.atomic_files import write_text
-from rince.compare.figures import COLORS, MARKERS, canvas, save
-from rince.compare.tables import plus_minus
 from rince.compare.towers import recall_at_1, split
 from rince.demo import auc
 

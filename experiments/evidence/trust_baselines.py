@@ -1,5 +1,6 @@
 """What `benchmarks/trust.py` compares: data sets, and ways to train two towers on pairs of which some are wrong."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.evidence.comparisons import Digits, Multi30k
-from rince.compare.towers import Columns, CosineSteps, Split, Training, fit, held_out_embeddings, tower
+from rince.compare.towers import Columns, CosineSteps, Split, Training, TwoNetworks, fit, tower
 from rince.demo import batches
 from rince.losses import GCE, RINCE, ContrastiveLoss, CrossView, DensityRatio, InfoNCE
 from rince.losses.schedules import Schedule, linear
@@ -164,3 +165,25 @@ def found_trust(task: Task, data: Split, loss: ContrastiveLoss, temperature: flo
 
     sides = held_out_embeddings(data.a, data.b, fold, task.training.dim, without)
     return judge_embeddings(*sides, fold, temperature=temperature, seed=seed)
+
+
+def held_out_embeddings(
+    a: Tensor, b: Tensor, fold: Tensor, width: int, train: Callable[[Tensor], TwoNetworks]
+) -> tuple[Tensor, Tensor]:
+    """Embeddings of both sides of every pair, by networks that were trained without it.
+
+    Args:
+        a: The first side of all pairs.
+        b: The second side.
+        fold: The fold of each pair, numbered from 0.
+        width: Of the embeddings.
+        train: Called with the rows of all pairs but those of one fold, for every fold; returns trained networks.
+    """
+    sides = torch.empty(2, len(a), width)
+    for number in range(int(fold.max()) + 1):
+        held = fold == number
+        towers = train((~held).nonzero()[:, 0])
+        with torch.no_grad():
+            for side, one, x in zip(sides, towers, (a, b), strict=True):
+                side[held] = one(x[held])
+    return sides[0], sides[1]

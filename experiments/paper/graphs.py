@@ -14,13 +14,14 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from experiments.experiment import Experiment, several
+from experiments.figures import COLORS, legend, lines, panels
+from experiments.tables import Cell
 from experiments.training import LOSS_HELP, loss_changes, loss_title, part, settings_of, split_loss, trained
 from rince._support.atomic_files import write_text
 from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
-from rince.compare.figures import COLORS, legend, lines, panels
 from rince.compare.grid import Result, Run
-from rince.compare.tables import Cell, mean_and_deviation, paired
+from rince.compare.tables import mean_and_deviation, paired
 from rince.data.graphs import Graphs, tudataset
 from rince.errors import UsageError
 

@@ -50,7 +50,7 @@ def test_fewer_than_three_seeds_give_no_verdict():
 
 
 def test_report_is_written_without_a_figure_where_drawing_fails(summary, tmp_path, monkeypatch):
-    monkeypatch.setattr("rince.compare.figures.canvas", lambda *sizes: 1 / 0)
+    monkeypatch.setattr("rince.compare.report.figure", lambda summary: 1 / 0)
     assert "comparison.png" not in write_report(summary, RESULTS, tmp_path, "rince compare a b")
     assert "Which loss" in (tmp_path / "comparison.html").read_text("utf-8")
 

@@ -1,25 +1,11 @@
 import pytest
 
-from rince.compare.tables import (
-    aligned,
-    as_csv,
-    mean_and_deviation,
-    paired,
-    pivot,
-    plus_minus,
-    seeds_note,
-    unique_runs,
-)
+from rince.compare.tables import aligned, as_csv, mean_and_deviation, paired
 
 
 def test_mean_and_deviation_of_a_sample():
     assert mean_and_deviation([1.0, 3.0]) == (2.0, 2**0.5)
     assert mean_and_deviation([5.0]) == (5.0, 0.0)
-
-
-def test_one_value_has_no_deviation_to_show():
-    assert plus_minus([74.4, 74.6]) == "74.5 ± 0.1"
-    assert plus_minus([74.44]) == "74.4"
 
 
 def test_columns_line_up():
@@ -30,20 +16,6 @@ def test_columns_line_up():
 
 def test_csv_quotes_what_needs_it():
     assert as_csv(["a", "b"], [("x,y", 1)]) == 'a,b\n"x,y",1\n'
-
-
-def test_cells_become_means_in_the_order_of_their_rows_and_columns():
-    cells = [("b", "x", 1.0), ("b", "x", 3.0), ("a", "y", 5.0)]
-    lines = pivot("corner", cells).splitlines()
-    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])] == [
-        ["corner", "x", "y"], ["b", "2.0 ± 1.4", "-"], ["a", "-", "5.0"],
-    ]  # fmt: skip
-    assert seeds_note(cells) == "1 to 2 seeds (the experiment is unfinished)"
-    assert seeds_note(cells[:2]) == "2 seeds"
-
-
-def test_equal_runs_are_done_once_in_the_place_of_the_first():
-    assert unique_runs([{"eta": 0.0}, {"eta": 0.4}, {"eta": 0.0}]) == [{"eta": 0.0}, {"eta": 0.4}]
 
 
 def test_paired_test_uses_common_seeds_and_agrees_with_scipy():

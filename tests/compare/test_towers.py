@@ -7,7 +7,6 @@ from rince.compare.towers import (
     Training,
     batches,
     fit,
-    held_out_embeddings,
     recall_at_1,
     split,
     tower,
@@ -106,19 +105,3 @@ def test_q_follows_its_schedule():
     loss.register_forward_pre_hook(lambda module, _: seen.append(module.q))
     fit(towers, optimizer, a, b, loss, batches(40, 2, None, 20), q=lambda done: 0.5 + done / 2)
     assert seen == [0.5, 0.625, 0.75, 0.875]
-
-
-def test_pairs_are_embedded_by_networks_that_never_saw_them():
-    a = b = torch.arange(12.0)[:, None]
-    fold = torch.arange(12) % 3
-
-    class Seen(torch.nn.Module):
-        def __init__(self, rows):
-            super().__init__()
-            self.rows = set(rows.tolist())
-
-        def forward(self, x):
-            return torch.tensor([[float(int(row) in self.rows)] for row in x])
-
-    sides = held_out_embeddings(a, b, fold, 1, lambda rows: (Seen(rows), Seen(rows)))
-    assert not any(side.any() for side in sides)

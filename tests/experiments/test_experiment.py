@@ -6,7 +6,7 @@ import csv
 import pytest
 
 from experiments.experiment import Experiment, several
-from rince.compare.figures import lines
+from experiments.figures import lines
 from rince.errors import UsageError
 
 

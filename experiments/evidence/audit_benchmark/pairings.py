@@ -194,7 +194,7 @@ def _pooled_and_class(folder: Path, n: int) -> tuple[Matrix, NDArray[np.int64]]:
 
 
 def sounds(source: Path) -> Iterator[Pairing]:
-    from rince.data.spoken_digits import spoken_digit_pairs, spoken_digits
+    from experiments.evidence.spoken_pairs import spoken_digit_pairs, spoken_digits
 
     yield Pairing(
         "spoken digits and images", lambda: spoken_digit_pairs(source)[:2], True, "spoken digits",

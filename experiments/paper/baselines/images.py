@@ -7,9 +7,9 @@ from typing import Any
 
 from experiments.experiment import Experiment, several
 from experiments.paper.images.cifar10 import default_root
+from experiments.tables import Cell
 from experiments.training import loss_changes, settings_of, trained
 from rince.compare.grid import Result, Run
-from rince.compare.tables import Cell
 
 METHODS = ("simclr-infonce", "simclr-rince", "moco-infonce", "byol", "simsiam", "barlow_twins", "swav")
 FOLDER = Path(__file__).parent  # configurations of the methods that are not in the library
@@ -51,7 +51,7 @@ class ImageBaselines(Experiment):
         return settings_of(SMALL_CIFAR10, small | common)
 
     def work(self, run: Run, options: argparse.Namespace) -> Result:
-        from rince.evaluate.features import features_of
+        from experiments.features import features_of
         from rince.evaluate.probes import fit_linear, knn_accuracy
 
         method, data = trained(self.settings(run, options), self.folder_of(run, options))

@@ -8,10 +8,10 @@ from statistics import fmean
 from typing import Any, Literal
 
 from experiments.experiment import Experiment, several
+from experiments.figures import lines
+from experiments.tables import Cell
 from experiments.training import LOSS_HELP, loss_changes, loss_title, settings_of, split_loss, trained
-from rince.compare.figures import lines
 from rince.compare.grid import Result, Run
-from rince.compare.tables import Cell
 
 DECAY = 0.1  # of the linear probe on standardized features: near the best for the stem alone, the same for all
 SPACES: tuple[Literal["encoder", "projection"], ...] = ("encoder", "projection")
@@ -96,7 +96,7 @@ def default_root() -> str:
 
 def evaluate(method: Any, data: Any, neighbors: bool = True) -> Result:
     """Linear probe, with right labels, on the validation and test parts, in both spaces; nearest neighbors on test."""
-    from rince.evaluate.features import both_spaces
+    from experiments.features import both_spaces
     from rince.evaluate.probes import fit_linear, knn_accuracy
 
     images, labels = data.split("train")

@@ -12,10 +12,11 @@ from typing import Any
 
 from experiments.experiment import Experiment, several
 from experiments.paper.images.cifar10 import default_root, evaluate
+from experiments.tables import Cell
 from experiments.training import part, settings_of, trained
 from rince.compare.grid import Result, Run
 from rince.compare.losses import parse_loss
-from rince.compare.tables import Cell, paired
+from rince.compare.tables import paired
 
 CONFIG = "cifar10/small-augmentation-noise"
 NOISES = {"none": "clean views", "crops": "extra crops, rate 0.8", "pairs": "wrong pairs, rate 0.4"}

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch.nn.functional import cosine_similarity
 
+from experiments.figures import COLORS, legend, panels
 from experiments.paper.images.cifar10 import AugmentationNoise, LabelNoise
+from experiments.tables import Cell
 from experiments.training import trained
 from rince._support.atomic_files import written_whole
 from rince._support.step_seeds import Draws, generator
-from rince.compare.figures import COLORS, legend, panels
 from rince.compare.grid import Result, Run
-from rince.compare.tables import Cell
 
 
 class LabelNoiseFigure(LabelNoise):
@@ -58,8 +58,8 @@ class PairScores(LabelNoiseFigure):
         return [run for run in super().runs(options) if run["eta"]]
 
     def work(self, run: Run, options: argparse.Namespace) -> Result:
+        from experiments.features import features_of
         from rince.data.images import SameLabel
-        from rince.evaluate.features import features_of
 
         method, data = self.network(run, options)
         images, truth = data.split("train")
@@ -141,7 +141,7 @@ class TSNE(LabelNoiseFigure):
         from sklearn.manifold import TSNE as Map
         from sklearn.neighbors import NearestNeighbors
 
-        from rince.evaluate.features import features_of
+        from experiments.features import features_of
 
         method, data = self.network(run, options)
         images, labels = (part[: options.images] for part in data.split("test"))

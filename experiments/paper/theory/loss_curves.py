@@ -80,7 +80,7 @@ def draw(found: dict[float, dict[str, list[float]]], lam: float, path: Path) -> 
     """Value on the left, size of the gradient on the right; the color runs with q."""
     from matplotlib import colormaps
 
-    from rince.compare.figures import canvas, save
+    from experiments.figures import canvas, save
 
     figure, axes = canvas(8.4, 3.4, columns=2)
     for q, curve in found.items():

@@ -97,7 +97,7 @@ def report(rows: list[dict[str, float]], number: int, lam: float, out: Path) -> 
 
 
 def draw(rows: list[dict[str, float]], number: int, lam: float, path: Path) -> None:
-    from rince.compare.figures import COLORS, canvas, save
+    from experiments.figures import COLORS, canvas, save
 
     figure, axes = canvas(10.8, 3.4, columns=3)
     percent = [100 * row["rate"] for row in rows]

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from experiments.experiment import Experiment, several
+from experiments.figures import COLORS, legend, lines, panels
+from experiments.tables import Cell, grouped
 from experiments.training import loss_changes, loss_title, part, settings_of, split_loss, trained
-from rince.compare.figures import COLORS, legend, lines, panels
 from rince.compare.grid import Result, Run
-from rince.compare.tables import Cell, grouped, mean_and_deviation
+from rince.compare.tables import mean_and_deviation
 from rince.errors import UsageError
 
 CONFIG, TUNING = (str(Path(__file__).parent / name) for name in ("train.yaml", "finetune.yaml"))

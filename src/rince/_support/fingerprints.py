@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,18 +27,6 @@ def of_lines(lines: Iterable[str]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for line in lines:
         digest.update(line.encode("utf-8", "surrogateescape") + b"\n")
-    return digest.hexdigest()
-
-
-def of_path(path: Path) -> str:
-    """Of the content of a file, or of the names and sizes of all files of a folder."""
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-        return of_lines(f"{file.relative_to(path)} {file.stat().st_size}" for file in files)
-    with open(path, "rb") as file:
-        digest = hashlib.blake2b(digest_size=16)
-        while piece := file.read(PIECE):
-            digest.update(piece)
     return digest.hexdigest()
 
 

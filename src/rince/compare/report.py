@@ -14,6 +14,7 @@ from rince.compare.tables import MIN_SEEDS, aligned, as_csv, paired
 from rince.report.page import page
 
 Result = dict[str, Any]
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # safe for the color blind
 
 
 @dataclass(frozen=True)
@@ -237,9 +238,11 @@ def _draw(summary: Summary, folder: Path) -> list[str]:
 
 def figure(summary: Summary) -> Any:
     """A line per loss over the noise rates, with the spread over the seeds; with trust it is dashed."""
-    from rince.compare.figures import COLORS, canvas
+    from matplotlib.figure import Figure
 
-    drawn, axes = canvas(7.6, 4.2)
+    drawn = Figure((7.6, 4.2), dpi=150, layout="constrained")
+    axes = drawn.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
     plain = list(dict.fromkeys(loss.removesuffix(TRUST) for loss in summary.losses))
     for loss in summary.losses:
         i = plain.index(loss.removesuffix(TRUST))  # a loss and the same one with trust share a color

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,28 +97,6 @@ def fit(
         given = {} if weights is None else {"weights": weights[rows]}
         training.step(loss(f(a[rows]), g(b[rows]), **given))
     return f.eval(), g.eval()
-
-
-def held_out_embeddings(
-    a: Tensor, b: Tensor, fold: Tensor, width: int, train: Callable[[Tensor], TwoNetworks]
-) -> tuple[Tensor, Tensor]:
-    """Embeddings of both sides of every pair, by networks that were trained without it.
-
-    Args:
-        a: The first side of all pairs.
-        b: The second side.
-        fold: The fold of each pair, numbered from 0.
-        width: Of the embeddings.
-        train: Called with the rows of all pairs but those of one fold, for every fold; returns trained networks.
-    """
-    sides = torch.empty(2, len(a), width)
-    for number in range(int(fold.max()) + 1):
-        held = fold == number
-        towers = train((~held).nonzero()[:, 0])
-        with torch.no_grad():
-            for side, one, x in zip(sides, towers, (a, b), strict=True):
-                side[held] = one(x[held])
-    return sides[0], sides[1]
 
 
 class Columns(NamedTuple):

@@ -1,4 +1,4 @@
-"""The one style of all figures, and the kinds that several experiments draw. Written as PNG and as SVG."""
+"""Figures of the experiments: their common style and kinds, as PNG and SVG."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 import rince
+from experiments.features import both_spaces, features_of
 from rince.encoders import ConvNet
-from rince.evaluate.features import both_spaces, features_of
 from rince.methods import SimCLR
 
 
