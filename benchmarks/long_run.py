@@ -119,7 +119,8 @@ def grid_of_runs(runs: int, out: str) -> list[Sample]:
 
 def short_run(run: Mapping[str, Any], out: str) -> dict[str, Any]:
     sys.path.insert(0, str(Path(__file__).parents[1]))  # experiments/ is not installed
-    from experiments.training import features_of, part, trained
+    from experiments.features import features_of
+    from experiments.training import part, trained
     from rince.evaluate.probes import fit_linear, knn_accuracy
 
     views = part("rince.views.image.SimCLRViews", size=8, jitter=[0.4, 0.4, 0, 0], mean=[0.305], std=[0.377])

@@ -24,9 +24,10 @@ import numpy as np
 import torch
 
 from experiments.evidence.comparisons import same_class_first
+from experiments.features import both_spaces
 from experiments.paper.images.cifar10 import evaluate as evaluate_labels
 from experiments.tables import plus_minus
-from experiments.training import both_spaces, part, settings_of, trained
+from experiments.training import part, settings_of, trained
 from rince._support.atomic_files import write_text
 from rince.evaluate.probes import fit_linear
 
