@@ -46,11 +46,11 @@ def ngrams(texts: list[str], width: int = 256) -> Features:
     return TruncatedSVD(min(width, counts.shape[1] - 1), n_iter=2, random_state=0).fit_transform(counts)
 
 
-def docstrings(count: int = 6000) -> Pairs:
-    """Docstrings and bodies of functions in installed packages; the unit is the file."""
+def docstrings(count: int = 6000, folders: list[str] | None = None) -> Pairs:
+    """Docstrings and bodies of functions in installed packages, or in other folders; the unit is the file."""
     docs, bodies, files = [], [], []
-    paths = sorted(path for folder in site.getsitepackages() for path in Path(folder).rglob("*.py"))
-    paths = [path for path in paths if "test" not in str(path)]
+    paths = sorted(path for folder in folders or site.getsitepackages() for path in Path(folder).rglob("*.py"))
+    paths = [path for path in paths if "test" not in str(path) and (not folders or "-packages" not in str(path))]
     for path in np.random.default_rng(0).permutation(np.array([str(path) for path in paths])):
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -160,12 +160,12 @@ SETS: dict[str, Callable[[], Pairs]] = {
 }
 
 
-def load(name: str) -> Pairs:
-    """One of ``SETS``, computed once."""
+def load(name: str, make: Callable[[], Pairs] | None = None) -> Pairs:
+    """One of ``SETS``, or what ``make`` returns, computed once."""
     CACHE.mkdir(exist_ok=True)
     path = CACHE / f"{name.replace(' ', '_')}.npz"
     if not path.exists():
-        np.savez(path, **SETS[name]()._asdict())
+        np.savez(path, **(make or SETS[name])()._asdict())
     with np.load(path) as file:
         return Pairs(*(file[field] for field in Pairs._fields))
 

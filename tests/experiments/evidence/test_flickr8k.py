@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.evidence import flickr8k
+from experiments.evidence import audit_data, flickr8k, noisy_pairs
 
 
 def small_task(items=150, of_each=2):
@@ -14,8 +14,8 @@ def small_task(items=150, of_each=2):
         a = torch.randn(items, 12, generator=random)
         a_of = torch.arange(items).repeat_interleave(of_each)
         b = a[a_of] + 0.3 * torch.randn(len(a_of), 12, generator=random)
-        parts.append(flickr8k.Part(a, b, a_of))
-    return flickr8k.Task(*parts, 3)
+        parts.append(noisy_pairs.Part(a, b, a_of))
+    return noisy_pairs.Task(*parts, 3, lambda rate, seed: noisy_pairs.shuffle(len(a_of), rate, seed), noisy_pairs.tower)
 
 
 @pytest.fixture
@@ -40,15 +40,16 @@ def test_recalls_agree_with_a_slow_count():
 
 
 def test_shuffle_moves_the_given_share():
-    partner, wrong = flickr8k.shuffle(200, 0.4, 1)
+    partner, wrong = noisy_pairs.shuffle(200, 0.4, 1)
     assert wrong.sum() == 80 and (np.sort(partner) == np.arange(200)).all()
-    assert not np.array_equal(partner, flickr8k.shuffle(200, 0.4, 2)[0])
+    assert not np.array_equal(partner, noisy_pairs.shuffle(200, 0.4, 2)[0])
 
 
 @pytest.mark.parametrize("name", flickr8k.METHODS)
 def test_every_method_trains(name):
-    method, task = flickr8k.METHODS[name], small_task()
-    result = flickr8k.run(task._replace(epochs=3), method, method.grid[0], 0.4, 1, torch.ones(300))
+    method = flickr8k.METHODS[name]
+    setting = {setting: values[1 % len(values)] for setting, values in method.grid.items()}
+    result = flickr8k.run(small_task(), method, setting, 0.4, 1, torch.ones(300))
     assert 0 <= result["sum"] <= 600
 
 
@@ -58,16 +59,41 @@ def test_finished_runs_are_not_repeated(experiment, monkeypatch):
     assert experiment().result("InfoNCE", {"temperature": 0.2}, 0.4, 1) == first
 
 
-def test_summary_compares_methods_over_common_seeds(experiment, monkeypatch):
-    level = {"InfoNCE": 100.0, "GCE, q 1": 150.0, "weights, GCE": 190.0, "oracle, InfoNCE": 200.0}
-    monkeypatch.setattr(flickr8k, "run", lambda task, method, *given: {"validation": 0.0, "a2b@1": 1.0, "b2a@1": 2.0})
+def test_tuning_climbs_to_a_setting_that_beats_its_neighbors(experiment, monkeypatch):
+    validation = {0.05: 1.0, 0.1: 5.0, 0.2: 4.0, 0.3: 3.0, 0.4: 9.0}
+    seen = []
+
+    def run(task, method, setting, rate, *given):
+        seen.append((rate, setting["temperature"]))
+        return {"validation": validation[setting["temperature"]], "sum": 0.0}
+
+    monkeypatch.setattr(flickr8k, "run", run)
+    found = experiment()
+    assert found.tuned("InfoNCE", 0.4, found.find) is None
+    assert found.tuned("InfoNCE", 0.6) == {"temperature": 0.1}
+    assert set(seen) == {(0.4, t) for t in (0.05, 0.1, 0.2, 0.3)}
+
+
+def test_summary_compares_methods_over_common_seeds(experiment):
+    level = {"InfoNCE": 100.0, "GCE, q 1": 150.0, "weights, GCE": 190.0, "oracle, InfoNCE": 200.0, "oracle, GCE": 180.0}
     found = experiment()
     for name, value in level.items():
-        for setting in flickr8k.METHODS[name].grid:
+        q = {"q": 1.0} if "GCE" in name else {}
+        for temperature in (0.1, 0.2, 0.3):
             for seed in (0, 1, 2):
                 found.done.append(
-                    {"method": name, "setting": setting, "rate": 0.4, "seed": seed, "validation": 1.0, "sum": value}
-                    | {"a2b@1": 1.0, "b2a@1": 2.0}
+                    {"method": name, "setting": {**q, "temperature": temperature}, "rate": 0.4, "seed": seed}
+                    | {"validation": 1.0 + (temperature == 0.2), "sum": value, "seconds": 1.0}
                 )
     text = flickr8k.summary(found)
-    assert "40%, weights, GCE: 90% of the way to the oracle, +40.0 ± 0.0 against GCE q 1 (2 seeds)" in text
+    assert "| GCE, q 1 | 150.0 ± 0.0 (q 1, t 0.2; 2) |" in text
+    assert "40%, weights, GCE: +40.0 ± 0.0 against GCE q 1 (2 seeds); 90% of the way from InfoNCE to the best" in text
+
+
+def test_whole_files_are_shifted(monkeypatch):
+    unit = np.arange(4500) // 9
+    pairs = audit_data.Pairs(*np.random.default_rng(0).normal(size=(2, 4500, 8)).astype(np.float32), unit)
+    monkeypatch.setattr(audit_data, "load", lambda name: pairs)
+    partner, wrong = noisy_pairs.load_task("docstrings-shifted").noise(0.2, 1)
+    assert 0.2 <= wrong.mean() < 0.21
+    assert (np.abs(partner - np.arange(len(partner))) < 9).all() and (np.sort(partner) == np.arange(len(wrong))).all()
