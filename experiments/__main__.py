@@ -39,6 +39,10 @@ EVIDENCE = {
     "trust": ("evidence.trust:main", "trust weights beside other methods for noisy pairs"),
     "trust-trained": ("evidence.trust_trained:main", "rince train --trust auto end to end"),
     "flickr8k": ("evidence.flickr8k:main", "trust weights beside noisy-correspondence methods"),
+    "false-negatives": (
+        "evidence.false_negatives:main",
+        "ids, debiasing and a guide where a batch holds false negatives",
+    ),
     "sentence-transformers-losses": ("evidence.sentence_transformers_losses:main", "losses on noisy translations"),
     "audit-benchmark": ("evidence.audit_benchmark.benchmark:main", "the audit on dozens of real pairings"),
     "audit-accuracy": ("evidence.audit_accuracy:main", "the audit beside Storey's estimate and a mixture"),

@@ -63,6 +63,8 @@ class Spoken:
             "InfoNCE, t 0.2, trust copies, long": ("copies", infonce(0.2) | {"trust.epochs": 2 * EPOCHS}),
             "InfoNCE, t 0.2, oracle": ("oracle", infonce(0.2)),
             "GCE, t 0.5": ("", gce(0.5)),
+            "GCE, t 0.2": ("", gce(0.2)),
+            "GCE, t 0.2, trust auto": ("auto", gce(0.2)),
         }
 
     def changes(self, source: str, out: Path, rate: float, seed: int) -> dict[str, Any]:

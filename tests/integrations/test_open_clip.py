@@ -3,10 +3,11 @@ import torch
 import torch.multiprocessing as mp
 from torch.nn.functional import normalize
 
+import rince
 from integrations.clip_processes import SETTINGS, worker
 from integrations.real_peers import open_clip_losses
 from rince.errors import UsageError
-from rince.integrations.open_clip import ClipLoss, RINCEClipLoss, SigLipLoss
+from rince.integrations.open_clip import ClipLoss, GCEClipLoss, RINCEClipLoss, SigLipLoss
 
 
 def features(views, n):
@@ -38,7 +39,7 @@ def test_a_bias_changes_nothing_and_gets_a_gradient_of_zero(views):
 
 def test_rince_at_q_0_has_clips_gradient(views):
     _, _, image, text, scale, _ = features(views, 40)
-    ours = torch.autograd.grad(RINCEClipLoss(q=0.0)(image, text, scale), (image, text, scale))
+    ours = torch.autograd.grad(RINCEClipLoss(q=0.0, temperature=None)(image, text, scale), (image, text, scale))
     clip = torch.autograd.grad(ClipLoss()(image, text, scale), (image, text, scale))
     for x, y in zip(ours, clip, strict=True):
         assert torch.allclose(x, y, atol=1e-6)
@@ -46,6 +47,17 @@ def test_rince_at_q_0_has_clips_gradient(views):
     assert loss(image, text, scale) != RINCEClipLoss(q=0.1)(image, text, scale)
     loss.q = 0.1
     assert loss(image, text, scale) == RINCEClipLoss(q=0.1)(image, text, scale)
+
+
+def test_robust_losses_have_a_fixed_temperature_and_weights(views):
+    _, _, image, text, scale, _ = features(views, 40)
+    weights = torch.rand(40)
+    value = GCEClipLoss()(image, text, scale, weights=weights)
+    expected = rince.GCE(temperature=0.2, contrast=rince.CrossView())(image, text, weights=weights)
+    assert value.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert torch.autograd.grad(value, scale)[0] == 0
+    learned = GCEClipLoss(temperature=None)(image, text, scale)
+    assert torch.autograd.grad(learned, scale)[0] != 0
 
 
 def test_two_processes_equal_open_clips_in_every_setting(tmp_path):

@@ -214,6 +214,32 @@ def test_the_trainer_trains_schedules_q_and_writes_the_card(static, tmp_path):
         assert part in card, part
 
 
+def test_weights_before_training_in_three_lines(static, tmp_path):
+    """The recipe of docs/trust.md, on texts whose words are the same on both sides."""
+    pairs = {"en": sentences(200), "de": [text + " it" for text in sentences(200)]}
+    pairs["de"][:60] = pairs["de"][1:60] + pairs["de"][:1]
+    data = Dataset.from_dict(pairs)
+    weights = rince.estimate_weights(data["en"], data["de"]).weights
+    data = data.add_column("score", weights.tolist())
+    trainer(static, data, ours.GCELoss(static, weighted=True), tmp_path).train()
+    assert weights[:60].mean() < 0.5 < weights[60:].mean()
+
+
+def test_weights_after_a_warm_up_come_from_the_models_embeddings(static, tmp_path):
+    en = sentences(200)
+    de = en[1:60] + en[:1] + en[60:]
+    data = Dataset.from_dict({"en": en, "de": de, "label": list(range(200))})
+    weights = rince.trust.WarmUpWeights(pairs=200, at_step=3)
+    loss = ours.GCELoss(static, weighted=weights)
+    callbacks = [ours.WarmUpCallback(weights, static, en, de)]
+    run = trainer(static, data, loss, tmp_path, callbacks=callbacks)
+    assert (weights.weights == 1).all()
+    run.train()
+    assert weights.estimate is not None and static.training
+    assert weights.weights[:60].mean() < 0.5 < weights.weights[60:].mean()
+    assert torch.equal(loss.state_dict()["warm_up.weights"], weights.weights)
+
+
 def test_several_data_sets_take_a_loss_each(static, tmp_path):
     pairs = Dataset.from_dict({"anchor": sentences(16), "positive": sentences(16, 1)})
     triplets = Dataset.from_dict({"anchor": sentences(16), "positive": sentences(16, 1), "negative": sentences(16, 2)})

@@ -60,6 +60,7 @@ class ClipLoss(nn.Module):
             raise UsageError("use_horovod=True is not supported: start the processes with torchrun")
         self.local_loss, self.gather_with_grad, self.world_size = local_loss, gather_with_grad, world_size
         self.contrastive: ContrastiveLoss = InfoNCE()  # its temperature is the inverse of what the model learns
+        self.temperature: float | None = None
 
     def objective(self, logit_scale: Tensor | float) -> Objective:
         """The objective at this scale of the logits."""
@@ -79,7 +80,7 @@ class ClipLoss(nn.Module):
         Args:
             image_features: Normalized embeddings of the images.
             text_features: Normalized embeddings of the texts.
-            logit_scale: Inverse temperature.
+            logit_scale: Inverse temperature; not used by a loss with a temperature of its own.
             logit_bias: Accepted for compatibility: it cancels in a softmax.
             output_dict: Whether to return a dictionary.
             weights: One weight per pair, for a weighted mean. Default: None, all equal.
@@ -90,9 +91,12 @@ class ClipLoss(nn.Module):
         with _full_precision(image_features), alone(self.world_size == 1):
             dtype = precision(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
-            loss = self._loss(image, text, logit_scale, weights)
-        if isinstance(logit_bias, Tensor) and logit_bias.requires_grad:
-            loss = loss + 0 * logit_bias.sum()  # a parameter without gradient would stop DistributedDataParallel
+            scale = logit_scale if self.temperature is None else 1 / self.temperature
+            loss = self._loss(image, text, scale, weights)
+        unused = (logit_bias,) if self.temperature is None else (logit_bias, logit_scale)
+        for parameter in unused:
+            if isinstance(parameter, Tensor) and parameter.requires_grad:
+                loss = loss + 0 * parameter.sum()  # a parameter without gradient would stop DistributedDataParallel
         return {"contrastive_loss": loss} if output_dict else loss
 
     def _loss(self, image: Tensor, text: Tensor, logit_scale: Tensor | float, weights: Tensor | None) -> Tensor:
@@ -142,7 +146,9 @@ class RINCEClipLoss(WithQ, ClipLoss):
     Args:
         q: From 0 (the same as ``ClipLoss``) to 1 (most robust); it can be set between steps.
         lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
-        unit: Whether the loss is divided by exp(q logit_scale): needed wherever the scale is learned.
+        unit: Whether the loss is divided by exp(q / temperature): needed wherever the temperature is learned.
+        temperature: Fixed softmax temperature. Default: 0.2. None: that of the model's ``logit_scale``, which training
+            lowers, so that the loss loses its robustness.
         **options: Those of ``ClipLoss``.
 
     Example:
@@ -152,9 +158,18 @@ class RINCEClipLoss(WithQ, ClipLoss):
         torch.Size([])
     """
 
-    def __init__(self, *args: Any, q: float = 0.5, lam: Lam = DEFAULT_LAM, unit: bool = True, **options: Any):
+    def __init__(
+        self,
+        *args: Any,
+        q: float = 0.5,
+        lam: Lam = DEFAULT_LAM,
+        unit: bool = True,
+        temperature: float | None = 0.2,
+        **options: Any,
+    ):
         super().__init__(*args, **options)
         self.contrastive = rince_objective(q, lam, 0.5, unit)
+        self.temperature = temperature
 
 
 class GCEClipLoss(WithQ, ClipLoss):
@@ -162,6 +177,8 @@ class GCEClipLoss(WithQ, ClipLoss):
 
     Args:
         q: From 0 (the same as ``ClipLoss``) to 1 (most robust); it can be set between steps.
+        temperature: Fixed softmax temperature. Default: 0.2. None: that of the model's ``logit_scale``, which training
+            lowers, so that the loss loses its robustness.
         **options: Those of ``ClipLoss``.
 
     Example:
@@ -171,9 +188,10 @@ class GCEClipLoss(WithQ, ClipLoss):
         torch.Size([])
     """
 
-    def __init__(self, *args: Any, q: float = 1.0, **options: Any):
+    def __init__(self, *args: Any, q: float = 1.0, temperature: float | None = 0.2, **options: Any):
         super().__init__(*args, **options)
         self.contrastive = GCE(q=q)
+        self.temperature = temperature
 
 
 class SigLipLoss(nn.Module):

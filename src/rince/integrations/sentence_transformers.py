@@ -248,7 +248,9 @@ class RankingLoss(nn.Module):
         partition_mode: One denominator over all directions (``joint``), or one per direction, averaged.
         hardness_mode: Which negatives count for more the harder they are; None for none.
         hardness_strength: By how much.
-        weighted: Whether the label column holds a weight per pair, such as the trust an audit gives it.
+        weighted: Whether the label column holds a weight per pair, as from ``rince.estimate_weights``. With
+            a module that maps row numbers to weights, such as ``rince.trust.WarmUpWeights``, it holds the row number
+            of every pair; see ``WarmUpCallback``.
 
     Raises:
         UsageError: For settings that have no meaning, and for columns or labels that do not fit them.
@@ -267,7 +269,7 @@ class RankingLoss(nn.Module):
         partition_mode: Partition = "joint",
         hardness_mode: Hardness = None,
         hardness_strength: float = 0.0,
-        weighted: bool = False,
+        weighted: bool | nn.Module = False,
     ):
         super().__init__()
         self.model = model
@@ -277,7 +279,8 @@ class RankingLoss(nn.Module):
         if name not in SIMILARITIES:
             raise UsageError(f"similarity_fct must be cos_sim or dot_score of sentence_transformers.util, got {name}")
         self.similarity = name
-        self.gather_across_devices, self.weighted = gather_across_devices, weighted
+        self.gather_across_devices, self.weighted = gather_across_devices, bool(weighted)
+        self.warm_up = weighted if isinstance(weighted, nn.Module) else None
         self.directions = (directions,) if isinstance(directions, str) else tuple(directions)
         self.partition_mode = partition_mode
         self.hardness_mode, self.hardness_strength = hardness_mode, hardness_strength
@@ -332,6 +335,8 @@ class RankingLoss(nn.Module):
                 f"all columns must have embeddings of one shape, got {', '.join(map(str, sorted(shapes)))}"
             )
         anchor = embeddings[0]
+        if self.warm_up is not None and labels is not None:
+            labels = self.warm_up(labels)
         weights = _check_weights(labels, anchor) if self.weighted else None
         with _full_precision(anchor):
             temperature = in_use(self.contrastive.temperature)
@@ -592,3 +597,33 @@ def _with_q(loss: Any) -> Any:
     if inner is None:
         raise UsageError(f"{type(loss).__name__} has no q to change")
     return inner
+
+
+class WarmUpCallback(_trainer.TrainerCallback):  # type: ignore[name-defined, misc]
+    """Estimates the weights of all pairs once, from the model's embeddings after a warm-up.
+
+    For texts that n-grams say nothing about, such as two languages without common words. A run that resumes after the
+    warm-up estimates them again, from the model of its checkpoint.
+
+    Args:
+        weights: ``rince.trust.WarmUpWeights``, also given to the loss as ``weighted``. Column ``label``: row numbers.
+        model: The SentenceTransformer that is trained.
+        a, b: Texts of both sides, in the order of their row numbers.
+
+    Example:
+        >>> weights = rince.trust.WarmUpWeights(pairs=600, at_step=20)
+        >>> loss = GCELoss(model, weighted=weights)  # doctest: +SKIP
+        >>> callbacks = [WarmUpCallback(weights, model, english, german)]  # doctest: +SKIP
+    """
+
+    def __init__(self, weights: Any, model: Any, a: Sequence[str], b: Sequence[str]):
+        self.weights, self.model, self.sides = weights, model, (list(a), list(b))
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step >= self.weights.at_step and self.weights.estimate is None:
+            training = self.model.training
+            embeddings = [
+                self.model.encode(side, convert_to_tensor=True, show_progress_bar=False) for side in self.sides
+            ]
+            self.model.train(training)
+            self.weights.update(*(z.cpu() for z in embeddings))
