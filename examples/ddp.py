@@ -24,8 +24,7 @@ class Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.encoder = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 16))
-        self.temperature = nn.Parameter(torch.tensor(0.2))
-        self.loss = rince.RINCE(q=0.5, lam="balanced", temperature=self.temperature, scale="unit")
+        self.loss = rince.InfoNCE(temperature=rince.LearnedTemperature(0.2))
 
     def forward(self, x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
         return self.loss(self.encoder(x1), self.encoder(x2))

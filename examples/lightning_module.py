@@ -1,4 +1,4 @@
-"""The loss in a LightningModule of your own, with q growing over training.
+"""The loss in a LightningModule of your own, with a weight for every pair.
 
 python examples/lightning_module.py      a few seconds; pip install 'rince[train]'
 """
@@ -9,21 +9,20 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import rince
-from rince import schedules
 from rince.data import digit_pairs
+from rince.noise import wrong_pairs
 
 
 class TwoTowers(pl.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         self.a, self.b = (nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 32)) for _ in range(2))
-        self.loss = rince.RINCE(q=0.01, lam="balanced", temperature=0.1, scale="unit", contrast=rince.CrossView())
-        self.q = schedules.linear(0.01, 0.4)
+        self.loss = rince.GCE(contrast=rince.CrossView())
 
     def training_step(self, batch: list[torch.Tensor], batch_idx: int) -> torch.Tensor:
-        self.loss.q = self.q(self.global_step / self.trainer.estimated_stepping_batches)
-        value = self.loss(self.a(batch[0]), self.b(batch[1]))
-        self.log_dict({"loss": value, "q": self.loss.q})
+        a, b, weights = batch
+        value = self.loss(self.a(a), self.b(b), weights=weights)
+        self.log("loss", value)
         return value
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -32,7 +31,10 @@ class TwoTowers(pl.LightningModule):
 
 pl.seed_everything(0, verbose=False)
 pairs = digit_pairs()
-data = TensorDataset(torch.from_numpy(pairs.a), torch.from_numpy(pairs.b))
+a, b = pairs.a, pairs.b[wrong_pairs(len(pairs.a), rate=0.4).partner]  # 40 % of the pairs are mismatched
+estimate = rince.estimate_weights(a, b)
+print(estimate)
+data = TensorDataset(*map(torch.from_numpy, (a, b, estimate.weights)))
 trainer = pl.Trainer(
     max_epochs=5,
     accelerator="cpu",

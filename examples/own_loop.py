@@ -1,4 +1,4 @@
-"""RINCE in a training loop of your own: two views of digits, 40 % of the pairs mismatched.
+"""GCE in a training loop of your own: two views of digits, 40 % of the pairs mismatched.
 
 python examples/own_loop.py          about 10 s on one core; needs scikit-learn (pip install 'rince[train]')
 """
@@ -31,7 +31,7 @@ def recall_at_1(model_a: nn.Module, model_b: nn.Module) -> float:
 
 losses = {
     "InfoNCE": rince.InfoNCE(temperature=0.2, contrast=rince.CrossView()),
-    "RINCE": rince.RINCE(q=0.5, lam=0.01, temperature=0.1, scale="unit", contrast=rince.CrossView()),
+    "GCE": rince.GCE(contrast=rince.CrossView()),
 }
 for name, loss in losses.items():
     model_a, model_b = tower(), tower()

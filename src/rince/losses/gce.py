@@ -72,7 +72,7 @@ class SymmetricCrossEntropy(ContrastiveLoss):
         alpha: weight of the cross-entropy, which is ``InfoNCE``.
         beta: weight of the reversed cross-entropy.
         log_zero: what the logarithm of 0 counts as in the reversed one, below 0: only beta * log_zero matters.
-        temperature: Softmax temperature: a positive float, or an ``nn.Parameter`` to learn it.
+        temperature: Softmax temperature: a positive float. A learned one makes the loss less robust.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 

@@ -19,7 +19,7 @@ class InfoNCE(ContrastiveLoss):
     and ``GCE``, which go over into it as q goes to 0.
 
     Args:
-        temperature: Softmax temperature: a positive float, or an ``nn.Parameter`` to learn it.
+        temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
@@ -47,7 +47,7 @@ class DCL(ContrastiveLoss):
     reproduce GraphCL's published code. It has no lower bound and is as easily misled by wrong pairs as InfoNCE.
 
     Args:
-        temperature: Softmax temperature: a positive float, or an ``nn.Parameter`` to learn it.
+        temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
@@ -77,7 +77,7 @@ class Debiased(ContrastiveLoss):
 
     Args:
         tau_plus: the chance that something taken for a negative is of the anchor's class, in [0, 1); 0 is ``InfoNCE``.
-        temperature: Softmax temperature: a positive float, or an ``nn.Parameter`` to learn it.
+        temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
@@ -122,7 +122,7 @@ class HardNegatives(ContrastiveLoss):
     Args:
         beta: how much harder negatives count for more; 0 is ``Debiased``. The published values are 0.5 to 2.
         tau_plus: the chance that something taken for a negative is of the anchor's class, in [0, 1); 0 does not debias.
-        temperature: Softmax temperature: a positive float, or an ``nn.Parameter`` to learn it.
+        temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
@@ -170,7 +170,7 @@ class MILNCE(ContrastiveLoss):
     give the labels as ids.
 
     Args:
-        temperature: Softmax temperature: a positive float, or an ``nn.Parameter`` to learn it.
+        temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 

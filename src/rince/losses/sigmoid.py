@@ -32,7 +32,7 @@ class Sigmoid(ContrastiveLoss):
     published loss. A wrong pair can pull with a bounded force, a false negative too. Has no meaning on ``Supervised``.
 
     Args:
-        temperature: Softmax temperature: a positive float, or an ``nn.Parameter`` to learn it, as SigLIP does.
+        temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``, as SigLIP does.
         bias: added to every score, below 0 as there are many more negatives than positives: a number, or a parameter
             that you share.
         learn_bias: whether a number becomes a parameter of the loss; give ``loss.parameters()`` to the optimizer then.
