@@ -43,6 +43,7 @@ EVIDENCE = {
         "evidence.false_negatives:main",
         "ids, debiasing and a guide where a batch holds false negatives",
     ),
+    "repair": ("evidence.repair:main", "right partners of shuffled pairs at rank 1"),
     "sentence-transformers-losses": ("evidence.sentence_transformers_losses:main", "losses on noisy translations"),
     "audit-benchmark": ("evidence.audit_benchmark.benchmark:main", "the audit on dozens of real pairings"),
     "audit-accuracy": ("evidence.audit_accuracy:main", "the audit beside Storey's estimate and a mixture"),

