@@ -1,4 +1,4 @@
-"""Import paths of version 0.2 that have moved. They work, with a warning, until version 0.4."""
+"""Import paths and settings of version 0.2 that have new names. They work until version 0.4, imports with a warning."""
 
 import importlib
 import importlib.util
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 PUBLIC = {  # short names that stay
     "rince.contrast": "rince.losses.contrasts",
@@ -79,6 +80,25 @@ MOVED = {
     "rince.views.recipe": "rince.views.image",
     "rince.views.sound": "rince.views.pair",
 }
+
+RENAMED_SETTINGS = {
+    "optimiser": "optimizer",
+    "grey_chance": "gray_chance",
+    "solarise_chance": "solarize_chance",
+    "normalise": "normalize",
+}
+
+
+def current_settings(settings: Any) -> Any:
+    """Nested settings of a run folder or an encoder file of version 0.2 under their current names.
+
+    Arguments of classes from outside rince stay as they are.
+    """
+    if isinstance(settings, list):
+        return [current_settings(value) for value in settings]
+    if not isinstance(settings, dict) or not str(settings.get("class_path", "rince.")).startswith("rince."):
+        return settings
+    return {RENAMED_SETTINGS.get(name, name): current_settings(value) for name, value in settings.items()}
 
 
 class _Alias(Loader):

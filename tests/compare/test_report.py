@@ -55,6 +55,15 @@ def test_report_is_written_without_a_figure_where_drawing_fails(summary, tmp_pat
     assert "Which loss" in (tmp_path / "comparison.html").read_text("utf-8")
 
 
+def test_report_that_fails_midway_leaves_the_earlier_one(summary, tmp_path, monkeypatch):
+    write_report(summary, RESULTS, tmp_path, "rince compare a b")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr("rince.compare.report.comparison_page", lambda *parts: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_report(summary, RESULTS[:-1], tmp_path, "rince compare a b --seeds 2")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_only_the_seeds_that_tune_choose_the_temperature_and_all_seeds_are_counted():
     results = [
         *(result("infonce", 0.0, t, 0, validation, 50) for t, validation in ((0.1, 60), (0.2, 70))),

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rince._support.atomic_files import write_text, written_whole
+from rince._support.atomic_files import atomic_results
 from rince.compare.losses import TRUST, parse_loss
 from rince.compare.tables import MIN_SEEDS, aligned, as_csv, paired
 from rince.report.page import page
 
 Result = dict[str, Any]
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # safe for the color blind
+FIGURES = ("comparison.png", "comparison.svg")
 
 
 @dataclass(frozen=True)
@@ -199,15 +200,13 @@ def how_chosen(summary: Summary) -> str:
 
 
 def write_report(summary: Summary, results: list[Result], folder: Path, command: str) -> list[str]:
-    """Write results.csv, table.md, summary.json, comparison.png, comparison.svg and comparison.html.
+    """Write results.csv, table.md, summary.json, comparison.png, comparison.svg and comparison.html, all or none.
 
     Returns:
         Names of the files. Without matplotlib, or where it fails, the figures are left out.
     """
     keys = ["loss", "temperature", "rate", "seed"]
     rows = [[*(r["settings"][key] for key in keys), r["validation"], r["test"]] for r in results]
-    write_text(folder / "results.csv", as_csv([*keys, "validation", "test"], rows))
-    write_text(folder / "table.md", f"{table(summary)}\n" + "".join(f"- {line}\n" for line in summary.advice()))
     record = {
         "task": summary.task,
         "metric": summary.metric,
@@ -217,23 +216,30 @@ def write_report(summary: Summary, results: list[Result], folder: Path, command:
         "cells": [vars(cell) for cell in summary.cells.values()],
         "advice": summary.advice(),
     }
-    write_text(folder / "summary.json", json.dumps(record, indent=1) + "\n")
-    try:
-        figures = _draw(summary, folder)
-    except Exception:  # whatever matplotlib does, the numbers are there
-        figures = []
-    svg = (folder / "comparison.svg").read_text("utf-8") if figures else ""
-    write_text(folder / "comparison.html", comparison_page(summary, svg, command))
-    return ["comparison.html", "table.md", "results.csv", "summary.json", *figures]
+    texts = {
+        "table.md": f"{table(summary)}\n" + "".join(f"- {line}\n" for line in summary.advice()),
+        "results.csv": as_csv([*keys, "validation", "test"], rows),
+        "summary.json": json.dumps(record, indent=1) + "\n",
+    }
+    with atomic_results(folder, FIGURES) as new:
+        try:
+            drawn = _draw(summary, new)
+        except Exception:  # whatever matplotlib does, the numbers are there
+            drawn = []
+            for name in FIGURES:
+                (new / name).unlink(missing_ok=True)
+        svg = (new / "comparison.svg").read_text("utf-8") if drawn else ""
+        for name, text in {"comparison.html": comparison_page(summary, svg, command), **texts}.items():
+            (new / name).write_text(text, encoding="utf-8", errors="replace")
+    return ["comparison.html", *texts, *drawn]
 
 
 def _draw(summary: Summary, folder: Path) -> list[str]:
-    drawn, names = figure(summary), []
-    for kind in ("png", "svg"):
-        with written_whole(folder / f"comparison.{kind}") as temporary:
-            drawn.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else None)
-        names.append(f"comparison.{kind}")
-    return names
+    drawn = figure(summary)
+    for name in FIGURES:
+        kind = name.rpartition(".")[2]
+        drawn.savefig(folder / name, format=kind, metadata={"Date": None} if kind == "svg" else None)
+    return list(FIGURES)
 
 
 def figure(summary: Summary) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rince._moved import current_settings
 from rince._support.atomic_files import written_whole
 from rince._support.optional_imports import require
 from rince.errors import FileError, MissingFile, UsageError
@@ -170,7 +171,7 @@ def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
         raise UsageError(f"{path} is a safetensors file, but no encoder written by rince")
     try:
         known = json.loads(metadata["rince_encoder"])
-        recipe, about = known["encoder"], known["about"]
+        recipe, about = current_settings(known["encoder"]), current_settings(known["about"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"{path} does not say how its encoder is built ({type(error).__name__})") from error
     if not isinstance(recipe, dict) or not isinstance(about, dict):

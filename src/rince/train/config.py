@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from rince._moved import RENAMED_SETTINGS
 from rince._support.command_errors import innermost_module
 from rince._support.optional_imports import install_hint, require
 from rince._support.yaml_files import read_yaml
@@ -46,7 +47,6 @@ FINETUNE_DEFAULTS = {
     "trainer.max_epochs": 21,
     "trainer.log_every_n_steps": 10,
 }
-RENAMED = {"optimiser": "optimizer"}  # old spelling, until 0.4
 
 
 class Parts(NamedTuple):
@@ -121,7 +121,6 @@ def parse(parser: Any, arguments: list[str]) -> Any:
 
 def parse_settings(parser: Any, settings: dict[str, Any]) -> Any:
     """Configuration described by nested values, as a file would hold them."""
-    settings = {RENAMED.get(name, name): value for name, value in settings.items()}
     if isinstance(settings.get("trust"), str):
         settings["trust"] = {"source": settings["trust"]}
     named = {name for name, part in settings.items() if _names_class(part)}
@@ -249,7 +248,9 @@ def named_classes(arguments: list[str]) -> set[str]:
         if value is not None and name.removesuffix(".class_path") in PARTS:
             named.add(name.removesuffix(".class_path"))
         if name == "config" and value is not None:
-            named |= {RENAMED.get(key, key) for key, part in read_yaml(Path(value)).items() if _names_class(part)}
+            named |= {
+                RENAMED_SETTINGS.get(key, key) for key, part in read_yaml(Path(value)).items() if _names_class(part)
+            }
     return named
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rince._moved import current_settings
 from rince._support.atomic_files import write_text, written_whole
 from rince._support.fingerprints import of_lines
 from rince._support.yaml_files import read_yaml
@@ -78,7 +79,7 @@ class RunFolder:
         """Content of config.yaml."""
         if not self.config.is_file():
             raise MissingFile(f"there is no run at {self.path}: it has no config.yaml")
-        return current_paths(read_yaml(self.config))
+        return current_paths(current_settings(read_yaml(self.config)))
 
     def read_result(self) -> dict[str, Any]:
         """Content of result.json."""
@@ -94,14 +95,18 @@ class RunFolder:
         """Reject settings that compute something else than those the run was started with."""
         if difference := self.difference(config):
             raise UsageError(
-                f"{self.path}: {difference}; restore the old value to resume the run, or choose another --name"
+                f"{self.path}: {difference}; restore the old value or version to resume the run, or choose another "
+                "--name"
             )
 
     def difference(self, config: dict[str, Any]) -> str:
         """First setting that differs from config.yaml and matters for the result; empty if there is none."""
         old, new = flat(self.read_config()), flat(config)
-        for key in sorted(old.keys() | new.keys()):
+        keys = sorted(old.keys() | new.keys(), key=lambda key: (not key.endswith("class_path"), key))
+        for key in keys:
             if not same(key, old.get(key), new.get(key)) and not key.startswith(MAY_CHANGE):
+                if key not in old and new[key] is not None:
+                    return f"was started by a version of rince without the setting {key}"
                 return f"was started with {key} = {old.get(key)}, now it is {new.get(key)}"
         return ""
 
