@@ -15,7 +15,7 @@ from experiments.evidence.spoken_pairs import log_mel
 from experiments.training import settings_of, trained
 from rince._support.command_options import parsed
 from rince._support.fingerprints import of_lines, of_tensors
-from rince.commands.compare import compare_losses, comparison_parser
+from rince.commands.compare import DEFAULTS, compare_losses, comparison_parser
 from rince.compare.losses import parse_loss
 from rince.compare.tasks import Run, Task, TwoTowers
 from rince.compare.towers import Columns, Split, Training, word_numbers
@@ -285,7 +285,11 @@ def find_task(name: str, source: str | None = None) -> Task:
 
 
 def main(arguments: list[str]) -> int:
-    parser = comparison_parser("python -m experiments compare", "Compare losses on a data set of the experiments.")
+    parser = comparison_parser(
+        "python -m experiments compare",
+        "Compare losses on a data set of the experiments.",
+        defaults=dict.fromkeys(DEFAULTS, "set by the task"),
+    )
     parser.add_argument("task", metavar="TASK", help=", ".join(TASKS))
     parser.add_argument("--source", help="folder or file with the data of the task")
     options = parsed(parser, arguments)

@@ -18,13 +18,13 @@ from rince._support.command_errors import add_bug_hint, sentence_of
 from rince._support.signals import Terminated, is_main_rank, termination_as_exception
 
 COMMANDS = {  # name: (module, one line for the help)
-    "audit": ("rince.commands.audit", "estimate how many pairs are wrong, and which ones"),
-    "clean": ("rince.commands.clean", "drop, weight or re-pair the wrong pairs that an audit found"),
-    "demo": ("rince.demo", "compare InfoNCE and RINCE on digits with wrong pairs (under two minutes)"),
+    "audit": ("rince.commands.audit", "estimate the share of wrong pairs, and list them"),
+    "clean": ("rince.commands.clean", "drop, weight or re-pair wrong pairs found by an audit"),
+    "demo": ("rince.demo", "compare losses on digits with 40% wrong pairs (under two minutes)"),
     "train": ("rince.commands.train", "train an encoder from a configuration, or resume a run"),
     "finetune": ("rince.commands.finetune", "fine-tune the encoder of a run on labels, and test it"),
     "evaluate": ("rince.commands.evaluate", "linear probe, nearest neighbors and retrieval on the features of a run"),
-    "compare": ("rince.commands.compare", "compare losses on your data, with and without added noise"),
+    "compare": ("rince.commands.compare", "compare losses on your pairs, with and without added noise"),
     "reproduce": ("rince.commands.reproduce", "moved: python -m experiments, in a clone of the repository"),
     "export": ("rince.commands.export", "write the encoder of a run as safetensors, ONNX or torch.export"),
 }
@@ -91,7 +91,7 @@ def _command(name: str, rest: list[str]) -> int:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        _print_error(f"rince: there is no command '{name}'{hint} (rince --help lists them)")
+        _print_error(f"rince: unknown command '{name}'{hint} (see rince --help)")
         return 2
     if name in WITH_OWN_HELP:
         text = importlib.import_module("rince.train.help").help_or_list(name, rest)

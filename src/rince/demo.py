@@ -1,9 +1,9 @@
-"""The command ``rince demo``: what 40 % mismatched pairs cost, and how much robust losses and weights recover.
+"""The command ``rince demo``: the effect of 40 % mismatched pairs on InfoNCE, robust losses and weighted pairs.
 
-View A are the even rows of scikit-learn's digits, view B the odd ones. Two small networks learn to match them, once
-with 40 % mismatched training pairs and once with none. InfoNCE gets the better of two temperatures, chosen on held-out
-clean pairs; the others have one setting. Then the same pairs are audited. Runs are spread over two processes with one
-thread each, because threads inside such small steps mostly wait for each other.
+View A is the even rows of scikit-learn's digits, view B the odd rows. Two small networks learn to match them, with
+40 % mismatched training pairs and without. InfoNCE uses the better of two temperatures, chosen on validation pairs; the
+other losses have one setting. The same pairs are audited. Runs are distributed over processes with one thread each:
+steps are too small to gain from threads.
 """
 
 import argparse
@@ -47,12 +47,12 @@ CONFIG = FitConfig(dropout=0.0, layers=2)
 
 
 def split(a: NDArray[np.float32], b: NDArray[np.float32], rate: float, seed: int, choose: int, test: int) -> Split:
-    """``test`` pairs for testing, ``choose`` for choosing a temperature, the rest for training."""
+    """Split into training, validation (``choose``) and ``test`` pairs; a share ``rate`` of training is mismatched."""
     return small_towers.split(torch.from_numpy(a), torch.from_numpy(b), rate, seed, choose, test)
 
 
 def batches(pairs: int, epochs: int, seed: int, batch: int = BATCH) -> list[list[Tensor]]:
-    """Rows of every batch of every epoch; the last, smaller one of an epoch is left out."""
+    """Row indices of every batch of every epoch; the last, smaller batch of an epoch is dropped."""
     return small_towers.batches(pairs, epochs, torch.Generator().manual_seed(seed), batch)
 
 
@@ -69,14 +69,14 @@ def train_towers(
 
 @torch.no_grad()
 def recalls(f: nn.Module, g: nn.Module, pairs: tuple[Tensor, Tensor]) -> tuple[float, float]:
-    """R@1 and R@10: how often the right B is the first, or among the first ten, of all B for an A."""
+    """R@1 and R@10 from A to B. Ties and NaN count as misses."""
     scores = nn.functional.normalize(f(pairs[0])) @ nn.functional.normalize(g(pairs[1])).T
-    rank = (~(scores < scores.diagonal()[:, None])).sum(1) - 1  # equal scores and NaN are no success
+    rank = (~(scores < scores.diagonal()[:, None])).sum(1) - 1
     return float((rank == 0).float().mean()), float((rank < 10).float().mean())
 
 
 def auc(scores: NDArray[np.float32], wrong: NDArray[np.bool_]) -> float:
-    """The chance that a right pair scores higher than a wrong one; NaN if there are none."""
+    """AUC of separating right from wrong pairs; NaN if all are right or all are wrong."""
     if not wrong.any() or wrong.all():
         return float("nan")
     right = np.sort(scores[~wrong])
@@ -96,7 +96,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """Setting and results of one training. Recalls are shares of the held-out pairs."""
+    """Settings and results of one training. Recalls are between 0 and 1, on held-out pairs."""
 
     loss: str
     temperature: float
@@ -119,7 +119,7 @@ def loss_of(name: str, temperature: float) -> ContrastiveLoss:
 
 
 def weights_of(task: Task, data: Split) -> Tensor | None:
-    """Weight of each training pair; None for equal weights."""
+    """(pairs,) weights of the training pairs; None for equal weights."""
     if task.name == "oracle":
         return torch.from_numpy(~data.wrong).float()
     if task.name != "weights":
@@ -130,7 +130,7 @@ def weights_of(task: Task, data: Split) -> Tensor | None:
 
 
 def work(task: Task) -> Any:
-    """Run one task: a training gives a ``Run``, the audit an ``Audit``."""
+    """Run one task. Returns a ``Run``, or an ``Audit`` for the audit."""
     from rince.data.digit_halves import digit_pairs
 
     a, b, _ = digit_pairs()
@@ -146,19 +146,21 @@ def work(task: Task) -> Any:
     with torch.no_grad():
         scores = nn.functional.cosine_similarity(f(data.a), g(data.b)).numpy()
     first, ten = recalls(f, g, data.test)
-    found = recalls(f, g, data.validation)[0], first, ten, auc(scores, data.wrong), scores, data.wrong
-    return Run(task.name, task.temperature, task.rate, task.seed, *found)
+    results = recalls(f, g, data.validation)[0], first, ten, auc(scores, data.wrong), scores, data.wrong
+    return Run(task.name, task.temperature, task.rate, task.seed, *results)
 
 
-def all_done(seeds: int, epochs: int, jobs: int) -> tuple[list[Run], "Audit"]:
-    """All trainings, of InfoNCE's temperatures the one that is best on the pairs for choosing, and the audit."""
+def train_all(seeds: int, epochs: int, jobs: int) -> tuple[list[Run], "Audit"]:
+    """All trainings, at the validated temperature of each loss, and the audit."""
     tasks = [Task("audit", 0.0, RATE, 0, 0)]  # first, as the longest
     for seed in range(seeds):
         tasks += [Task(name, t, rate, seed, epochs) for rate in (RATE, 0.0) for name, t in SETTINGS]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        done = dict(found[:2] for found in track(work_off(list(enumerate(tasks)), work, jobs), "training", len(tasks)))
+        done = dict(
+            result[:2] for result in track(work_off(list(enumerate(tasks)), work, jobs), "training", len(tasks))
+        )
     finally:
         torch.set_num_threads(threads)
     runs: list[Run] = [done[i] for i in range(1, len(tasks))]
@@ -166,36 +168,36 @@ def all_done(seeds: int, epochs: int, jobs: int) -> tuple[list[Run], "Audit"]:
 
 
 def best_temperature(runs: Sequence[Run], loss: str, rate: float) -> float:
-    same = [one for one in runs if (one.loss, one.rate) == (loss, rate)]
+    same = [run for run in runs if (run.loss, run.rate) == (loss, rate)]
     return max(
-        {one.temperature for one in same},
-        key=lambda t: statistics.mean(one.chosen_by for one in same if one.temperature == t),
+        {run.temperature for run in same},
+        key=lambda t: statistics.mean(run.chosen_by for run in same if run.temperature == t),
     )
 
 
 def rows_of(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """One row per loss and noise rate: its name, and (mean, deviation) in per cent of each figure."""
+    """One row per loss and noise rate, with (mean, deviation) of R@1, R@10 and AUC in percent."""
     rows = []
     for rate in (RATE, 0.0):
         for name in NAMES:
-            same = [one for one in runs if (one.loss, one.rate) == (name, rate)]
+            same = [run for run in runs if (run.loss, run.rate) == (name, rate)]
             label = f"{LABELS.get(name, name)}, t {same[0].temperature:g}"
             figures = {
-                key: _spread([getattr(one, field) for one in same])
+                key: _mean_and_deviation([getattr(run, field) for run in same])
                 for key, field in (("R@1", "recall_1"), ("R@10", "recall_10"), ("AUC", "auc"))
             }
             rows.append({"loss": name, "label": label, "rate": rate, **figures})
     return rows
 
 
-def _spread(values: list[float]) -> tuple[float, float] | None:
+def _mean_and_deviation(values: list[float]) -> tuple[float, float] | None:
     if any(math.isnan(value) for value in values):
         return None
     return 100 * statistics.mean(values), 100 * (statistics.stdev(values) if len(values) > 1 else 0.0)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows, aligned for a terminal."""
+    """The rows as text for a terminal."""
     head = f"{'mismatched':<13}{'loss':<30}{'R@1':>14}{'R@10':>14}{'AUC':>14}"
     lines = [head, "-" * len(head)]
     for row in rows:
@@ -206,14 +208,14 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def against_truth(result: "Audit", wrong: NDArray[np.bool_]) -> str:
-    """The audit beside the truth, in one sentence."""
+    """The audit compared with the truth, in one sentence."""
     flags = result.flag(0.1)
     low, high = result.interval
-    right_flags = int(wrong[flags].sum())
+    hits = int(wrong[flags].sum())
     return (
-        f"{result.noise_rate:.1%} unrelated pairs estimated (95 % interval {low:.1%} to {high:.1%}), "
-        f"{wrong.mean():.1%} true; {len(flags)} pairs flagged, {1 - right_flags / max(1, len(flags)):.1%} of them "
-        f"false alarms (10 % expected), {right_flags / wrong.sum():.1%} of the mismatched pairs found; "
+        f"{result.noise_rate:.1%} of the pairs estimated as unrelated (95% interval {low:.1%} to {high:.1%}), truth "
+        f"{wrong.mean():.1%}; {len(flags)} pairs flagged with {1 - hits / max(1, len(flags)):.1%} false alarms "
+        f"(10% expected), which is {hits / wrong.sum():.1%} of the mismatched pairs; "
         f"AUC {auc(-result.p_wrong, wrong):.3f}"
     )
 
@@ -244,50 +246,50 @@ def page_data(runs: Sequence[Run], rows: Sequence[dict[str, Any]], audited: str)
         for row in rows
     ]
     noisy = [next(r for r in runs if (r.loss, r.rate, r.seed) == (name, RATE, 0)) for name in ("InfoNCE", "weights")]
-    span = extent([one.scores for one in noisy])  # one axis for both, to compare by eye
+    span = extent([run.scores for run in noisy])  # one axis for both
     histograms = []
-    for one in noisy:
-        parts = {"right pairs": one.scores[~one.wrong], "wrong pairs": one.scores[one.wrong]}
-        histograms.append({"name": by[one.loss, RATE]["label"], "values": histogram(parts, span=span)})
+    for run in noisy:
+        parts = {"right pairs": run.scores[~run.wrong], "wrong pairs": run.scores[run.wrong]}
+        histograms.append({"name": by[run.loss, RATE]["label"], "values": histogram(parts, span=span)})
     return {"rows": cells, "bars": bars, "histograms": histograms, "lead": LEAD, "cost": cost(rows), "audited": audited}
 
 
 LEAD = (
-    "scikit-learn's 1797 digits, cut into even and odd rows. Two small networks learn which halves belong together. "
-    "InfoNCE has the better of two temperatures, the others one setting. Weights are estimated before training, by an "
-    "audit of the pixels; the oracle knows which pairs are mismatched and gives them no weight."
+    "1,797 handwritten digits of scikit-learn, cut into even and odd rows. Two small networks learn to match the "
+    "halves. InfoNCE uses the better of two temperatures, chosen on validation pairs; the other losses have one "
+    "setting. Estimated weights come from an audit of the pixels before training; oracle weights are 0 for mismatched "
+    "pairs and 1 for the others."
 )
 
 
 def cost(rows: Sequence[dict[str, Any]]) -> str:
-    """What mismatched pairs cost and what weights recover, in one sentence."""
+    """Effect of estimated weights with and without mismatched pairs, in one sentence."""
     by = {(row["loss"], row["rate"]): row["R@1"][0] for row in rows}
     lost = by["oracle", RATE] - by["InfoNCE", RATE]
     gain = by["weights", RATE] - by["InfoNCE", RATE]
-    share = f", {gain / lost:.0%} of the oracle's gain" if lost > 0 else ""
+    share = f" ({gain / lost:.0%} of the gain with oracle weights)" if gain > 0 and lost > 0 else ""
     return (
-        f"With {RATE:.0%} mismatched pairs, GCE with estimated weights improves R@1 by {gain:.1f} points over "
-        f"InfoNCE{share}; without mismatched pairs by {by['weights', 0.0] - by['InfoNCE', 0.0]:+.1f} points."
+        f"R@1 of GCE with estimated weights compared with InfoNCE: {gain:+.1f} points at {RATE:.0%} mismatched pairs"
+        f"{share}, {by['weights', 0.0] - by['InfoNCE', 0.0]:+.1f} points without mismatched pairs."
     )
 
 
 def fresh_folder(wanted: Path, force: bool) -> Path:
-    """``wanted``, or the first of wanted-2, wanted-3, ... that holds no report yet."""
-    place, number = wanted, 1
-    while (place / "report.html").exists() and not force:
+    """``wanted``, or the first of wanted-2, wanted-3, ... without a report."""
+    folder, number = wanted, 1
+    while (folder / "report.html").exists() and not force:
         number += 1
-        place = wanted.with_name(f"{wanted.name}-{number}")
-    return place
+        folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
 
 
 def main(arguments: list[str]) -> int:
-    # Written out: Python without docstrings (-OO) helps, too.
-    description = "What 40 % mismatched pairs cost, and how much robust losses and weights recover."
+    description = "Train on digits with 40% mismatched pairs: InfoNCE, robust losses, and estimated pair weights."
     parser = argparse.ArgumentParser("rince demo", description=description, exit_on_error=False)
     parser.add_argument("--out", type=local_path, default=Path("runs/demo"), help="folder for the report (runs/demo)")
     parser.add_argument("--force", action="store_true", help="overwrite an earlier report")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds (3)")
+    parser.add_argument("--epochs", type=int, default=40, help="epochs of each training (40)")
     parser.add_argument(
         "--jobs", type=int, default=min(2, os.cpu_count() or 1), help="number of processes (2, or 1 on one core)"
     )
@@ -310,9 +312,10 @@ def _demonstrate(folder: Path, options: argparse.Namespace) -> None:
 
     a, b, _ = digit_pairs()
     print(
-        f"digits: halves of 1797 images, {RATE:.0%} of the training pairs mismatched, {options.seeds} seeds", flush=True
+        f"digits: halves of 1,797 images, {RATE:.0%} of the training pairs mismatched, --seeds {options.seeds}",
+        flush=True,
     )
-    runs, result = all_done(options.seeds, options.epochs, options.jobs)
+    runs, result = train_all(options.seeds, options.epochs, options.jobs)
     rows = rows_of(runs)
     print(f"\n{table(rows)}\n\n{cost(rows)}", flush=True)
     partner, wrong = wrong_pairs(len(a), RATE, seed=0)
@@ -324,4 +327,4 @@ def _demonstrate(folder: Path, options: argparse.Namespace) -> None:
     write_text(
         folder / "result.json", json.dumps({"rows": rows, "audit": audited}, indent=2, ensure_ascii=False) + "\n"
     )
-    print(f"\nreport: {folder / 'report.html'} ({time.perf_counter() - start:.0f} s in all, {options.jobs} processes)")
+    print(f"\nreport: {folder / 'report.html'} ({time.perf_counter() - start:.0f} s with --jobs {options.jobs})")

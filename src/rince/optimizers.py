@@ -1,4 +1,4 @@
-"""What torch.optim lacks: LARS, and a learning rate that warms up and falls like a cosine."""
+"""LARS, and a cosine schedule of the learning rate with warmup."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -11,9 +11,9 @@ from rince.errors import UsageError
 
 
 class LARS(torch.optim.Optimizer):
-    """SGD with momentum whose steps are scaled to the size of each weight matrix.
+    """LARS: SGD with momentum and a learning rate scaled by the norm of each weight.
 
-    Biases and norms (parameters of one dimension) get neither the scaling nor weight decay, unless ``scale_all``.
+    Parameters of one dimension, such as biases, have neither scaling nor weight decay, unless ``scale_all``.
 
     Example:
         >>> optimizer = rince.optimizers.LARS(nn.Linear(8, 4).parameters(), lr=0.3)
@@ -30,21 +30,21 @@ class LARS(torch.optim.Optimizer):
     ):
         """
         Args:
-            params: What is trained.
+            params: Parameters or parameter groups.
             lr: Learning rate.
-            momentum: Of the steps.
-            weight_decay: Of what is scaled.
-            trust: Size of a step as a share of the size of the weights.
-            scale_all: Scale and decay biases and norms too, as the SimCLR code that the paper builds on does.
+            momentum: Momentum factor.
+            weight_decay: Weight decay of the scaled parameters.
+            trust: Trust coefficient: norm of a step relative to the norm of the weights.
+            scale_all: Scale and decay all parameters, as the SimCLR code that the paper builds on. Default: False.
 
         Raises:
-            UsageError: If a number is negative, or the momentum does not lie in [0, 1).
+            UsageError: If a number is negative, or the momentum is not in [0, 1).
         """
         for name, value in (("lr", lr), ("weight_decay", weight_decay), ("trust", trust)):
             if value < 0:
                 raise UsageError(f"{name} of LARS must not be negative, got {value}")
         if not 0 <= momentum < 1:
-            raise UsageError(f"momentum of LARS must lie in [0, 1), got {momentum}")
+            raise UsageError(f"momentum of LARS must be in [0, 1), got {momentum}")
         defaults = {
             "lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust, "scale_all": scale_all,
         }  # fmt: skip
@@ -52,7 +52,7 @@ class LARS(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step, as every optimizer of torch takes it."""
+        """Perform one optimization step."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -79,15 +79,15 @@ class LARS(torch.optim.Optimizer):
 
 
 def warmup_cosine(step: int, total: int, warmup: int) -> float:
-    """The share of the learning rate at a step: a line up to 1 over ``warmup`` steps, then half a cosine down to 0.
+    """Factor of the learning rate: linear warmup to 1, then a cosine decay to 0.
 
     Args:
-        step: From 0.
-        total: Steps of the whole training.
-        warmup: Steps of the line.
+        step: Current step, from 0.
+        total: Number of steps.
+        warmup: Number of warmup steps.
 
     Returns:
-        A share from 0 to 1.
+        Factor in [0, 1].
 
     Example:
         >>> [round(rince.optimizers.warmup_cosine(step, total=100, warmup=10), 2) for step in (5, 10, 55, 100)]

@@ -26,7 +26,7 @@ SMALL = ["--losses", "infonce", "rince-0.5", "--temperatures", "0.1", "0.5", "--
 def test_two_columns_are_compared_and_everything_is_written(columns, tmp_path, capsys):
     assert cli.main(["compare", *columns, *SMALL, "--workers", "1", "--out", "out"]) == 0
     shown = capsys.readouterr()
-    assert "If you do not know the rate" in shown.out and "[16/16]" in shown.err
+    assert "unknown noise rate" in shown.out and "[16/16]" in shown.err
     assert "R@1 of held-out pairs" in shown.err
     record = json.loads((tmp_path / "out/summary.json").read_text())
     assert len(record["cells"]) == 4 and record["command"].startswith("rince compare a.npy")
@@ -41,7 +41,7 @@ def test_finished_runs_are_not_done_again(columns, monkeypatch, capsys):
     assert cli.main(arguments) == 0
     monkeypatch.setattr(compare, "one_run", lambda run, **others: pytest.fail("a finished run was done again"))
     assert cli.main(arguments) == 0 and cli.main([*arguments, "--report-only"]) == 0
-    assert "16 of 16 runs are finished already" in capsys.readouterr().err
+    assert "16 of 16 runs are already finished" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("report_only", [[], ["--report-only"]])
@@ -51,7 +51,7 @@ def test_results_of_other_data_are_not_taken_for_those_of_these(columns, tmp_pat
     page = (tmp_path / "runs/compare/columns/comparison.html").read_bytes()
     np.save("c.npy", np.random.default_rng(7).normal(size=(1200, 8)))
     assert cli.main(["compare", "c.npy", "b.npy", *arguments, *report_only]) == 2
-    assert "from a run with another data: give another --out" in capsys.readouterr().err
+    assert "different data: choose another --out" in capsys.readouterr().err
     assert cli.main(["compare", "gone.npy", "b.npy", *arguments, *report_only]) == 2
     assert (tmp_path / "runs/compare/columns/comparison.html").read_bytes() == page
 
@@ -103,7 +103,7 @@ def test_other_seeds_run_at_the_temperature_that_the_first_one_chose(columns, tm
     assert len(tuning) == 2 and [run["temperature"] for run in others] == [chosen, chosen]
     assert "of the first seed" in capsys.readouterr().out
     assert cli.main(["compare", *columns, *small[:-2], "--workers", "1", "--out", "out"]) == 2
-    assert "another epochs" in capsys.readouterr().err
+    assert "different epochs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_other_seeds_run_at_the_temperature_that_the_first_one_chose(columns, tm
         (["a.npy", "b.npy", "--tune-seeds", "0"], "--tune-seeds must be at least 1, got 0"),
         (["digits"], "python -m experiments compare digits"),
         (["a.npy", "b.npy", "c.npy"], "two columns A B, got 3"),
-        (["a.npy", "b.npy", "--losses", "infonce", "infonce"], "--losses names one twice"),
-        (["a.npy", "b.npy", "--losses", "gce", "gce-1"], "--losses names one twice"),
+        (["a.npy", "b.npy", "--losses", "infonce", "infonce"], "--losses must be different"),
+        (["a.npy", "b.npy", "--losses", "gce", "gce-1"], "--losses must be different"),
         (["a.npy", "b.npy", "--losses", "nonsense"], "unknown loss 'nonsense'"),
         (["a.npy", "b.npy", "--rates", "1.5"], "--rates must lie in [0, 1), got 1.5"),
         (["a.npy", "b.npy", "--temperatures", "0"], "--temperatures must be positive, got 0"),
@@ -133,7 +133,7 @@ def test_bad_input_is_one_sentence(arguments, said, capsys, tmp_path, monkeypatc
     [
         (np.nan, "a.npy has NaN, infinite or too large values in 1 rows"),
         (1e300, "a.npy has NaN, infinite or too large values in 1 rows"),
-        (None, "a.npy are the same"),
+        (None, "a.npy are equal"),
     ],
 )
 def test_columns_that_would_give_made_up_numbers_are_refused(tmp_path, monkeypatch, capsys, value, message):

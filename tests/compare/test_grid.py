@@ -81,7 +81,7 @@ def test_a_finished_run_is_not_done_again(tmp_path):
     said = []
     with pytest.raises(ValueError, match="no seed 2"):  # the first of the new ones
         run_grid(runs(3), failing, tmp_path, name, say=said.append)
-    assert "2 of 3 runs are finished already" in said[0]
+    assert "2 of 3 runs are already finished" in said[0]
     assert [r["value"] for r in run_grid(runs(3), squared, tmp_path, name, say=said.append)] == [0, 1, 4]
 
 
@@ -104,7 +104,7 @@ def test_an_error_in_a_process_is_passed_on(tmp_path, forked):
 
 def test_results_of_other_settings_are_not_mixed_in(tmp_path):
     run_grid(runs(1), squared, tmp_path, name, say=lambda line: None)
-    with pytest.raises(ValueError, match="a run with another epochs"):
+    with pytest.raises(ValueError, match="a run with different epochs"):
         run_grid([{"dataset": "toy", "seed": 0, "epochs": 5}], squared, tmp_path, name, say=lambda line: None)
 
 

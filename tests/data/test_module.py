@@ -44,7 +44,7 @@ def test_data_without_noise_of_its_own_can_be_evaluated():
 def test_what_data_do_not_give_is_said_in_one_sentence():
     data = DataModule()
     assert data.classes == 0 and data.noise_record() == {} and data.check_views(nn.Identity()) is None
-    with pytest.raises(UsageError, match="needs a method pair_batches"):
+    with pytest.raises(UsageError, match="has no method pair_batches"):
         data.pair_batches("test")
     with pytest.raises(UsageError, match="needs a method labeled_batches"):
         data.labeled_batches("test")
@@ -64,7 +64,7 @@ def test_pairs_by_label_are_refused_where_there_are_no_labels(tmp_path):
     data = Arrays(str(path), batch_size=4)
     data.trainer, data.pairing = FakeTrainer(), "label"
     assert data.classes == 0
-    with pytest.raises(UsageError, match=r"labels of 0 classes.*SimCLR"):
+    with pytest.raises(UsageError, match=r"at least 2 classes.* has 0.*SimCLR"):
         data.train_dataloader()
 
 

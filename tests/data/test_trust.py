@@ -104,7 +104,7 @@ def test_partners_by_label_come_from_the_same_pairs(images):
 
 def test_an_undecodable_image_is_replaced_by_one_that_may_be_learnt_from(folder):
     (folder.root / "train" / "cat" / "0.png").write_text("no image")
-    with pytest.warns(UserWarning, match="does not decode"):
+    with pytest.warns(UserWarning, match="cannot be decoded"):
         batches = train(folder, among=torch.tensor([0, 2, 4, 6]))
     assert sorted(torch.cat([batch.ids for batch in batches]).tolist()) == [2, 2, 4, 6]
 
@@ -162,7 +162,7 @@ class Own(DataModule):
 def test_own_data_get_their_pairs_filtered():
     found = list(Own().noisy_batches(torch.tensor([1, 5, 6])))
     assert [batch.ids.tolist() for batch in found] == [[1], [5, 6]] and found[1].b.flatten().tolist() == [105, 106]
-    with pytest.raises(UsageError, match="does not say how many training pairs it has"):
+    with pytest.raises(UsageError, match="no property training_pairs"):
         _ = DataModule().training_pairs
 
 

@@ -74,7 +74,7 @@ def test_so_far_reports_without_working(squares, capsys):
 
 def test_a_run_of_another_length_is_refused_not_mixed_in(squares):
     squares("--seeds", "1")
-    with pytest.raises(UsageError, match="a run with another epochs"):
+    with pytest.raises(UsageError, match="a run with different epochs"):
         squares("--seeds", "1", "--epochs", "5")
 
 

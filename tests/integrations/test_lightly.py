@@ -108,5 +108,5 @@ def test_bad_input_is_named(views):
     with pytest.raises(ValueError, match="width 8"):
         RINCELoss(memory_bank_size=(4, 8))(a[:, :5], a[:, :5])
     for loss in (NTXentLoss(), RINCELoss(), DCLLoss(), DCLWLoss()):
-        with pytest.raises(UsageError, match=f"{type(loss).__name__} takes no labels, .* use SupConLoss"):
+        with pytest.raises(UsageError, match=f"{type(loss).__name__} .* use SupConLoss"):
             loss(a, a, torch.arange(4))

@@ -48,7 +48,7 @@ def test_masks_of_single_pairs_are_cross_view(views, equal):
 
 def test_bad_input_is_named(views):
     a, _ = views(5)
-    with pytest.raises(UsageError, match="needs pos_mask"):
+    with pytest.raises(UsageError, match="pos_mask is required"):
         ours.RINCE()(anchor=a, sample=a)
     with pytest.raises(UsageError, match="one width, got 8 and 3"):
         ours.RINCE()(anchor=a, sample=a[:, :3], pos_mask=torch.eye(5))

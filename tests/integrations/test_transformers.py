@@ -132,7 +132,7 @@ def test_image_models_are_encoders():
 
 def test_bad_input_is_named():
     a, b = torch.randn(2, 6, 4)
-    with pytest.raises(UsageError, match="takes no labels"):
+    with pytest.raises(UsageError, match="the batch has labels"):
         DualEncoderLoss(contrastive())({"image_embeds": a, "text_embeds": b}, torch.zeros(6))
     with pytest.raises(UsageError, match="no tensor 'text_embeds', only image_embeds"):
         DualEncoderLoss(contrastive())({"image_embeds": a})

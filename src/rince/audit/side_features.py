@@ -35,7 +35,7 @@ class Scaling:
 
     def transform(self, x: NDArray[np.generic] | Tensor) -> Tensor:
         """(rows, p) raw values as (rows, width) features."""
-        x = torch.as_tensor(np.asarray(x)).float()
+        x = torch.as_tensor(np.array(x) if isinstance(x, np.ndarray) else x).float()  # a copy: it may be read-only
         if self.knots is None or self.values is None:
             return (x - self.mean) @ self.axes
         return interpolate(x, self.knots, self.values) @ self.axes

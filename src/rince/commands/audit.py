@@ -1,7 +1,6 @@
 """The command ``rince audit A B``: parse, call, print."""
 
 import argparse
-import gc
 import json
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from rince.pairs.layouts import PairFiles
     from rince.pairs.source import Source
 
-DESCRIPTION = """Find the pairs of two columns that do not belong together: how many, which ones, and how certain it is.
+DESCRIPTION = """Find pairs that do not belong together: their share with a confidence interval, and the suspect pairs.
 
 examples:
   rince audit pairs.csv:question pairs.csv:answer --encode
@@ -165,9 +164,6 @@ def main(arguments: list[str]) -> int:
         files = ["review.json", "reviewed.csv"] if review.recalibrated else ["review.json"]
         _print(options, review.summary(), review._asdict(), [options.out / name for name in files])
         return 0
-    gc.disable()  # imports create many objects that stay: collecting garbage during them costs 0.3 s
-
-    gc.enable()
     audited = _audited(options)
     text = audited.result.summary(options.fdr)
     if options.review is not None:

@@ -1,4 +1,4 @@
-"""``rince compare A B``: which loss to train with, and what it costs on clean pairs."""
+"""``rince compare A B``: which loss to train with on these pairs."""
 
 import argparse
 import functools
@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from rince._support.command_options import check_counts, local_path, parsed
 from rince.errors import UsageError
 
 EPILOG = """
-A and B are two columns of numbers or texts, as rince audit takes them. Numbers go through two small MLPs, texts through
-means of word vectors, all trained from scratch; a share of the training pairs is mismatched on purpose.
+A and B are two columns of embeddings, other features or texts, in the formats of rince audit. Every loss trains two
+small networks from scratch: MLPs for numbers, mean word vectors for texts. Shares of the training pairs are mismatched
+on purpose; the results are on held-out pairs without added noise.
 
-losses: infonce, gce[-Q], rince[-Q][-rR or -lamL], dcl, sce, debiased[-TAU], hard[-BETA][-tauT] (debiased too, T 0.1,
-unless T is 0), sigmoid[-B] (a learned bias that starts at -B). Q may grow during training: rince-0.01:0.4.
-Other losses by class path: my_module.MyLoss is imported from the current folder, built with temperature= and contrast=
-where it takes them, and called with two batches of embeddings. +trust after a name weights the pairs by an audit.
+losses: infonce, gce[-Q], rince[-Q][-rR or -lamL], dcl, sce, debiased[-TAU], hard[-BETA][-tauT] (debiased with T = 0.1
+  by default), sigmoid[-B] (learned bias, starting at -B). rince-0.01:0.4 increases q during training. +trust after a
+  name adds pair weights from an audit. my_module.MyLoss, a class path, is imported from the current folder, constructed
+  with temperature= and contrast= if it accepts them, and called with two batches of embeddings.
 
   rince compare images.npy captions.npy
   rince compare pairs.csv:question pairs.csv:answer --losses infonce gce-1 infonce+trust --rates 0 0.4 --seeds 5
@@ -28,8 +30,18 @@ The same command resumes an interrupted comparison.
 """
 
 
-def comparison_parser(program: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
-    """The options of any comparison; the caller adds what it is of."""
+DEFAULTS = {
+    "losses": "infonce gce-0.5 gce-1 rince-0.1-r2.5 rince-0.5",
+    "temperatures": "0.1 0.2 0.4",
+    "rates": "0 0.2 0.4",
+    "epochs": "40",
+}  # of TwoFiles, for the help, which does not import torch
+
+
+def comparison_parser(
+    program: str, description: str, epilog: str = "", defaults: Mapping[str, str] = DEFAULTS
+) -> argparse.ArgumentParser:
+    """Options of a comparison; the caller adds the data. ``defaults`` are shown in the help."""
     parser = argparse.ArgumentParser(
         program,
         description=description,
@@ -37,33 +49,38 @@ def comparison_parser(program: str, description: str, epilog: str = "") -> argpa
         formatter_class=argparse.RawDescriptionHelpFormatter,
         exit_on_error=False,
     )
-    parser.add_argument("--losses", nargs="+", metavar="LOSS", help="which losses (the task's own list)")
-    parser.add_argument("--temperatures", nargs="+", type=float, metavar="T", help="tried for every loss (the task's)")
-    parser.add_argument("--rates", nargs="+", type=float, metavar="R", help="noise rates in [0, 1) (the task's)")
-    parser.add_argument("--seeds", type=int, default=3, help="how many: 0, 1, ... (3)")
+    parser.add_argument("--losses", nargs="+", metavar="LOSS", help=f"losses to compare ({defaults['losses']})")
+    parser.add_argument(
+        "--temperatures", nargs="+", type=float, metavar="T",
+        help=f"temperatures to try for every loss ({defaults['temperatures']})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rates", nargs="+", type=float, metavar="R",
+        help=f"shares of training pairs to mismatch, in [0, 1) ({defaults['rates']})",
+    )  # fmt: skip
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="number of seeds (3)")
     parser.add_argument(
         "--tune-seeds", type=int, metavar="N",
-        help="try all temperatures on the first N seeds only, the best one on the others (the task's; else all seeds)",
+        help="try all temperatures on the first N seeds only, the best one on the others (default: on all seeds)",
     )  # fmt: skip
-    parser.add_argument("--epochs", type=int, metavar="N", help="of every training (the task's)")
-    parser.add_argument("--out", type=local_path, help="folder for the results (runs/compare/TASK)")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="runs at a time (%(default)s)")
-    parser.add_argument("--report-only", action="store_true", help="report on the finished runs, start none")
+    parser.add_argument("--epochs", type=int, metavar="N", help=f"epochs of every training ({defaults['epochs']})")
+    parser.add_argument("--out", type=local_path, help="folder for the results (runs/compare/columns)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (%(default)s)")
+    parser.add_argument("--report-only", action="store_true", help="report the finished runs and start none")
     parser.add_argument("--so-far", dest="report_only", action="store_true", help=argparse.SUPPRESS)  # until 0.4
     return parser
 
 
 def main(arguments: list[str]) -> int:
-    parser = comparison_parser("rince compare", "Which loss for my pairs: compare losses on two columns.", EPILOG)
-    parser.add_argument("columns", nargs="+", metavar="A B", help="two columns, as for rince audit")
+    parser = comparison_parser(
+        "rince compare",
+        "Train with several losses and compare retrieval on held-out pairs.",
+        EPILOG,
+    )
+    parser.add_argument("columns", nargs="+", metavar="A B", help="two columns, in the formats of rince audit")
     options = parsed(parser, arguments)
     if len(options.columns) != 2:
-        hint = (
-            ""
-            if len(options.columns) > 1
-            else f"; for a built-in task: python -m experiments compare {options.columns[0]}"
-        )
-        raise UsageError(f"rince compare takes two columns A B, got {len(options.columns)}{hint}")
+        raise UsageError(f"rince compare takes two columns A B, got {len(options.columns)}")
     from rince.compare.tasks import TwoFiles
 
     return compare_losses(TwoFiles(*options.columns), options, shlex.join(["rince", "compare", *arguments]))
@@ -78,19 +95,19 @@ def compare_losses(task: Any, found: argparse.Namespace, command: str) -> int:
         if getattr(found, name) is None:
             setattr(found, name, list(getattr(task, name)))
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # losses of the user's own
-    check(found)
+        sys.path.insert(0, os.getcwd())  # for losses by class path
+    _check_options(found)
     if importlib.util.find_spec("matplotlib") is None:
-        print("matplotlib is not installed: no figure will be drawn (pip install 'rince[train]')", file=sys.stderr)
+        print("matplotlib is not installed: no figure (pip install 'rince[train]')", file=sys.stderr)
     for loss in found.losses:
-        parse_loss(loss).build(found.temperatures[0])  # says now what is wrong with it
+        parse_loss(loss).build(found.temperatures[0])  # reports errors before the first run
     task.check()
     out = found.out or Path("runs/compare") / task.name
     tune_seeds = task.tune_seeds if found.tune_seeds is None else found.tune_seeds
     if tune_seeds is not None and tune_seeds >= found.seeds:
-        tune_seeds = None  # all seeds have a say
-    same = {"epochs": found.epochs or task.usual_epochs, "data": task.fingerprint()}
-    results = results_of(task, found, same, tune_seeds, out)
+        tune_seeds = None
+    shared = {"epochs": found.epochs or task.usual_epochs, "data": task.fingerprint()}
+    results = results_of(task, found, shared, tune_seeds, out)
     summary = summarize(task.name, task.metric, task.noise, results, tune_seeds)
     print(table(summary) + "".join(f"\n- {line}" for line in summary.advice()), flush=True)
     print(f"\nwritten to {out}: {', '.join(write_report(summary, results, out, command))}")
@@ -98,17 +115,17 @@ def compare_losses(task: Any, found: argparse.Namespace, command: str) -> int:
 
 
 def results_of(
-    task: Any, found: argparse.Namespace, same: dict[str, Any], tune_seeds: int | None, out: Path
+    task: Any, found: argparse.Namespace, shared: dict[str, Any], tune_seeds: int | None, out: Path
 ) -> list[dict[str, Any]]:
-    """All runs, done where they are not finished: every temperature for the seeds that choose it, then the chosen.
+    """Results of all runs: every temperature for the seeds that tune it, the chosen temperature for the others.
 
-    ``same`` is what all runs share and a finished one must have shared as well, to be taken.
+    ``shared`` are settings of all runs. A finished run with other values is rejected.
     """
     from rince.compare.grid import finished_runs, run_grid
     from rince.compare.report import chosen_temperatures
 
     everything = [
-        {"loss": loss, "temperature": t, "rate": rate, "seed": seed, **same}
+        {"loss": loss, "temperature": t, "rate": rate, "seed": seed, **shared}
         for seed in range(found.seeds)
         for rate in found.rates
         for loss in found.losses
@@ -128,14 +145,13 @@ def results_of(
     return results + (run_grid(rest, work, out / "runs", name_of, found.workers) if rest else [])
 
 
-def check(found: argparse.Namespace) -> None:
-    """Refuse options that make no sense before any work begins."""
+def _check_options(found: argparse.Namespace) -> None:
     from rince.compare.losses import parse_loss
 
     for name in ("losses", "rates", "temperatures"):
         values = getattr(found, name)
         if len({parse_loss(value).label if name == "losses" else value for value in values}) != len(values):
-            raise UsageError(f"--{name} names one twice: {' '.join(map(str, values))}")
+            raise UsageError(f"--{name} must be different from each other, got {' '.join(map(str, values))}")
     if wrong := [rate for rate in found.rates if not 0 <= rate < 1]:
         raise UsageError(f"--rates must lie in [0, 1), got {wrong[0]:g}")
     if wrong := [t for t in found.temperatures if not 0 < t < float("inf")]:

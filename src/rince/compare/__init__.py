@@ -1,4 +1,4 @@
-"""Which loss to train with on noisy pairs, and what it costs on clean ones."""
+"""Compare losses on noisy and clean pairs."""
 
 from typing import TYPE_CHECKING
 

@@ -44,7 +44,7 @@ def run_grid(
     check_writable(folder)
     done = {i: result for i, run in enumerate(runs) if (result := _finished(paths[i], run)) is not None}
     if done:
-        say(f"{len(done)} of {len(runs)} runs are finished already, in {folder}")
+        say(f"{len(done)} of {len(runs)} runs are already finished in {folder}")
     todo = [i for i in range(len(runs)) if i not in done]
     started, kinds = time.monotonic(), [str(run.get("dataset", "")) for run in runs]
     for i, result, seconds in work_off([(i, runs[i]) for i in todo], work, workers):
@@ -66,7 +66,7 @@ def check_no_report(folder: Path, wanted: str) -> None:
     """Refuse a folder that holds files with the names of a report which is not ``wanted``."""
     there = [name for name in REPORTS if (folder / name).exists()]
     if there:
-        raise ExistingFile(f"{folder / there[0]} exists and is not {wanted}: give another --out")
+        raise ExistingFile(f"{folder / there[0]} exists and is not {wanted}: choose another --out")
 
 
 def finished_runs(runs: Sequence[Run], folder: Path, name: Callable[[Run], str], needed: bool = True) -> list[Result]:
@@ -100,10 +100,10 @@ def _finished(path: Path, run: Run) -> Result | None:
         result = json.loads(path.read_text(encoding="utf-8"))
         settings = result["settings"]
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is not the result of a run ({error!r}): remove it to do the run again") from error
+        raise UsageError(f"{path} is not the result of a run ({error!r}): remove it to repeat the run") from error
     if settings != json.loads(json.dumps(dict(run))):
         other = sorted(key for key in {*settings, *run} if settings.get(key) != run.get(key))
-        raise UsageError(f"{path} is from a run with another {', '.join(other)}: give another --out")
+        raise UsageError(f"{path} is from a run with different {', '.join(other)}: choose another --out")
     return result
 
 

@@ -25,13 +25,13 @@ KINDS: dict[str, tuple[str, str, str | None, float]] = {
 
 @dataclass(frozen=True)
 class LossName:
-    """A loss without its temperature.
+    """A loss of a comparison, without its temperature.
 
     Attributes:
-        name: What the user wrote, such as ``"rince-0.5+trust"`` or ``"my_module.MyLoss"``.
-        label: How a table writes it, such as ``"RINCE q 0.5, trust"``.
-        kind: The class in ``rince``, such as ``"RINCE"``, or the path of another class.
-        arguments: Its arguments besides temperature and contrast, as a configuration has them.
+        name: Short name or class path, such as ``"rince-0.5+trust"`` or ``"my_module.MyLoss"``.
+        label: Name in tables, such as ``"RINCE q 0.5, trust"``.
+        kind: Class in ``rince``, such as ``"RINCE"``, or class path.
+        arguments: Arguments besides temperature and contrast, as in a configuration.
         trust: Whether pairs are weighted by an audit.
         q_range: First and last value of a q that grows linearly during training, or ``None``.
 
@@ -49,7 +49,7 @@ class LossName:
 
     @property
     def schedule(self) -> Schedule | None:
-        """The q of the loss over training, where it grows."""
+        """Schedule of q; ``None`` if q is constant."""
         return None if self.q_range is None else linear(*self.q_range)
 
     def part(self, temperature: float) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class LossName:
         return {"class_path": path, "init_args": {**self.arguments, "temperature": temperature}}
 
     def build(self, temperature: float, contrast: Any = None) -> Any:
-        """The loss: a module that is called with both embeddings, and with ``weights`` where pairs are weighted."""
+        """Construct the loss, a module called with two batches of embeddings and, optionally, ``weights``."""
         if "." not in self.kind:
             from rince.losses import named_loss
 
@@ -70,19 +70,19 @@ class LossName:
 
 
 def parse_loss(name: str) -> LossName:
-    """The loss that a name stands for.
+    """Parse the name of a loss.
 
     Args:
-        name: ``infonce``, ``dcl``, ``sce``, ``gce[-Q]``, ``rince[-Q][-rR]`` (lam = R / (R + K); a bare ``rince-Q`` has
-            R = 1, "balanced"), ``rince-Q-lamL``, ``debiased[-TAU]``, ``hard[-BETA][-tauT]`` (debiased, T = 0.1, unless
-            T is 0), ``sigmoid[-B]`` (a learned bias that starts at -B), or the class path of a loss. ``Q`` may be a
-            range: ``rince-0.01:0.4`` has a q that grows linearly. With ``+trust`` at its end, pairs are weighted.
+        name: ``infonce``, ``dcl``, ``sce``, ``gce[-Q]``, ``rince[-Q][-rR]`` (lam = R / (R + K); default R = 1,
+            "balanced"), ``rince-Q-lamL``, ``debiased[-TAU]``, ``hard[-BETA][-tauT]`` (debiased with T = 0.1 by
+            default), ``sigmoid[-B]`` (learned bias, starting at -B), or the class path of a loss. ``Q`` may be a range:
+            ``rince-0.01:0.4`` increases q linearly. The suffix ``+trust`` weights the pairs by an audit.
 
     Returns:
         The loss, its arguments and its label.
 
     Raises:
-        UsageError: If no loss has that name.
+        UsageError: If the name is unknown.
 
     Example:
         >>> parse_loss("rince-0.1-r2.5").label

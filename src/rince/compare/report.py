@@ -1,4 +1,4 @@
-"""From the results of all runs to a summary, advice, a table, a figure and a page."""
+"""Report of a comparison: summary, advice, table, figure and page."""
 
 import html
 import json
@@ -38,15 +38,15 @@ class Summary:
     Attributes:
         task: The name of the task.
         metric: What was measured, such as ``"R@1"``.
-        noise: What a noise rate is a rate of, such as ``"mismatched pairs"``.
+        noise: Kind of noise, such as ``"mismatched pairs"``.
         cells: One per loss and noise rate.
-        tune_seeds: As ``summarize`` was given it.
+        tune_seeds: See :func:`summarize`.
 
     Example:
         >>> settings = {"loss": "gce-1", "temperature": 0.2, "rate": 0.4, "seed": 0}
         >>> runs = [{"settings": settings, "validation": 65.0, "test": 66.0}]
         >>> print(rince.compare.summarize("digits", "R@1", "mismatched pairs", runs).advice()[0])
-        40 % mismatched pairs: highest R@1 with GCE q 1 at temperature 0.2 (66.0 %).
+        At 40 % mismatched pairs, GCE q 1 at temperature 0.2 has the highest R@1: 66.0 %.
     """
 
     task: str
@@ -57,25 +57,25 @@ class Summary:
 
     @property
     def losses(self) -> list[str]:
-        """The losses that were compared, in their order."""
+        """Losses in the order of the comparison."""
         return list(dict.fromkeys(loss for loss, _ in self.cells))
 
     @property
     def rates(self) -> list[float]:
-        """The noise rates, rising."""
+        """Noise rates in increasing order."""
         return sorted({rate for _, rate in self.cells})
 
     @property
     def seeds(self) -> int:
-        """The number of seeds behind the cell that has the fewest."""
+        """Smallest number of seeds of a cell."""
         return min(cell.seeds for cell in self.cells.values())
 
     def best(self, rate: float) -> Cell:
-        """The cell with the highest mean at a noise rate."""
+        """Cell with the highest mean at a noise rate."""
         return max((cell for cell in self.cells.values() if cell.rate == rate), key=lambda cell: cell.mean)
 
     def not_worse(self, rate: float) -> list[str]:
-        """Losses other than the best one that a paired t-test over the seeds does not show to be worse."""
+        """Losses whose difference from the best one is not significant in a paired t-test over the seeds."""
         best = self.best(rate)
         tests = {
             cell.loss: paired(best.values, cell.values)
@@ -85,53 +85,46 @@ class Summary:
         return [loss for loss, test in tests.items() if test is None or test.verdict != "ahead"]
 
     def advice(self) -> list[str]:
-        """Sentences to act on: the best loss at every rate, the safest one, and how far they can be relied on."""
+        """One sentence per noise rate with the best loss, then the loss to use if the rate is unknown."""
         lines = []
         for rate in self.rates:
             best = self.best(rate)
             spread = f" ± {best.deviation:.1f}" if best.seeds > 1 else ""
             text = (
-                f"{100 * rate:g} % {self.noise}: highest {self.metric} with {parse_loss(best.loss).label} "
-                f"at temperature {best.temperature:g} ({best.mean:.1f}{spread} %)"
+                f"At {100 * rate:g} % {self.noise}, {parse_loss(best.loss).label} at temperature {best.temperature:g} "
+                f"has the highest {self.metric}: {best.mean:.1f}{spread} %"
             )
             if self.seeds >= MIN_SEEDS and (others := [parse_loss(name).label for name in self.not_worse(rate)]):
-                text += f"; not shown to be worse: {', '.join(others)}"
+                text += f" (no significant difference: {', '.join(others)})"
             lines.append(f"{text}.")
         if len(self.rates) > 1:
             lines.append(self._safest())
         if self.seeds < MIN_SEEDS:
             lines.append(
-                f"These are means of {self.seeds} {'seed' if self.seeds == 1 else 'seeds'}, too few for a verdict: use "
-                f"--seeds {MIN_SEEDS} or more before you choose."
+                f"{self.seeds} {'seed is' if self.seeds == 1 else 'seeds are'} too few to choose by: use --seeds "
+                f"{MIN_SEEDS} or more."
             )
         return lines
 
     def regret(self, loss: str) -> float:
-        """The most that a loss loses against the best one, over all rates."""
+        """Largest difference from the best loss over all noise rates, in points."""
         return max(self.best(rate).mean - self.cells[loss, rate].mean for rate in self.rates)
 
     def _safest(self) -> str:
         complete = [loss for loss in self.losses if all((loss, rate) in self.cells for rate in self.rates)]
         if not complete:
-            return "If you do not know the rate: no loss has been measured at every rate yet."
+            return "For an unknown noise rate: no loss has results at every rate yet."
         safest = min(complete, key=self.regret)
-        text = (
-            f"If you do not know the rate: {parse_loss(safest).label}, at most {self.regret(safest):.1f} points below "
-        )
-        text += "the best loss at every rate"
+        text = f"For an unknown noise rate: {parse_loss(safest).label}, at most {self.regret(safest):.1f} points below"
+        text += " the best loss at every rate"
         if ("infonce", 0.0) in self.cells and safest != "infonce":
             gain = self.cells[safest, 0.0].mean - self.cells["infonce", 0.0].mean
-            text += f", and {abs(gain):.1f} points {'above' if gain >= 0 else 'below'} InfoNCE without added noise"
+            text += f" and {abs(gain):.1f} points {'above' if gain >= 0 else 'below'} InfoNCE without added noise"
         return f"{text}."
 
 
 def chosen_temperatures(results: Sequence[Result], tune_seeds: int | None = None) -> dict[tuple[str, float], float]:
-    """For every loss and rate, the temperature with the best validation mean.
-
-    Args:
-        results: As ``summarize`` takes them.
-        tune_seeds: Number of seeds whose runs choose; all of them if ``None``.
-    """
+    """Temperature with the best validation mean for every loss and noise rate; arguments of :func:`summarize`."""
     found: dict[tuple[str, float], dict[float, list[float]]] = {}
     for result in results:
         s = result["settings"]
@@ -142,14 +135,14 @@ def chosen_temperatures(results: Sequence[Result], tune_seeds: int | None = None
 
 
 def summarize(task: str, metric: str, noise: str, results: Sequence[Result], tune_seeds: int | None = None) -> Summary:
-    """The summary of finished runs; every loss and rate has the temperature with the best validation mean.
+    """Summarize finished runs, at the temperature with the best validation mean for every loss and noise rate.
 
     Args:
         task: The name of the task.
-        metric: What was measured.
-        noise: What a noise rate is a rate of.
+        metric: Name of the metric.
+        noise: Kind of noise.
         results: One per run, with ``settings`` (loss, temperature, rate, seed), ``validation`` and ``test``.
-        tune_seeds: Temperatures are chosen on the validation parts of this number of seeds (``None``: of all).
+        tune_seeds: Number of seeds used to choose the temperatures; ``None`` for all.
 
     Returns:
         One cell per loss and rate, at its best temperature.
@@ -171,7 +164,7 @@ def summarize(task: str, metric: str, noise: str, results: Sequence[Result], tun
 
 
 def table(summary: Summary) -> str:
-    """One row per loss, one column per noise rate, in Markdown that lines up as plain text."""
+    """Markdown table with one row per loss and one column per noise rate."""
     header = [f"{summary.metric} in %, {summary.noise}", *(f"{rate:.0%}" for rate in summary.rates)]
     rows = []
     for loss in summary.losses:
@@ -188,22 +181,21 @@ def table(summary: Summary) -> str:
     seeds = f"{low} to {high} seeds" if low < high else "1 seed" if high == 1 else f"{high} seeds"
     return aligned(header, rows) + (
         f"\n{summary.metric} of held-out pairs without added noise; mean and standard deviation over {seeds}. "
-        f"t is the temperature, {how_chosen(summary)}.\n"
+        f"t is the temperature, {_tuning(summary)}.\n"
     )
 
 
-def how_chosen(summary: Summary) -> str:
-    """How the temperatures of a comparison were chosen."""
+def _tuning(summary: Summary) -> str:
     seeds = summary.tune_seeds
     of = "" if seeds is None else f" of {'the first seed' if seeds == 1 else f'the first {seeds} seeds'}"
-    return f"chosen for every cell on validation pairs without added noise{of}"
+    return f"tuned per cell on validation pairs without added noise{of}"
 
 
 def write_report(summary: Summary, results: list[Result], folder: Path, command: str) -> list[str]:
     """Write results.csv, table.md, summary.json, comparison.png, comparison.svg and comparison.html, all or none.
 
     Returns:
-        Names of the files. Without matplotlib, or where it fails, the figures are left out.
+        Names of the files. The figures are skipped if matplotlib is missing or fails.
     """
     keys = ["loss", "temperature", "rate", "seed"]
     rows = [[*(r["settings"][key] for key in keys), r["validation"], r["test"]] for r in results]
@@ -224,7 +216,7 @@ def write_report(summary: Summary, results: list[Result], folder: Path, command:
     with atomic_results(folder, FIGURES) as new:
         try:
             drawn = _draw(summary, new)
-        except Exception:  # whatever matplotlib does, the numbers are there
+        except Exception:  # the numbers are written even if matplotlib fails
             drawn = []
             for name in FIGURES:
                 (new / name).unlink(missing_ok=True)
@@ -243,7 +235,7 @@ def _draw(summary: Summary, folder: Path) -> list[str]:
 
 
 def figure(summary: Summary) -> Any:
-    """A line per loss over the noise rates, with the spread over the seeds; with trust it is dashed."""
+    """One line per loss over the noise rates, with the deviation over the seeds; dashed with trust weights."""
     from matplotlib.figure import Figure
 
     drawn = Figure((7.6, 4.2), dpi=150, layout="constrained")
@@ -274,7 +266,7 @@ def figure(summary: Summary) -> Any:
 
 
 def comparison_page(summary: Summary, svg: str, command: str) -> str:
-    """One HTML file: the advice first, then the picture (where there is one) and the table."""
+    """HTML page with advice, figure (if any) and table."""
     advice = "".join(f"<li>{html.escape(line)}</li>" for line in summary.advice())
     head = "".join(f"<th>{rate:.0%}</th>" for rate in summary.rates)
     rows = []
@@ -294,7 +286,7 @@ def comparison_page(summary: Summary, svg: str, command: str) -> str:
         f'<section class="panel"><h2>Table</h2><div class="table"><table><thead><tr><th>loss</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
         f'<p class="hint">{html.escape(summary.metric)} of held-out pairs without added noise, in %: mean and standard '
-        f"deviation over the seeds; t is the temperature, {how_chosen(summary)}.</p>"
+        f"deviation over the seeds; t is the temperature, {_tuning(summary)}.</p>"
         f'<p class="hint">{html.escape(command)}</p></section></main>'
     )
     return page(f"rince compare {summary.task}", body, {})

@@ -1,4 +1,4 @@
-"""Results as rows: means and deviations, an aligned table, CSV."""
+"""Means, paired tests, Markdown tables and CSV."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
 
 
 MIN_SEEDS = 3
-"""Fewer paired seeds give no verdict."""
+"""Fewest paired seeds for a verdict."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Paired:
 
     @property
     def verdict(self) -> str:
-        """``"ahead"``, ``"behind"`` or ``"no difference shown"``; too few seeds give none."""
+        """``"ahead"``, ``"behind"``, ``"no difference shown"``, or that there are too few seeds."""
         if self.seeds < MIN_SEEDS:
             return f"no verdict from fewer than {MIN_SEEDS} seeds"
         return "no difference shown" if self.low <= 0 <= self.high else "ahead" if self.mean > 0 else "behind"

@@ -1,4 +1,4 @@
-"""What losses are compared on. A task trains with one loss, noise rate and seed, and measures the result."""
+"""Tasks on which losses are compared: training with one loss, noise rate and seed, and evaluation."""
 
 import functools
 import tempfile
@@ -32,14 +32,14 @@ class Task:
     """One data set to compare losses on.
 
     Attributes:
-        name: On the command line.
-        metric: What ``run`` measures, in percent, higher is better.
-        noise: What a noise rate is a rate of.
+        name: Name on the command line.
+        metric: Name of the metric that ``run`` returns, in percent; higher is better.
+        noise: Kind of noise, such as ``"mismatched pairs"``.
         about: One line for the help text.
-        temperatures: Those that are tried for every loss; the best on the validation part counts.
-        losses: Those that are compared unless the user says otherwise.
-        rates: Noise rates that are compared unless the user says otherwise.
-        tune_seeds: How many seeds try all temperatures, where one run costs much; ``None`` for all of them.
+        temperatures: Temperatures to try for every loss. The best on the validation part is used.
+        losses: Default losses.
+        rates: Default noise rates.
+        tune_seeds: Number of seeds that try all temperatures; ``None`` for all.
 
     Example:
         >>> task = rince.compare.Task("pairs")
@@ -58,23 +58,23 @@ class Task:
 
     @property
     def usual_epochs(self) -> int:
-        """Of every training, unless the user says otherwise."""
+        """Default number of epochs."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Refuse, with a ``UsageError``, what would fail after the first run began."""
+        """Raise a ``UsageError`` for data that cannot be compared on, before the first run."""
 
     def fingerprint(self) -> str:
-        """A text that differs where the data do, so that results of other data are not taken for those of these."""
+        """Hash of the data. Finished runs on other data are rejected."""
         return ""
 
     def run(self, run: Run, out: Path) -> dict[str, float]:
-        """Train and measure: ``validation``, by which temperatures are chosen, and ``test``."""
+        """Train and evaluate: ``validation``, used to choose the temperature, and ``test``."""
         raise NotImplementedError
 
 
 class TwoTowers(Task):
-    """Two columns of features or texts, matched by two small towers."""
+    """Two columns of features or texts, matched by two small networks."""
 
     training = Training()
     validation, test = 200, 397
@@ -84,16 +84,16 @@ class TwoTowers(Task):
         return self.training.epochs
 
     def columns(self) -> Columns:
-        """The clean pairs."""
+        """Pairs without added noise."""
         raise NotImplementedError
 
     def parts(self, rate: float, seed: int) -> Split:
-        """Training pairs with a share of mismatched ones, and clean ones to choose by and to test on."""
+        """Training pairs of which a share is mismatched, and clean pairs for validation and test."""
         a, b, groups = self.columns()
         return split(a, b, rate, seed, self.validation, self.test, groups)
 
     def measure(self, f: torch.nn.Module, g: torch.nn.Module, pairs: Split) -> dict[str, float]:
-        """How good the towers became."""
+        """R@1 of the trained networks on the validation and the test pairs."""
         return {"validation": recall_at_1(f, g, pairs.validation), "test": recall_at_1(f, g, pairs.test)}
 
     def run(self, run: Run, out: Path) -> dict[str, float]:
@@ -101,8 +101,8 @@ class TwoTowers(Task):
 
         loss, seed = parse_loss(run["loss"]), run["seed"]
         pairs = self.parts(run["rate"], seed)
-        kept = "-".join(["trust", f"{run['rate']:g}", f"{seed}", *filter(None, [run.get("data", "")[:8]])])
-        weights = trusted(pairs, out / f"{kept}.npy", seed) if loss.trust else None
+        name = "-".join(["trust", f"{run['rate']:g}", f"{seed}", *filter(None, [run.get("data", "")[:8]])])
+        weights = audit_weights(pairs, out / f"{name}.npy", seed) if loss.trust else None
         training = self.training._replace(epochs=run.get("epochs", self.training.epochs))
         towers = train(
             pairs.a, pairs.b, loss.build(run["temperature"], CrossView()), seed, training, weights, loss.schedule
@@ -110,8 +110,8 @@ class TwoTowers(Task):
         return self.measure(*towers, pairs)
 
 
-def trusted(pairs: Split, cache: Path, seed: int) -> torch.Tensor:
-    """The trust that an audit of the training pairs puts into each of them; kept in a file, for it takes a while."""
+def audit_weights(pairs: Split, cache: Path, seed: int) -> torch.Tensor:
+    """(pairs,) weights from an audit of the training pairs, cached in a file."""
     from rince._support.atomic_files import written_whole
     from rince.audit import audit_pairs
 
@@ -123,7 +123,7 @@ def trusted(pairs: Split, cache: Path, seed: int) -> torch.Tensor:
 
 
 def _features(column: torch.Tensor) -> np.ndarray:
-    """Features as they are; texts as counts of words, in as many dimensions as carry most of them."""
+    """Features as they are; texts as TF-IDF word counts, reduced to at most 128 dimensions."""
     if column.is_floating_point():
         return column.numpy()
     decomposition = require("sklearn.decomposition", "train")
@@ -143,10 +143,10 @@ MIN_PAIRS = 1000
 
 
 class TwoFiles(TwoTowers):
-    """Features are standardized and go through an MLP; texts are means of word vectors learned from scratch."""
+    """Two columns of files. Features are standardized."""
 
     def __init__(self, a: str, b: str) -> None:
-        about = "two columns of numbers or texts, as rince audit takes them"
+        about = "two columns of embeddings, features or texts"
         super().__init__("columns", about=about, noise="added mismatched pairs")
         self.a, self.b = a, b
 
@@ -167,10 +167,10 @@ def _of_files(a: str, b: str) -> Columns:
     if len(first) != len(second):
         raise UsageError(f"{a} and {b} must have one row per pair, got {len(first)} and {len(second)} rows")
     if len(first) < MIN_PAIRS:
-        raise UsageError(f"a comparison needs {MIN_PAIRS:,} pairs or more to mean anything, got {len(first)}")
+        raise UsageError(f"a comparison needs at least {MIN_PAIRS:,} pairs, got {len(first)}")
     for text, x in ((a, first), (b, second)):
         if (x == x[0]).all():
-            raise UsageError(f"all rows of {text} are the same: there is nothing to tell pairs apart by")
+            raise UsageError(f"all rows of {text} are equal, so pairs cannot be told apart")
     return Columns(first, second)
 
 
@@ -180,14 +180,14 @@ def _column(where: Source) -> Tensor:
         with tempfile.TemporaryDirectory() as scratch:
             return _standardized(matrix(where, Path(scratch)), str(where))
     if found.kind != "texts":
-        raise UsageError(f"{where} holds {found.kind}: encode them first, and give the numbers")
+        raise UsageError(f"{where} holds {found.kind}: encode them first, and pass the embeddings")
     if missing := sum(text is None for text in found.items):
         raise UsageError(f"{where} has no text in {missing:,} rows: leave such pairs out")
     return word_numbers([str(text) for text in found.items])
 
 
 def _standardized(given: NDArray[Any], name: str) -> Tensor:
-    with np.errstate(over="ignore"):  # what is too large is told below
+    with np.errstate(over="ignore"):
         x = np.array(as_matrix(given, name), dtype=np.float32)
     if not np.isfinite(x).all():
         rows = int((~np.isfinite(x)).any(1).sum())

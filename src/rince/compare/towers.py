@@ -1,4 +1,4 @@
-"""Pairs in memory and two small networks that learn from them, for comparisons, the demo and experiments."""
+"""Training of two small networks on pairs in memory, for comparisons, the demo and experiments."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ TwoNetworks = tuple[nn.Module, nn.Module]
 
 
 class Split(NamedTuple):
-    """Training pairs with the mismatched ones marked; clean pairs to choose a temperature by, and to test on."""
+    """Training pairs, a mask of the mismatched ones, and clean pairs for validation and test."""
 
     a: Tensor
     b: Tensor
@@ -29,10 +29,7 @@ class Split(NamedTuple):
 def split(
     a: Tensor, b: Tensor, rate: float, seed: int, validation: int, test: int, groups: NDArray[np.int64] | None = None
 ) -> Split:
-    """``test`` and ``validation`` pairs as they are, and the rest for training, a share ``rate`` of them mismatched.
-
-    A swap of partners within one of the ``groups`` does not count as a mismatch, so none is made there.
-    """
+    """Split at random; a share ``rate`` of the training pairs is mismatched, never within one of the ``groups``."""
     order = np.random.default_rng(seed).permutation(len(a))
     held, chosen, train = order[:test], order[test : test + validation], order[test + validation :]
     partner, wrong = wrong_pairs(len(train), rate, seed, None if groups is None else groups[train])
@@ -40,7 +37,7 @@ def split(
 
 
 def batches(pairs: int, epochs: int, draws: torch.Generator | None, batch: int) -> list[list[Tensor]]:
-    """The rows of every batch of every epoch; the last, smaller batch of an epoch is left out."""
+    """Row indices of every batch of every epoch; the last, smaller batch of an epoch is dropped."""
     size = min(batch, pairs)
     return [
         [rows for rows in torch.randperm(pairs, generator=draws).split(size) if len(rows) == size]
@@ -49,14 +46,14 @@ def batches(pairs: int, epochs: int, draws: torch.Generator | None, batch: int) 
 
 
 class CosineSteps:
-    """An optimizer whose learning rate falls like a cosine over a number of steps, to 0 at the last one."""
+    """Optimizer with a cosine schedule of the learning rate down to 0."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, steps: int):
         self.optimizer = optimizer
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
 
     def step(self, value: Tensor) -> None:
-        """One step against the gradient of a loss."""
+        """Backward pass and one step of optimizer and schedule."""
         self.optimizer.zero_grad()
         value.backward()
         self.optimizer.step()
@@ -73,20 +70,20 @@ def fit(
     weights: Tensor | None = None,
     q: Schedule | None = None,
 ) -> TwoNetworks:
-    """Train the towers on the batches of ``plan``, with a cosine schedule of the learning rate.
+    """Train two networks, with a cosine schedule of the learning rate.
 
     Args:
         towers: One network for each side.
-        optimizer: Of the parameters of both.
-        a: The first side of all pairs.
-        b: The second side, row by row.
-        loss: Of the embeddings of a batch.
-        plan: The rows of every batch of every epoch.
-        weights: How far each pair is trusted, one value per pair; all alike by default.
-        q: The q of the loss over training, from 0 to 1; as it is by default.
+        optimizer: Optimizer of the parameters of both.
+        a: (pairs, ...) inputs of the first side.
+        b: (pairs, ...) inputs of the second side.
+        loss: Loss of two batches of embeddings.
+        plan: Row indices of every batch of every epoch.
+        weights: (pairs,) weights. Default: None, all equal.
+        q: Schedule of the q of the loss. Default: None, constant.
 
     Returns:
-        The towers, ready for evaluation.
+        The networks in evaluation mode.
     """
     f, g = towers
     steps = sum(map(len, plan))
@@ -100,10 +97,10 @@ def fit(
 
 
 class Columns(NamedTuple):
-    """Two columns that belong together row by row.
+    """Two columns of pairs.
 
-    Floats are features; whole numbers are words, one text per row, with 0 where a text has ended. ``groups``, where
-    given, say which rows are so alike that a swap within a group is no mismatch.
+    Float columns hold features; integer columns hold word indices, one text per row, padded with 0. Pairs of one of the
+    ``groups`` are not mismatched with each other.
     """
 
     a: Tensor
@@ -112,7 +109,7 @@ class Columns(NamedTuple):
 
 
 class Training(NamedTuple):
-    """How the towers are trained."""
+    """Hyperparameters of the two networks."""
 
     epochs: int = 40
     batch: int = 256
@@ -154,7 +151,7 @@ def train(
     weights: Tensor | None = None,
     q: Schedule | None = None,
 ) -> tuple[nn.Module, nn.Module]:
-    """Two towers after Adam and a cosine schedule on the pairs; the last, smaller batch of an epoch is left out."""
+    """Two networks trained with Adam and a cosine schedule."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         f, g = tower(a, training), tower(b, training)
@@ -165,26 +162,19 @@ def train(
 
 @torch.no_grad()
 def recall_at_1(f: nn.Module, g: nn.Module, pairs: tuple[Tensor, Tensor]) -> float:
-    """How often, in percent, the partner is the nearest of all; the mean of both directions.
-
-    Another item that scores as high is a rival, unless it is the same item again: towers that see no differences, or
-    give no numbers, find nothing.
-    """
+    """R@1 in percent, averaged over both directions. Ties with other items count as misses, duplicates do not."""
     scores = nn.functional.normalize(f(pairs[0])) @ nn.functional.normalize(g(pairs[1])).T
-    ways = []
+    recalls = []
     for table, items in ((scores, pairs[1]), (scores.T, pairs[0])):
         code = torch.unique(items, dim=0, return_inverse=True)[1]
-        rivals = ~(table < table.diagonal()[:, None]) & (code[:, None] != code)  # NaN is never lower
-        lost = rivals.any(1) | ~table.diagonal().isfinite()
-        ways.append((~lost).double().mean())
-    return 100 * float(sum(ways)) / 2
+        ties = ~(table < table.diagonal()[:, None]) & (code[:, None] != code)  # NaN is never lower
+        lost = ties.any(1) | ~table.diagonal().isfinite()
+        recalls.append((~lost).double().mean())
+    return 100 * float(sum(recalls)) / 2
 
 
 def word_numbers(texts: Sequence[str], least: int = 2, longest: int = 64) -> Tensor:
-    """(texts, words): numbers from 2 up for words that occur ``least`` times, 1 for rarer ones, 0 after the end.
-
-    Every text keeps at least one word, so that it has an embedding.
-    """
+    """(texts, words) indices: from 2 for words that occur at least ``least`` times, 1 for rarer ones, 0 for padding."""
     words = [re.findall(r"\w+", text.lower())[:longest] or ["?"] for text in texts]
     counts = Counter(word for text in words for word in text)
     number = {word: i for i, word in enumerate(sorted(w for w, n in counts.items() if n >= least), start=2)}

@@ -1,4 +1,4 @@
-"""Data sets, one room for each kind: images, graphs, pairs, video, and what is generated."""
+"""Data sets: images, graphs, pairs and video."""
 
 from typing import TYPE_CHECKING
 

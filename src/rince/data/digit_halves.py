@@ -1,4 +1,4 @@
-"""scikit-learn's 1797 handwritten digits of 8 x 8 pixels, cut into two views that belong together."""
+"""Halves of scikit-learn's handwritten digits as pairs."""
 
 from typing import Literal, NamedTuple
 
@@ -12,12 +12,12 @@ Cut = Literal["rows", "columns", "top_bottom", "left_right"]
 
 
 class DigitPairs(NamedTuple):
-    """Two views of every digit, (1797, 32) each in [0, 1], and which digit it is.
+    """Two views of 1,797 digits.
 
     Attributes:
-        a: The first half of every digit.
-        b: The second half.
-        digit: From 0 to 9.
+        a: (1797, 32) first halves in [0, 1].
+        b: (1797, 32) second halves.
+        digit: (1797,) classes from 0 to 9.
     """
 
     a: NDArray[np.float32]
@@ -26,16 +26,16 @@ class DigitPairs(NamedTuple):
 
 
 def digit_pairs(cut: Cut = "rows") -> DigitPairs:
-    """Scikit-learn's digits cut in two: pairs that belong together, for experiments without any download.
+    """Halves of scikit-learn's digits as pairs, without a download.
 
     Args:
-        cut: Even against odd ``"rows"`` or ``"columns"``, ``"top_bottom"`` or ``"left_right"``.
+        cut: Even and odd ``"rows"`` or ``"columns"``, ``"top_bottom"`` or ``"left_right"``.
 
     Returns:
-        Both halves of all 1,797 digits, and which digit each is.
+        Both halves of all 1,797 digits, and their classes.
 
     Raises:
-        UsageError: If there is no such cut.
+        UsageError: If the cut is unknown.
 
     Example:
         >>> pairs = rince.data.digit_pairs()
@@ -48,7 +48,7 @@ def digit_pairs(cut: Cut = "rows") -> DigitPairs:
 
 
 def cut_in_two(images: NDArray[np.float32], cut: Cut) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Images (N, height, width), cut into two flat views."""
+    """(n, height, width) images as two flat halves."""
     halves = {
         "rows": (np.s_[:, 0::2], np.s_[:, 1::2]),
         "columns": (np.s_[:, :, 0::2], np.s_[:, :, 1::2]),

@@ -14,37 +14,37 @@ CHUNK = 1 << 20
 
 
 def fetch(address: str, path: Path, md5: str | None = None) -> None:
-    """Fetch ``address`` to ``path``. An interrupted download stays beside it as .part and is continued.
+    """Download a file. An interrupted download is kept as .part and resumed.
 
     Args:
-        address: Where the file is.
-        path: Where it is to be.
-        md5: Its checksum. Where none is known, the file must be a whole zip file.
+        address: URL.
+        path: Target file.
+        md5: Checksum. Default: None, the file must be a zip file.
 
     Raises:
-        FileError: It cannot be fetched.
-        UsageError: Something else came.
+        FileError: If the download fails.
+        UsageError: If the file has another checksum or type.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    print(f"fetching {address} to {path}", file=sys.stderr)
+    print(f"downloading {address} to {path}", file=sys.stderr)
     try:
         _continue(address, part)
     except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
-        kept = f", what has arrived is kept in {part}" if part.exists() else ""
-        raise FileError(f"{address} could not be fetched ({error}): try again{kept}") from error
+        kept = f"; {part} is resumed" if part.exists() else ""
+        raise FileError(f"cannot download {address} ({error}): try again{kept}") from error
     if wrong := _wrong(part, md5):
         part.unlink()
-        raise UsageError(f"{address} {wrong}: it was thrown away, try again")
+        raise UsageError(f"{address} {wrong}: deleted, try again")
     os.replace(part, path)
 
 
 def _wrong(part: Path, md5: str | None) -> str | None:
-    """What is wrong with a file that came; None where nothing is."""
+    """Reason to reject a downloaded file, or None."""
     if md5 is None:
         return None if zipfile.is_zipfile(part) else "is not a zip file"
     digest = hashlib.md5(part.read_bytes(), usedforsecurity=False).hexdigest()
-    return None if digest == md5 else f"came with md5 {digest}, expected {md5}"
+    return None if digest == md5 else f"has md5 {digest}, expected {md5}"
 
 
 def _continue(address: str, part: Path) -> None:
@@ -53,7 +53,7 @@ def _continue(address: str, part: Path) -> None:
     try:
         answer = urllib.request.urlopen(request, timeout=60)
     except urllib.error.HTTPError as error:
-        if error.code == 416:  # nothing left to send: the part is whole already
+        if error.code == 416:  # the part is already complete
             return
         raise
     with answer, open(part, "ab" if answer.status == 206 else "wb") as file:

@@ -1,4 +1,4 @@
-"""Images in one folder per class, decoded and cropped by the loader's workers: ImageNet, or your own."""
+"""Images in one folder per class, such as ImageNet, decoded and cropped by the workers of the loader."""
 
 import math
 import warnings
@@ -27,7 +27,7 @@ ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".
 
 
 class _WithStep:
-    """The same batches, every item with the number of its batch, from which a worker draws its crop."""
+    """Batches of (item, step, random number), from which workers draw crops and partners."""
 
     def __init__(self, batches: SeededBatches):
         self.batches = batches
@@ -43,7 +43,7 @@ class _WithStep:
 
 
 class _Fixed(Draws):
-    """A draw that was made elsewhere."""
+    """A number that was drawn before."""
 
     def __init__(self, value: float):
         self.value = value
@@ -80,7 +80,7 @@ class _Crops(Dataset[Any]):
         return views[0], views[1], int(self.labels[shown]), shown, other
 
     def _of_same_label(self, item: int, u: float, image: Any) -> tuple[Any, int]:
-        """The partner of the item that is shown, or the next one of its label that decodes; at worst itself."""
+        """An item of the same label, or the next one that can be decoded."""
         assert self.partner is not None
         other = int(self.partner(torch.tensor([item]), _Fixed(u)))
         if other == item:
@@ -141,7 +141,7 @@ class CenterCrops:
 
 
 def _decode(paths: list[Path], item: int, strict: bool, among: Sequence[int] | None = None) -> tuple[Any, int]:
-    """The image, or the next one (``among`` some, in order) that decodes; and which one it is."""
+    """The image, or the next one (``among`` these) that can be decoded, and its index."""
     from PIL import Image
 
     candidates = range(len(paths)) if among is None else among
@@ -152,11 +152,11 @@ def _decode(paths: list[Path], item: int, strict: bool, among: Sequence[int] | N
         try:
             with Image.open(path) as image:
                 return image.convert("RGB"), shown
-        except Exception as error:  # there is no end to what a damaged file provokes
+        except Exception as error:  # Pillow raises many types on damaged files
             if strict:
-                raise UsageError(f"{path} does not decode as an image ({error})") from error
-            warnings.warn(f"{path} does not decode as an image and is replaced by the next one")
-    raise UsageError(f"none of the {len(candidates)} images decodes, the first being {paths[candidates[0]]}")
+                raise UsageError(f"{path} cannot be decoded as an image ({error})") from error
+            warnings.warn(f"{path} cannot be decoded as an image and is replaced by the next one")
+    raise UsageError(f"none of the {len(candidates)} images can be decoded, the first is {paths[candidates[0]]}")
 
 
 def _pixels(image: Any) -> Tensor:
@@ -170,14 +170,14 @@ def _collate(items: list[tuple[Tensor, Tensor, int, int, int]], weights: Weights
     return ImageBatch(torch.stack(first), torch.tensor(labels), ids, torch.stack(second), True, pair_weights)
 
 
-MAX_SIZE = 16_384  # pixels of a side; a slip of the finger would fill the memory
+MAX_SIZE = 16_384  # pixels of a side
 
 
 class ImageFolder(DataModule):
-    """``root/train/CLASS/*.jpg`` and ``root/val/CLASS/*.jpg`` (or test). ImageNet is laid out like this.
+    """Images in ``root/train/CLASS/*.jpg`` and ``root/val/CLASS/*.jpg`` (or test), the layout of ImageNet.
 
-    Workers decode an image, take two random crops and resize them to ``size``; colors, blur and the rest are computed
-    for whole batches on the model's device. An image that does not decode is replaced by another one, and counted.
+    Workers decode an image and resize two random crops to ``size``; the other augmentations are computed on batches on
+    the device of the model. An image that cannot be decoded is replaced by the next one, with a warning.
 
     Example:
         >>> from PIL import Image
@@ -209,12 +209,12 @@ class ImageFolder(DataModule):
         Args:
             root: Folder with the folders train and val (or test).
             size: Height and width of the crops.
-            batch_size: Images in a batch of all processes together.
+            batch_size: Batch size over all processes.
             crop: Smallest and largest area of a crop, as a share of the image.
             ratio: Smallest and largest ratio of width to height of a crop.
-            noise: Wrong labels for training; evaluation always uses the right labels.
-            workers: Processes that decode, for each training process.
-            strict: Stop at an image that does not decode instead of replacing it.
+            noise: Label noise for training; evaluation uses the clean labels.
+            workers: Loader workers per training process.
+            strict: Raise an error for an image that cannot be decoded.
             test_resize: Pixels that the shorter side is resized to before evaluation crops ``size`` pixels at the
                 center. Default: size / 0.875, such as 256 for 224.
 
@@ -248,7 +248,7 @@ class ImageFolder(DataModule):
                 if names != self.class_names:
                     odd = sorted(set(names) ^ set(self.class_names))
                     raise UsageError(
-                        f"{self.root / name} and train have other classes: {odd[0]} is in one of them only"
+                        f"{self.root / name} and train must have the same classes: {odd[0]} is in one of them only"
                     )
                 self._lists["test"] = paths, labels
                 break
@@ -268,29 +268,29 @@ class ImageFolder(DataModule):
         return of_lines(str(path.relative_to(self.root)) for path in self._lists["train"][0])
 
     def split(self, split: Split) -> tuple[Tensor, Tensor]:
-        """All images of a part, cropped at the center and resized, with right labels; they must fit into memory."""
+        """Center crops of all images of a split in memory, and their clean labels."""
         self.setup()
         if split not in self._lists:
-            raise UsageError(f"there is no part '{split}' in {self.root}")
+            raise UsageError(f"there is no split '{split}' in {self.root}")
         paths, labels = self._lists[split]
         loader = DataLoader(self._centers(paths), batch_size=64, num_workers=self.workers)
         images, shown = zip(*loader, strict=True)
         return torch.cat(images), labels[torch.cat(shown)]
 
     def labeled_batches(self, split: Split) -> Iterator[ImageBatch]:
-        """A part in order, decoded as it is read: it need not fit into memory."""
+        """Center crops of a split in order, decoded as they are read."""
         return iter(self.center_crops(split))
 
     def test_dataloader(self) -> "CenterCrops":
-        """The test part; with several processes every one gets its own share of it."""
+        """Center crops of the test split, distributed over the ranks."""
         trainer = self.trainer
         return self.center_crops("test", *((trainer.global_rank, trainer.world_size) if trainer else (0, 1)))
 
     def center_crops(self, split: Split, rank: int = 0, processes: int = 1) -> "CenterCrops":
-        """Every ``processes``-th image of a part, cropped at the center, with its right label."""
+        """Center crops of every ``processes``-th image of a split, with clean labels."""
         self.setup()
         if split not in self._lists:
-            raise UsageError(f"there is no part '{split}' in {self.root}, only {', '.join(self._lists)}")
+            raise UsageError(f"there is no split '{split}' in {self.root}, only {', '.join(self._lists)}")
         paths, labels = self._lists[split]
         mine = list(range(rank, len(paths), processes))
         return CenterCrops(self._centers([paths[i] for i in mine]), labels[mine], mine, self.workers)
@@ -306,7 +306,7 @@ class ImageFolder(DataModule):
         return len(self._lists["train"][0])
 
     def pair_names(self) -> Sequence[str]:
-        """The files, seen from ``root/train``."""
+        """Paths relative to ``root/train``."""
         self.setup()
         return [path.relative_to(self.root / "train").as_posix() for path in self._lists["train"][0]]
 
@@ -336,24 +336,23 @@ class ImageFolder(DataModule):
             num_workers=self.workers,
             collate_fn=partial(_collate, weights=PairWeights(self)),
             pin_memory=torch.cuda.is_available(),
-            persistent_workers=False,  # new workers read where training stands
+            persistent_workers=False,  # new workers read the current step
         )
 
 
 def list_images(folder: Path) -> tuple[tuple[str, ...], list[Path], Tensor]:
     """Class names, files and labels of a folder with one folder per class."""
     if not folder.is_dir():
-        raise MissingFile(f"there is no folder {folder}: images belong into {folder}/CLASS/")
+        raise MissingFile(f"there is no folder {folder}: images must be in {folder}/CLASS/")
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not names:
-        raise UsageError(f"{folder} has no class folders: images belong into {folder}/CLASS/")
+        raise UsageError(f"{folder} has no class folders: images must be in {folder}/CLASS/")
     paths, labels = [], []
     for label, name in enumerate(names):
-        # Regular files alone: a pipe or a device would be waited for, or read without end.
         paths_of_class = (path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
         found = sorted(path for path in paths_of_class if path.is_file())
         if not found:
-            raise UsageError(f"the class folder {folder / name} holds no images: fill it or remove it")
+            raise UsageError(f"the class folder {folder / name} has no images: add some or remove it")
         paths += found
         labels += [label] * len(found)
     return tuple(names), paths, torch.tensor(labels)

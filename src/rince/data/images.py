@@ -33,13 +33,13 @@ from rince.views.views import ImageBatch
 __path__: list[str] = []  # submodules of version 0.2 are found by rince._moved, until 0.4
 
 Partner = Callable[[Tensor, Draws], Tensor]
-"""Maps indices of items to those of the items that provide their second views."""
+"""Maps indices of items to indices of the items shown in their second views."""
 Weights = Callable[[Tensor, Tensor], Tensor | None]
-"""Maps indices of items and of their partners to the weights of the pairs."""
+"""Maps indices of items and of their partners to weights of the pairs."""
 
 
 class Images(DataModule):
-    """Images in memory. A subclass returns the parts "train" and "test" from ``read``.
+    """Images in memory. A subclass returns the splits "train" and "test" from ``read``.
 
     Example:
         >>> class Squares(rince.data.Images):
@@ -63,11 +63,11 @@ class Images(DataModule):
     ):
         """
         Args:
-            batch_size: Images in a batch of all processes together.
-            noise: Wrong labels for training; evaluation always uses the right labels.
-            limit: Train only on this number of images, the first ones.
-            wrong_pairs: Share of images whose second view shows another image.
-            wrong_pairs_seed: Seed that chooses these images, and whose view they get.
+            batch_size: Batch size over all processes.
+            noise: Label noise for training; evaluation uses the clean labels.
+            limit: Train on the first ``limit`` images only.
+            wrong_pairs: Share of images with a second view of another image.
+            wrong_pairs_seed: Seed of ``wrong_pairs``.
 
         Raises:
             UsageError: If the limit is below 1.
@@ -82,7 +82,7 @@ class Images(DataModule):
         self._splits: dict[str, tuple[Tensor, Tensor]] = {}
 
     def read(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """Bytes (n, channels, height, width) and labels of the parts "train" and "test"."""
+        """(n, channels, height, width) uint8 images and (n,) labels of the splits "train" and "test"."""
         raise NotImplementedError
 
     def setup(self, stage: str | None = None) -> None:
@@ -102,10 +102,10 @@ class Images(DataModule):
         return max((int(labels.max()) for _, labels in self._splits.values() if len(labels)), default=-1) + 1
 
     def split(self, split: Split) -> tuple[Tensor, Tensor]:
-        """All images of a part and their right labels."""
+        """All images of a split and their clean labels."""
         self.setup()
         if split not in self._splits:
-            raise UsageError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._splits)}")
+            raise UsageError(f"{type(self).__name__} has no split '{split}', only {', '.join(self._splits)}")
         return self._splits[split]
 
     def labeled_batches(self, split: Split) -> Iterator[ImageBatch]:
@@ -128,7 +128,7 @@ class Images(DataModule):
         return len(self.split("train")[0])
 
     def equal_pairs(self) -> NDArray[np.int64] | None:
-        """Equal images with equal partners; where labels make the pairs, equal images, whatever their labels."""
+        """Index of the first pair with equal images; with pairs by label, of the first equal image."""
         images = self.split("train")[0]
         partner = None if self.mispaired is None else torch.from_numpy(self.mispaired.partner)
         return equal_rows(images) if partner is None else equal_rows(images, images[partner])
@@ -160,13 +160,13 @@ class Images(DataModule):
 
 
 def batches_of(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[ImageBatch]:
-    """Images in memory in their order, batch by batch."""
+    """Batches of images in order."""
     for ids in torch.arange(len(images)).split(size):
         yield ImageBatch(images[ids], labels[ids], ids)
 
 
 class ImageLoader:
-    """Indexes whole batches of a tensor in memory; no workers needed."""
+    """Batches by indexing tensors in memory."""
 
     def __init__(
         self,
@@ -194,19 +194,19 @@ class ImageLoader:
 
 
 def check_pairing(data: DataModule) -> None:
-    """Raise if positives are formed by label, but the data have fewer than two classes."""
+    """Reject pairs by label for data with fewer than two classes."""
     if data.pairing == "label" and data.classes < 2:
         raise UsageError(
-            f"{type(data).__name__} has labels of {data.classes} classes, and pairs by label need 2 or more: give "
-            "labels, or take a method that pairs an item with itself, such as SimCLR"
+            f"pairs by label need at least 2 classes, {type(data).__name__} has {data.classes}: provide labels, or use "
+            "a method without labels, such as SimCLR"
         )
 
 
 class SameLabel:
-    """For every item another one with the same label, drawn anew each time.
+    """A random other item of the same label for every item.
 
-    An item is its own partner where it is the only one of its label, and where its label is unknown (-1). With
-    ``among``, only items of these numbers are partners of one another.
+    An item is its own partner if no other item has its label, or if its label is unknown (-1). With ``among``, partners
+    are sampled from these indices only.
     """
 
     def __init__(self, labels: Tensor, among: Tensor | None = None):
@@ -227,9 +227,9 @@ class SameLabel:
 
 
 class PairWeights:
-    """Weights of pairs from the indices of their items: the weight of the pair, or the product of those of both labels.
+    """Weights of pairs: those of the items or, with pairs by label, the product of the weights of both labels.
 
-    Two items of one label match if both labels are right; an item always matches itself.
+    An item paired with itself has weight 1.
     """
 
     def __init__(self, data: DataModule):
@@ -243,9 +243,9 @@ class PairWeights:
 
 
 class Arrays(Images):
-    """A file with ``images`` (n, height, width[, channels], bytes) and, where known, ``labels`` (n,).
+    """An .npz file with ``images`` (n, height, width[, channels]) in uint8 and, optionally, ``labels`` (n,).
 
-    ``test_images`` and ``test_labels`` are the test part; without them every tenth image is.
+    ``test_images`` and ``test_labels`` are the test split. Default: every tenth image.
 
     Example:
         >>> images = np.random.default_rng(0).integers(256, size=(50, 8, 8, 3), dtype=np.uint8)
@@ -266,11 +266,11 @@ class Arrays(Images):
         """
         Args:
             path: The .npz file.
-            batch_size: Images in a batch of all processes together.
-            noise: Wrong labels for training; evaluation always uses the right labels.
-            limit: Train only on this number of images, the first ones.
-            wrong_pairs: Share of images whose second view shows another image.
-            wrong_pairs_seed: Seed that chooses these images, and whose view they get.
+            batch_size: Batch size over all processes.
+            noise: Label noise for training; evaluation uses the clean labels.
+            limit: Train on the first ``limit`` images only.
+            wrong_pairs: Share of images with a second view of another image.
+            wrong_pairs_seed: Seed of ``wrong_pairs``.
         """
         super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
         self.path = Path(path)
@@ -289,7 +289,7 @@ class Arrays(Images):
         images = array_of(arrays, name, self.path)
         if images.dtype != np.uint8 or images.ndim not in (3, 4):
             raise UsageError(
-                f"{name} in {self.path} must be bytes (n, height, width[, channels]), got {images.dtype} {images.shape}"
+                f"{name} in {self.path} must be uint8 (n, height, width[, channels]), got {images.dtype} {images.shape}"
             )
         check_rows(images, name, self.path)
         images = images[..., None] if images.ndim == 3 else images
@@ -304,29 +304,29 @@ BROKEN = (*READERS, SyntaxError, tokenize.TokenError)  # the last two are numpy'
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of a file, read without running anything in it."""
+    """All arrays of an .npz file. Pickled objects are rejected."""
     if not path.is_file():
-        raise MissingFile(f"there is no {path}: give the .npz file as path")
+        raise MissingFile(f"there is no file {path}")
     check_zip(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except BROKEN as error:
-        raise UsageError(f"{path} is no whole .npz file of plain arrays ({type(error).__name__})") from error
+        raise UsageError(f"{path} is not a valid .npz file of plain arrays ({type(error).__name__})") from error
 
 
 def array_of(arrays: dict[str, np.ndarray], name: str, path: Path) -> np.ndarray:
-    """The array of this name. The error lists the arrays that exist."""
+    """Array of this name. The error lists the arrays in the file."""
     if name not in arrays:
         there = ", ".join([*arrays][:20]) + (", ..." if len(arrays) > 20 else "")
         raise UsageError(f"{path} has no array '{name}', only {there or 'nothing'}")
-    if not isinstance(arrays[name], np.ndarray):  # numpy hands out the bytes of what is none
-        raise UsageError(f"'{name}' in {path} is no array: write the file with numpy.savez")
+    if not isinstance(arrays[name], np.ndarray):  # numpy returns the bytes of other files
+        raise UsageError(f"'{name}' in {path} is not an array: write the file with numpy.savez")
     return arrays[name]
 
 
 def check_rows(array: np.ndarray, name: str, path: Path) -> None:
-    """Raise if there are too few items (training needs two), or items without values."""
+    """Reject too few items (training needs two) and items without values."""
     least = 1 if name.startswith("test_") else 2
     if len(array) < least:
         raise UsageError(f"{name} in {path} must hold at least {least} items, got {len(array)}")
@@ -344,7 +344,7 @@ TRAIN, TEST = [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"]
 class CIFAR10(Images):
     """60,000 color images of 32 x 32 pixels in ten classes, 10,000 of them for tests.
 
-    Nothing is read or downloaded before training or ``split`` needs it. Reading the archive runs no code in it.
+    Data are read or downloaded when training or ``split`` needs them. Unpickling is restricted to arrays.
 
     Example:
         >>> data = rince.data.CIFAR10(root="data", noise=rince.noise.PaperFlips(eta=0.4), validation=5000)
@@ -366,20 +366,20 @@ class CIFAR10(Images):
         """
         Args:
             root: Folder with cifar-10-python.tar.gz or cifar-10-batches-py.
-            batch_size: Images in a batch of all processes together.
-            noise: Wrong labels for training; evaluation always uses the right labels.
-            limit: Train only on this number of images, the first ones.
-            wrong_pairs: Share of images whose second view shows another image.
-            wrong_pairs_seed: Seed that chooses these images, and whose view they get.
-            validation: How many of the last training images are set aside as the part "validation".
+            batch_size: Batch size over all processes.
+            noise: Label noise for training; evaluation uses the clean labels.
+            limit: Train on the first ``limit`` images only.
+            wrong_pairs: Share of images with a second view of another image.
+            wrong_pairs_seed: Seed of ``wrong_pairs``.
+            validation: Number of training images, the last ones, for the split "validation".
             download: Download the archive (170 MB) if it is missing.
 
         Raises:
-            UsageError: If validation leaves no image to train on.
+            UsageError: If no image is left for training.
         """
         super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
         if not 0 <= validation < 50_000:
-            raise UsageError(f"validation must leave some of the 50,000 training images, got {validation}")
+            raise UsageError(f"validation must be in [0, 50000), got {validation}")
         self.root, self.validation, self.download = Path(root), validation, download
 
     def prepare_data(self) -> None:
@@ -403,8 +403,7 @@ class CIFAR10(Images):
             members = _members(archive)
             return lambda name: members[name]
         raise MissingFile(
-            f"there is neither {ARCHIVE} nor {FOLDER} in {self.root}: give the folder that has one of them as root, "
-            "or turn on download (170 MB)"
+            f"{self.root} has neither {ARCHIVE} nor {FOLDER}: set root to their folder, or download to true (170 MB)"
         )
 
 
@@ -415,11 +414,11 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _members(archive: Path) -> dict[str, bytes]:
-    """The batches of the archive, read into memory; nothing is unpacked to disk."""
+    """Batches of the archive, read into memory."""
     digest = hashlib.md5(archive.read_bytes(), usedforsecurity=False).hexdigest()
     if digest != MD5:
         raise UsageError(
-            f"{archive} is damaged or not the original (md5 {digest}, expected {MD5}): delete it and fetch it again"
+            f"{archive} is damaged or not the original (md5 {digest}, expected {MD5}): delete it and download it again"
         )
     try:
         with tarfile.open(archive) as tar:
@@ -427,7 +426,7 @@ def _members(archive: Path) -> dict[str, bytes]:
             return {name: files[name].read() for name in TRAIN + TEST}  # type: ignore[union-attr]
     except (tarfile.TarError, EOFError, zlib.error, KeyError) as error:
         why = " ".join(str(error).split())
-        raise UsageError(f"{archive} cannot be read ({why}): delete it and fetch it again") from error
+        raise UsageError(f"{archive} cannot be read ({why}): delete it and download it again") from error
 
 
 def _joined(open_batch: Callable[[str], bytes], names: list[str]) -> tuple[Tensor, Tensor]:
@@ -441,18 +440,18 @@ def _batch(content: bytes, name: str) -> tuple[Tensor, Tensor]:
         pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"], dtype=np.int64)
         images = torch.from_numpy(pixels.reshape(-1, 3, 32, 32).copy())
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{name} is no batch of CIFAR-10: {error!r}") from error
+        raise UsageError(f"{name} is not a batch of CIFAR-10: {error!r}") from error
     if (
         images.dtype != torch.uint8
         or labels.shape != (len(images),)
         or (len(labels) and not 0 <= labels.min() <= labels.max() < 10)
     ):
-        raise UsageError(f"{name} is no batch of CIFAR-10: {images.dtype} pixels, {labels.shape} labels")
+        raise UsageError(f"{name} is not a batch of CIFAR-10: {images.dtype} pixels, {labels.shape} labels")
     return images, torch.from_numpy(labels)
 
 
 class _Harmless(pickle.Unpickler):
-    """Numbers, bytes, lists, dictionaries and numpy arrays. Anything else could run code, and is refused."""
+    """Unpickler of numbers, bytes, lists, dictionaries and numpy arrays only."""
 
     ALLOWED: ClassVar = {
         ("numpy.core.multiarray", "_reconstruct"),
@@ -466,12 +465,12 @@ class _Harmless(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in self.ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which has no business in a data file")
+            raise pickle.UnpicklingError(f"it contains {module}.{name}, which is not allowed in a data file")
         return super().find_class(module, name)
 
 
 def load_harmless(content: bytes, name: str) -> Any:
-    """Unpickle without ever running what the file says."""
+    """Unpickle plain data without running code."""
     try:
         return _Harmless(io.BytesIO(content), encoding="bytes").load()
     except pickle.UnpicklingError as error:
@@ -481,7 +480,7 @@ def load_harmless(content: bytes, name: str) -> Any:
 
 
 class DigitImages(Images):
-    """Scikit-learn's 8 x 8 digits; a fixed shuffle sets tests aside: 1,397 images for training, 400 for tests.
+    """scikit-learn's 8 x 8 digits in a fixed random split: 1,397 images for training, 400 for tests.
 
     Example:
         >>> data = rince.data.DigitImages(batch_size=128)
@@ -501,14 +500,14 @@ class DigitImages(Images):
         return {"train": (images[train], labels[train]), "test": (images[test], labels[test])}
 
 
-STEM_IMAGES = 10_000  # images that the stem is fitted to and cached for, whatever part of them is learnt from
+STEM_IMAGES = 10_000  # fewest images to fit the stem to
 
 
 class StemFeatures(Images):
-    """Features (n, 2, width) of every image and its mirror image, under :class:`PatchStem`, kept in ``cache``.
+    """Features (n, 2, width) of images and their mirror images under a :class:`PatchStem`, cached in a file.
 
-    ``source`` gives the images. The first ``train`` images of its training part are used for training, and the last
-    5,000 are the part "validation". The part "test" is the first 5,000 of its test part.
+    Training uses the first ``train`` images of the training split of ``source``, the split "validation" its last 5,000,
+    the split "test" the first 5,000 of its test split.
 
     Example:
         >>> data = rince.data.StemFeatures(rince.data.CIFAR10(root="data"), cache="stem.npz", train=10_000)
@@ -524,11 +523,11 @@ class StemFeatures(Images):
     ):
         """
         Args:
-            source: The images.
-            cache: File that stores the features.
+            source: Data set of the images.
+            cache: File of the features.
             train: Number of training images.
-            batch_size: Images in a batch of all processes together.
-            noise: Wrong labels for training.
+            batch_size: Batch size over all processes.
+            noise: Label noise for training.
         """
         super().__init__(batch_size, noise)
         self.source, self.cache, self.train_images = source, Path(cache), train
@@ -538,7 +537,7 @@ class StemFeatures(Images):
         with np.load(self._cached(), allow_pickle=False) as file:
             if len(file["train"]) < self.train_images:
                 raise UsageError(
-                    f"{self.cache} holds {len(file['train'])} images, not {self.train_images}: give another cache"
+                    f"{self.cache} holds {len(file['train'])} images, not {self.train_images}: choose another cache"
                 )
             found = {part: (torch.from_numpy(file[part]), torch.from_numpy(file[f"{part}_labels"])) for part in parts}
         images, labels = found["train"]

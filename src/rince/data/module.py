@@ -1,4 +1,4 @@
-"""Base class of data sets, and the sampler that decides which items each batch holds."""
+"""Base class of data sets, and the batch sampler."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,34 +17,36 @@ from rince.views.views import ClipBatch, ImageBatch, PairBatch
 
 Pairing = Literal["self", "label"]
 Split = Literal["train", "validation", "test"]
-MAX_CLASSES = 1_000_000  # a layer, or a count, has a place for every one
+MAX_CLASSES = 1_000_000
 Labeled = ImageBatch | PairBatch | ClipBatch
 
 
 class DataModule(LightningDataModule):
-    """Base class of all data sets of rince, and of yours.
+    """Base class of data sets.
 
-    A subclass has to define ``train_dataloader()``. Its batches are of a type that the method accepts: ``ImageBatch``,
-    ``PairBatch``, ``ClipBatch`` (``rince.views``), or a batch of PyG. ``rince.data.module.SeededBatches`` says which
-    items a batch holds, so that a killed run resumes with the very next one. Everything else has a default:
+    A subclass must define ``train_dataloader()``. Its batches are of a type that the method accepts: ``ImageBatch``,
+    ``PairBatch``, ``ClipBatch`` (``rince.views``), or a PyG batch. Sample them with
+    ``rince.data.module.SeededBatches``, so that an interrupted run resumes with the next batch. The other methods have
+    defaults:
 
-    - ``classes`` for the online probe and for fine-tuning, 0 where there are no labels;
-    - ``labeled_batches`` for ``rince evaluate`` and ``rince finetune``;
-    - ``pair_batches`` for ``rince evaluate`` of two towers;
-    - ``fingerprint`` so that a run resumes with the same data only;
-    - ``noise_record`` if it makes noise on purpose, ``check_views`` if it can tell views that do not fit;
-    - ``training_pairs`` and, where pairs have names, ``pair_names`` for ``--trust TABLE``; ``noisy_batches`` and, where
-      pairs may come up twice, ``equal_pairs`` too for ``--trust auto``. A loader then passes ``weights_of(ids)`` with
-      its batches and learns from ``among`` only.
+    - ``classes``, for the online probe and fine-tuning;
+    - ``labeled_batches``, for ``rince evaluate`` and ``rince finetune``;
+    - ``pair_batches``, for ``rince evaluate`` of two-tower models;
+    - ``fingerprint``, so that a run is resumed with the same data only;
+    - ``noise_record``, if noise is added; ``check_views``, to reject views that do not fit;
+    - ``training_pairs`` and, if pairs have names, ``pair_names``, for ``--trust TABLE``; also ``noisy_batches`` and, if
+      there may be duplicates, ``equal_pairs``, for ``--trust auto``. The loader then passes ``weights_of(ids)`` with
+      its batches and samples from ``among`` only.
 
     Attributes:
-        seed: Set by the run; the order of the items depends on it.
-        pairing: Set by the method: a positive is another view of the item itself, or another item of its label.
-        sharded_tests: Whether ``test_dataloader`` gives every process its own share, or all of them everything.
-        folder: Set by the run: its folder, for notes that belong to it.
-        class_names: Names of the classes, where they have any.
-        weights: Set by the run: weight of each training pair in [0, 1]; None for all alike.
-        among: Set by the run: the numbers of the training pairs to learn from; None for all of them.
+        seed: Seed of the order of the items; set by the run.
+        pairing: "self" if positives are views of the same item, "label" if they are items of one label; set by the
+            method.
+        sharded_tests: Whether ``test_dataloader`` returns a different part of the test split on every rank.
+        folder: Folder of the run; set by the run.
+        class_names: Names of the classes, if any.
+        weights: (training_pairs,) weights in [0, 1], or None for equal weights; set by the run.
+        among: Indices of the training pairs to learn from, or None for all; set by the run.
 
     Example:
         >>> class Mine(rince.data.DataModule):
@@ -65,10 +67,9 @@ class DataModule(LightningDataModule):
 
     @property
     def training_pairs(self) -> int:
-        """How many pairs there are to train on. The ``ids`` of a batch are their numbers, from 0."""
+        """Number of training pairs. The ``ids`` of a batch are indices of pairs."""
         raise UsageError(
-            f"{type(self).__name__} does not say how many training pairs it has, so they cannot be weighted: "
-            "define the property training_pairs"
+            f"{type(self).__name__} has no property training_pairs, so its pairs cannot be weighted: define it"
         )
 
     def pair_names(self) -> Sequence[Any] | None:
@@ -113,13 +114,11 @@ class DataModule(LightningDataModule):
 
     def labeled_batches(self, split: Split) -> Iterable[Labeled]:
         """Batches of a split in order, with clean labels (-1 if unknown)."""
-        raise UsageError(f"{type(self).__name__} gives nothing to evaluate: it needs a method labeled_batches(part)")
+        raise UsageError(f"{type(self).__name__} cannot be evaluated: it has no method labeled_batches(split)")
 
     def pair_batches(self, split: Split, noisy: bool = False) -> Iterable[PairBatch]:
         """Batches of a split in order: clean pairs or, if ``noisy``, those used for training."""
-        raise UsageError(
-            f"{type(self).__name__} gives no pairs to evaluate: it needs a method pair_batches(part, noisy=False)"
-        )
+        raise UsageError(f"{type(self).__name__} has no pairs: it has no method pair_batches(split, noisy=False)")
 
     def test_dataloader(self) -> Any:
         """The test split with its labels."""
@@ -140,11 +139,11 @@ def class_numbers(labels: Any, count: int, what: str) -> Tensor:
 
     Args:
         labels: One integer per item.
-        count: How many items there are.
-        what: What to call the labels where they are wrong.
+        count: Number of items.
+        what: Name of the labels in errors.
 
     Raises:
-        UsageError: If they are no such numbers.
+        UsageError: If there are other values.
     """
     labels = np.asarray(labels)
     if labels.shape != (count,) or not np.issubdtype(labels.dtype, np.integer):
@@ -159,13 +158,20 @@ def class_numbers(labels: Any, count: int, what: str) -> Tensor:
 
 
 class SeededBatches(Sampler[list[int]]):
-    """Batches of ``batch_size`` items over all processes, of which this process gets its consecutive part.
+    """Random batches of item indices, in an order that depends on the seed only.
 
-    ``seen`` tells how many batches training has behind it; iteration goes on from there to the end of that epoch. So a
-    resumed run continues in the middle of an epoch with the very next batch. The last, smaller batch is left out, or
-    kept (``keep_last``) if it holds at least two items for every process.
-    ``limit`` is the trainer's ``limit_train_batches``: the number of batches that make an epoch, or a share of all.
-    ``among`` are the numbers of the items to draw from, where these are not all.
+    A resumed run continues in the middle of an epoch with the next batch.
+
+    Args:
+        items: Number of items.
+        batch_size: Batch size over all processes. Each process gets its consecutive part.
+        seed: Seed of the order.
+        seen: Returns the number of batches so far; iteration continues from there to the end of that epoch.
+        rank: Rank of this process.
+        processes: Number of processes.
+        limit: ``limit_train_batches`` of the trainer: number of batches per epoch, or a share of all.
+        among: Indices of the items to sample from. Default: None, all.
+        keep_last: Keep the last, smaller batch if it has at least two items per process. Default: False.
     """
 
     def __init__(
@@ -205,18 +211,18 @@ class SeededBatches(Sampler[list[int]]):
         among: Tensor | None = None,
         keep_last: bool = False,
     ) -> "SeededBatches":
-        """For the training that is under way."""
+        """Batches for the current training."""
         seen = trainer.lightning_module.batches_seen
         limit = getattr(trainer, "limit_train_batches", 1.0)
         return cls(items, batch_size, seed, seen, trainer.global_rank, trainer.world_size, limit, among, keep_last)
 
     def __len__(self) -> int:
-        """All batches there are; the trainer takes its limit of them by itself."""
+        """Number of batches of all items; the trainer applies its limit."""
         return self.items // self.batch_size + self.keep_last
 
     @property
     def in_epoch(self) -> int:
-        """How many of them the trainer takes, at least one."""
+        """Batches per epoch under the limit of the trainer, at least one."""
         share = self.limit if isinstance(self.limit, int) else int(len(self) * self.limit)
         return max(1, min(len(self), share))
 

@@ -22,12 +22,12 @@ __path__: list[str] = []  # submodules of version 0.2 are found by rince._moved,
 
 
 class Part(NamedTuple):
-    """Items that belong together row by row.
+    """Pairs of one split.
 
     Attributes:
-        a: The items of the first side.
-        b: Their partners.
-        labels: The class of each pair, -1 where unknown.
+        a: (pairs, ...) items of the first side.
+        b: (pairs, ...) items of the second side.
+        labels: (pairs,) classes, -1 if unknown.
 
     Example:
         >>> part = rince.data.pairs.Part(torch.randn(8, 40), torch.randn(8, 24), torch.full((8,), -1))
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 class Pairs(DataModule):
-    """Pairs in memory. A subclass returns the parts "train" and "test" from ``read``.
+    """Pairs in memory. A subclass returns the splits "train" and "test" from ``read``.
 
     Example:
         >>> from rince.data.pairs import Part
@@ -56,23 +56,23 @@ class Pairs(DataModule):
     def __init__(self, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
         """
         Args:
-            batch_size: Pairs in a batch of all processes together.
-            wrong_pairs: Share of training pairs in which ``b`` belongs to another pair.
-            wrong_pairs_seed: Seed that chooses these pairs, and whose ``b`` they get.
+            batch_size: Batch size over all processes.
+            wrong_pairs: Share of training pairs to mismatch.
+            wrong_pairs_seed: Seed of ``wrong_pairs``.
 
         Raises:
-            UsageError: If wrong_pairs does not lie in [0, 1].
+            UsageError: If wrong_pairs is not in [0, 1].
         """
         super().__init__()
         if not 0 <= wrong_pairs <= 1:
-            raise UsageError(f"wrong_pairs must lie in [0, 1], got {wrong_pairs}")
+            raise UsageError(f"wrong_pairs must be in [0, 1], got {wrong_pairs}")
         self.batch_size = batch_size
         self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
         self.mispaired: WrongPairs | None = None
         self._parts: dict[str, Part] = {}
 
     def read(self) -> dict[str, Part]:
-        """The right pairs of the parts "train", "test" and, where there is one, "validation"."""
+        """Clean pairs of the splits "train", "test" and, optionally, "validation"."""
         raise NotImplementedError
 
     def setup(self, stage: str | None = None) -> None:
@@ -86,7 +86,7 @@ class Pairs(DataModule):
             self.mispaired = wrong_pairs(len(train.labels), self.wrong_pairs, self.wrong_pairs_seed, keys)
 
     def groups(self, train: Part) -> Tensor | None:
-        """Within these a partner would be as right as the own one, so a wrong pair is never made of one group."""
+        """(pairs,) groups within which pairs are not mismatched, such as classes; None for no groups."""
         return None
 
     @property
@@ -95,17 +95,17 @@ class Pairs(DataModule):
         return max((int(part.labels.max()) for part in self._parts.values() if len(part.labels)), default=-1) + 1
 
     def split(self, split: Split) -> Part:
-        """The right pairs of a part."""
+        """Clean pairs of a split."""
         self.setup()
         if split not in self._parts:
-            raise UsageError(f"there is no part '{split}' of {type(self).__name__}, only {', '.join(self._parts)}")
+            raise UsageError(f"{type(self).__name__} has no split '{split}', only {', '.join(self._parts)}")
         return self._parts[split]
 
     def fingerprint(self) -> str:
         return of_tensors(self.split("train"))
 
     def pair_batches(self, split: Split, noisy: bool = False, batch_size: int = 256) -> Iterator[PairBatch]:
-        """A part in order, batch by batch: the right pairs or, ``noisy``, those that training sees."""
+        """Batches of a split in order: clean pairs or, if ``noisy``, those used for training."""
         part = self.split(split)
         for ids in torch.arange(len(part.labels)).split(batch_size):
             yield self._batch(part, ids, noisy and split == "train")
@@ -114,7 +114,7 @@ class Pairs(DataModule):
         return self.pair_batches(split)
 
     def noise_record(self) -> dict[str, Any]:
-        """What the noise hit, as arrays to be saved with the run."""
+        """Arrays that record the mismatched pairs."""
         self.setup()
         if self.mispaired is None:
             return {}
@@ -148,7 +148,7 @@ class Pairs(DataModule):
 
 
 class PairLoader:
-    """Indexes whole batches out of tensors: for pairs in memory there is nothing for workers to do."""
+    """Batches by indexing tensors in memory."""
 
     def __init__(self, pairs: Pairs, batches: SeededBatches):
         self.pairs, self.batches = pairs, batches
@@ -164,10 +164,10 @@ class PairLoader:
 
 
 class PairedArrays(Pairs):
-    """A file with ``a`` and ``b``, which belong together row by row, and, where known, ``labels`` (n,).
+    """An .npz file with arrays ``a`` and ``b``, one row per pair, and, optionally, ``labels`` (n,).
 
-    Bytes stay bytes, for image recipes; other numbers become floats. ``test_a``, ``test_b`` and
-    ``test_labels`` are the test part; without them every tenth pair is. ``ids`` (n,), where given, name the pairs.
+    uint8 arrays are images; other numbers become float32. ``test_a``, ``test_b`` and ``test_labels`` are the test
+    split. Default: every tenth pair. ``ids`` (n,) are optional names of the pairs.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -183,9 +183,9 @@ class PairedArrays(Pairs):
         """
         Args:
             path: The .npz file.
-            batch_size: Pairs in a batch of all processes together.
-            wrong_pairs: Share of training pairs to be made wrong on purpose.
-            wrong_pairs_seed: Seed that chooses these pairs, and whose ``b`` they get.
+            batch_size: Batch size over all processes.
+            wrong_pairs: Share of training pairs to mismatch.
+            wrong_pairs_seed: Seed of ``wrong_pairs``.
         """
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
         self.path = Path(path)
@@ -203,7 +203,7 @@ class PairedArrays(Pairs):
         return {"train": Part(*(x[~is_test] for x in pairs)), "test": Part(*(x[is_test] for x in pairs))}
 
     def pair_names(self) -> Sequence[Any]:
-        """The array ``ids`` of the file or, without one, the numbers of its rows."""
+        """The array ``ids`` of the file, or row numbers."""
         self.setup()
         return self._names.tolist()
 
@@ -224,23 +224,23 @@ class PairedArrays(Pairs):
             )
         check_rows(values, name, self.path)
         if values.dtype != np.uint8:
-            with np.errstate(over="ignore"):  # what is too large is infinite, and told of
+            with np.errstate(over="ignore"):
                 values = values.astype(np.float32)
             if not np.isfinite(values).all():
-                raise UsageError(f"{name} in {self.path} holds values that are not finite: drop or mend those pairs")
+                raise UsageError(f"{name} in {self.path} holds values that are not finite: drop those pairs")
         return torch.from_numpy(np.ascontiguousarray(values))
 
 
-# Kinds of files; datasets knows others that are unpickled.
+# Formats of the datasets library that are not unpickled.
 KINDS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".arrow": "arrow"}
 
 
 class HuggingFacePairs(Pairs):
-    """Two columns of a data set that belong together row by row, read into memory.
+    """Two columns of a Hugging Face data set in memory.
 
     ``path`` is a folder written by ``save_to_disk``, a file (.parquet, .json, .csv, .arrow) or a name on the Hub.
-    Columns hold images of one size, arrays or lists of numbers of one shape, or numbers. Texts have to be embedded
-    first, or trained on with ``rince.integrations.sentence_transformers``.
+    Columns hold images of one size, arrays of one shape, or numbers. Embed texts first, or train on them with
+    ``rince.integrations.sentence_transformers``.
 
     Example:
         >>> data = rince.data.HuggingFacePairs("pairs.parquet", a="image_embedding", b="text_embedding")
@@ -260,15 +260,15 @@ class HuggingFacePairs(Pairs):
     ):
         """
         Args:
-            path: The data set.
-            a: The column of the first side.
-            b: The column of the second side.
-            label: The column with the class of a pair, if there is one.
-            train: The part to train on.
-            test: The part to evaluate on; where the data set has none of that name, every tenth pair.
-            batch_size: Pairs in a batch of all processes together.
-            wrong_pairs: Share of training pairs to be made wrong on purpose.
-            wrong_pairs_seed: Seed that chooses these pairs, and whose ``b`` they get.
+            path: Path or name of the data set.
+            a: Column of the first side.
+            b: Column of the second side.
+            label: Column of integer class labels. Default: None, no labels.
+            train: Split to train on.
+            test: Split to evaluate on; every tenth training pair if the data set does not have it.
+            batch_size: Batch size over all processes.
+            wrong_pairs: Share of training pairs to mismatch.
+            wrong_pairs_seed: Seed of ``wrong_pairs``.
         """
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
         self.path, self.a, self.b, self.label = path, a, b, label
@@ -277,7 +277,7 @@ class HuggingFacePairs(Pairs):
     def read(self) -> dict[str, Part]:
         parts = self._load()
         if self.train_part not in parts:
-            raise UsageError(f"{self.path} has no part '{self.train_part}', only {', '.join(parts)}: set data.train")
+            raise UsageError(f"{self.path} has no split '{self.train_part}', only {', '.join(parts)}: set data.train")
         train = self._part(parts[self.train_part])
         if self.test_part in parts:
             return {"train": train, "test": self._part(parts[self.test_part])}
@@ -285,16 +285,16 @@ class HuggingFacePairs(Pairs):
         return {"train": Part(*(x[~is_test] for x in train)), "test": Part(*(x[is_test] for x in train))}
 
     def _load(self) -> dict[str, Any]:
-        place = Path(self.path)
-        if place.is_file() and place.suffix not in KINDS:
-            raise UsageError(f"{self.path} must be a file of one of the kinds {', '.join(KINDS)}, or a folder")
-        is_saved = place.is_dir() and any((place / name).exists() for name in ("dataset_dict.json", "state.json"))
+        path = Path(self.path)
+        if path.is_file() and path.suffix not in KINDS:
+            raise UsageError(f"{self.path} must be a folder or one of {', '.join(KINDS)}")
+        is_saved = path.is_dir() and any((path / name).exists() for name in ("dataset_dict.json", "state.json"))
         library: Any = peer("datasets", "datasets")
         try:
             if is_saved:
-                found = library.load_from_disk(str(place))
-            elif place.is_file():
-                found = library.load_dataset(KINDS[place.suffix], data_files=str(place))
+                found = library.load_from_disk(str(path))
+            elif path.is_file():
+                found = library.load_dataset(KINDS[path.suffix], data_files=str(path))
             else:
                 found = library.load_dataset(self.path)
         except (OSError, ValueError) as error:
@@ -329,7 +329,7 @@ class HuggingFacePairs(Pairs):
         values = np.stack(items)
         if values.ndim == 1:
             values = values[:, None]
-        if values.dtype == np.uint8:  # pictures, as image recipes want them: channels first
+        if values.dtype == np.uint8:  # images: channels first
             values = values[:, None] if values.ndim == 3 else values
             if values.ndim == 4 and values.shape[-1] in (1, 3, 4):
                 values = values.transpose(0, 3, 1, 2)

@@ -1,4 +1,4 @@
-"""Spoken digits paired with images of handwritten ones, or with other recordings."""
+"""Spoken digits paired with images of handwritten digits."""
 
 import functools
 import io
@@ -21,12 +21,12 @@ from rince.data.pairs import Pairs, Part
 from rince.errors import MissingFile, UsageError
 
 RATE = 8000
-MAX_BYTES = 100_000_000  # bytes of a recording, which is a few thousand
+MAX_BYTES = 100_000_000  # of a recording
 NAME = re.compile(r"(\d)_([^_/]+)_(\d+)\.wav$")  # digit_speaker_take.wav
 
 
 class Recordings(NamedTuple):
-    """Samples (N, length) in [-1, 1], the digit said, who says it, and for the how-manieth time."""
+    """(n, length) samples in [-1, 1], digits, speakers and takes."""
 
     samples: NDArray[np.float32]
     digit: NDArray[np.int64]
@@ -35,14 +35,14 @@ class Recordings(NamedTuple):
 
 
 def read_recordings(source: str | Path, seconds: float = 0.6) -> Recordings:
-    """All recordings ordered by name, cut or padded with silence to ``seconds``."""
+    """All recordings in the order of their names, cut or padded with silence to ``seconds``."""
     found = []
     for name, content in sorted(_contents(Path(source))):
         if match := NAME.search(name):
             samples = _samples(content, name, round(seconds * RATE))
             found.append((samples, int(match[1]), match[2], int(match[3])))
     if not found:
-        raise UsageError(f"{source} holds no recordings named digit_speaker_take.wav, such as 7_jackson_32.wav")
+        raise UsageError(f"{source} has no recordings named digit_speaker_take.wav, such as 7_jackson_32.wav")
     sounds, digits, speakers, takes = zip(*found, strict=True)
     return Recordings(np.stack(sounds), np.array(digits), np.array(speakers), np.array(takes))
 
@@ -58,14 +58,14 @@ def _contents(source: Path) -> Iterator[tuple[str, bytes]]:
                 if name.endswith(".wav"):
                     yield name.rsplit("/", 1)[-1], archive.read(name)
     else:
-        raise MissingFile(f"there are no spoken digits at {source}: give the folder or zip file of the data set")
+        raise MissingFile(f"there are no spoken digits at {source}: set source to their folder or zip file")
 
 
 def _content(path: Path) -> bytes:
     try:
         return read_regular(path, MAX_BYTES)
     except Unreadable as error:
-        raise UsageError(f"{path} is no recording: {error}") from error
+        raise UsageError(f"{path} cannot be read: {error}") from error
 
 
 def _samples(content: bytes, name: str, length: int) -> NDArray[np.float32]:
@@ -77,23 +77,23 @@ def _samples(content: bytes, name: str, length: int) -> NDArray[np.float32]:
             raw = file.readframes(length)
     except UsageError:
         raise
-    except Exception as error:  # there is no end to what a damaged file provokes
-        raise UsageError(f"{name} is not a readable wav file: {str(error) or type(error).__name__}") from error
+    except Exception as error:  # damaged files raise many types
+        raise UsageError(f"{name} is not a valid wav file: {str(error) or type(error).__name__}") from error
     samples = np.frombuffer(raw, dtype="<i2").astype(np.float32) / 32768
     return np.pad(samples, (0, length - len(samples)))
 
 
-TEST_TAKES = range(5)  # the data set's own test part
+TEST_TAKES = range(5)  # the official test split
 VALIDATION_TAKES = range(5, 10)
 Parting = Literal["takes", "speaker", "random"]
 
 
 class SpokenDigits(Pairs):
-    """``a`` are scikit-learn's images of digits, bytes (n, 1, 8, 8); ``b`` are sounds of the same digits, at 8 kHz.
+    """Images of digits, uint8 (n, 1, 8, 8), paired with recordings of the same digits at 8 kHz.
 
-    Every recording has one fixed image of its digit, drawn by ``split_seed``. Images are also split into three parts:
-    an image of the test part is in no training pair. There are fewer images than recordings, so the training part uses
-    an image about twice. A wrong pair is always one of two different digits.
+    Each recording is paired with one image of its digit, drawn by ``split_seed``; the splits share no images. A
+    training image is used about twice, since there are fewer images than recordings. Mismatched pairs are always of
+    different digits.
 
     Example:
         >>> data = rince.data.SpokenDigits("data/fsdd.zip", wrong_pairs=0.4)
@@ -115,20 +115,20 @@ class SpokenDigits(Pairs):
         """
         Args:
             source: Folder or zip file of the recordings, named digit_speaker_take.wav.
-            parting: How the data are split: by takes as the data set's authors do (0 to 4 test, 5 to 9 validation), by
-                speaker (the last two by name are in no training pair), or a tenth each at random.
-            split_seed: Seed that assigns images to parts and sounds, and of the random split.
-            seconds: Length to which sounds are cut or padded.
-            batch_size: Pairs in a batch of all processes together.
-            wrong_pairs: Share of training pairs of an image and a sound of another digit.
-            wrong_pairs_seed: Seed that chooses these pairs, and which sounds they get.
+            parting: Split by "takes" as published (0 to 4 test, 5 to 9 validation), by "speaker" (the last two by name
+                for validation and test), or "random" (a tenth each).
+            split_seed: Seed of the assignment of images, and of the random split.
+            seconds: Length of the recordings, which are cut or padded.
+            batch_size: Batch size over all processes.
+            wrong_pairs: Share of training pairs to mismatch.
+            wrong_pairs_seed: Seed of ``wrong_pairs``.
 
         Raises:
-            UsageError: If seconds is not positive, or there is no such parting.
+            UsageError: If seconds is not in (0, 600], or the parting is unknown.
         """
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
         if not 0 < seconds <= 600:
-            raise UsageError(f"seconds must lie in (0, 600], got {seconds}")
+            raise UsageError(f"seconds must be in (0, 600], got {seconds}")
         if parting not in ("takes", "speaker", "random"):
             raise UsageError(f"parting must be takes, speaker or random, got {parting!r}")
         self.source, self.parting, self.split_seed, self.seconds = source, parting, split_seed, seconds
@@ -144,7 +144,7 @@ class SpokenDigits(Pairs):
             chosen = np.flatnonzero(of_sound == i)
             if not len(chosen):
                 raise UsageError(
-                    f"no recording of {self.source} is in the {name} part by {self.parting}: choose another parting"
+                    f"no recording of {self.source} is in the {name} split by {self.parting}: choose another parting"
                 )
             supply = np.flatnonzero(of_image == i)
             image = supply[assign_images(sounds.digit[chosen], digits.target[supply], self.split_seed + i)]
@@ -155,7 +155,7 @@ class SpokenDigits(Pairs):
         return parts
 
     def pair_names(self) -> list[str]:
-        """The recordings that the pairs are made of, as digit_speaker_take."""
+        """Recordings of the pairs, as digit_speaker_take."""
         self.setup()
         return self._names
 
@@ -165,7 +165,7 @@ class SpokenDigits(Pairs):
 
 @functools.lru_cache(maxsize=1)
 def _read_once(source: str, seconds: float, stamp: int) -> Recordings:
-    """A process that does several runs reads 3,000 files once, unless they have changed."""
+    """Recordings, cached for several runs in one process."""
     return read_recordings(source, seconds)
 
 
@@ -185,7 +185,7 @@ def _sound_parts(sounds: Recordings, parting: Parting, seed: int) -> NDArray[np.
 
 
 def _image_parts(digit: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """A fifth of the images of every digit for tests, a fifth for validation."""
+    """Split of every image: of each digit a fifth for tests (2), a fifth for validation (1)."""
     part = np.zeros(len(digit), dtype=np.int64)
     for value in range(10):
         places = np.random.default_rng((seed, value)).permutation(np.flatnonzero(digit == value))
@@ -195,7 +195,7 @@ def _image_parts(digit: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
 
 
 def assign_images(wanted: NDArray[np.int64], supply: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """For every wanted digit the place of one in the supply, all of them once before any is used again."""
+    """Index of an image of the right digit for every recording, using each image equally often."""
     random = np.random.default_rng(seed)
     partner = np.empty(len(wanted), dtype=np.int64)
     for value in range(10):

@@ -1,4 +1,4 @@
-"""Networks from inputs to features, as plain modules, and their files."""
+"""Encoders as plain modules, and their files."""
 
 from typing import TYPE_CHECKING
 

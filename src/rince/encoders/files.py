@@ -1,4 +1,4 @@
-"""Encoders as safetensors files with the recipe to build them; usable without Lightning."""
+"""Safetensors files with the weights of an encoder and its class path and arguments."""
 
 import importlib
 import json
@@ -18,51 +18,48 @@ PACKAGE = "rince.encoders."
 
 
 def check_network(path: Path, recipe: Any, weights: dict[str, Tensor]) -> None:
-    """Check that a recipe names encoders of rince only, and describes the network that the weights are of.
+    """Check that a recipe names encoders of rince only and matches the weights.
 
-    The network is built on the meta device: a wrong size in a file takes no memory.
-
-    Raises:
-        UsageError: With the file, what is wrong with it, and the fix.
+    The network is built on the meta device, so that a wrong size does not allocate memory.
     """
     _check_classes(path, recipe)
     try:
         with torch.device("meta"):
             state = _built(recipe).state_dict()
-    except Exception as error:  # whatever a constructor says of arguments that do not fit
+    except Exception as error:  # constructors raise any type on invalid arguments
         why = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise UsageError(f"{path} holds a {recipe['class_path']} that cannot be built: {why}") from error
+        raise UsageError(f"{path} has a {recipe['class_path']} that cannot be constructed: {why}") from error
     shapes = {name: tuple(value.shape) for name, value in state.items() if isinstance(value, Tensor)}
     if shapes != {name: tuple(value.shape) for name, value in weights.items()}:
-        raise UsageError(f"{path} says that it holds {recipe['class_path']}, but its weights are of another network")
+        raise UsageError(f"the weights in {path} do not fit its class {recipe['class_path']}")
 
 
 def _check_classes(path: Path, recipe: Any) -> None:
-    """Refuse a recipe that names anything but rince's encoders, at any depth."""
+    """Reject a recipe with classes other than encoders of rince, at any depth."""
     if not isinstance(recipe, dict) or not isinstance(recipe.get("class_path"), str):
-        raise UsageError(f"{path} does not say how its encoder is built: it names no class")
+        raise UsageError(f"{path} has no class path of its encoder")
     name, arguments = recipe["class_path"], recipe.get("init_args") or {}
     if not isinstance(arguments, dict) or set(recipe) - {"class_path", "init_args"}:
-        raise UsageError(f"{path} gives {name} something else than arguments, and was not written by rince")
+        raise UsageError(f"{path} has invalid arguments of {name}, so it was not written by rince")
     module, _, short = name.rpartition(".")
     if not name.startswith(PACKAGE):
         raise UsageError(
-            f"{path} holds {name}, which is not rince's: build it and call load_encoder(path, encoder=yours), or name "
-            "it yourself with --encoder"
+            f"{path} has an encoder from outside rince, {name}: construct it and call load_encoder(path, encoder=...), "
+            "or name it with --encoder"
         )
     try:
         found = getattr(importlib.import_module(module), short, None)
     except (ImportError, ValueError):
         found = None
     if not (isinstance(found, type) and issubclass(found, nn.Module) and found.__module__.startswith(PACKAGE)):
-        raise UsageError(f"{path} names {name[:200]} as its encoder, which is not an encoder of rince")
+        raise UsageError(f"{path} has the class path {name[:200]}, which is not an encoder of rince")
     for value in arguments.values():
         if isinstance(value, dict):
             _check_classes(path, value)
 
 
 def _built(recipe: dict[str, Any]) -> nn.Module:
-    """The network of a recipe whose classes have been checked."""
+    """Network of a checked recipe."""
     arguments = {
         name: _built(value) if isinstance(value, dict) else value
         for name, value in (recipe.get("init_args") or {}).items()
@@ -74,13 +71,13 @@ def _built(recipe: dict[str, Any]) -> nn.Module:
 def save_encoder(
     path: str | os.PathLike[str], encoder: nn.Module, recipe: dict[str, Any], about: dict[str, Any]
 ) -> None:
-    """Write the weights of an encoder into a safetensors file, with the recipe to build it again.
+    """Write the weights of an encoder to a safetensors file, with its class path and arguments.
 
     Args:
-        path: The file to write. It is written completely or not at all.
-        encoder: The module whose weights are written.
+        path: File to write, atomically.
+        encoder: The encoder.
         recipe: ``class_path`` and ``init_args``, as in a configuration.
-        about: Other information, as plain values; ``load_encoder`` returns it as ``encoder.about``.
+        about: Metadata as plain values; ``load_encoder`` returns it as ``encoder.about``.
 
     Raises:
         FileError: If the file cannot be written.
@@ -93,38 +90,32 @@ def save_encoder(
         {'data': 'mine'}
     """
     safetensors = require("safetensors.torch", "train")
-    # Copies, because safetensors refuses tensors that share memory, as tied weights do.
+    # Copies, because safetensors rejects tensors that share memory, such as tied weights.
     weights = {name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
-    # One entry only: safetensors writes several in random order, and equal encoders should be equal files.
+    # One entry only, since safetensors writes several in random order.
     metadata = {"rince_encoder": json.dumps({"encoder": recipe, "about": about})}
     try:
         with written_whole(path) as temporary:
             safetensors.save_file(weights, temporary, metadata=metadata)
-    except (OSError, safetensors_error()) as error:  # its own error for a disk that is full
-        raise FileError(f"the encoder {path} could not be written ({error})") from error
-
-
-def safetensors_error() -> type[Exception]:
-    error: type[Exception] = require("safetensors", "train").SafetensorError
-    return error
+    except (OSError, require("safetensors", "train").SafetensorError) as error:  # the latter for a full disk
+        raise FileError(f"cannot write {path} ({error})") from error
 
 
 def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None) -> nn.Module:
-    """The encoder of an exported file or a run folder, in evaluation mode.
+    """Load the encoder of an exported file or a run folder, in evaluation mode.
 
-    The file names the class of the encoder. A class from outside rince is not built from a name in a file: build it
-    yourself and pass it.
+    Only encoders of rince are constructed from the class path in the file. Construct others and pass them.
 
     Args:
-        path: A file that ``rince export`` or :func:`save_encoder` wrote, or the folder of a run.
-        encoder: The module that gets the weights, if its class is not from rince.
+        path: File written by ``rince export`` or :func:`save_encoder`, or folder of a run.
+        encoder: Module that gets the weights. Default: None, constructed from the file.
 
     Returns:
-        The encoder. ``encoder.about`` says how it was trained and how its inputs were normalized.
+        The encoder. ``encoder.about`` is metadata such as the data set and the normalization of the inputs.
 
     Raises:
         MissingFile: If there is no encoder at the path.
-        UsageError: If the file is damaged, names a class from outside rince, or does not fit the encoder given.
+        UsageError: If the file is damaged, has a class from outside rince, or does not fit the given encoder.
 
     Example:
         >>> recipe = {"class_path": "rince.encoders.ConvNet", "init_args": {"width": 8}}
@@ -147,17 +138,17 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
 
 
 def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recipe: dict[str, Any]) -> None:
-    """Put weights that were read from ``path`` into an encoder, or say in one sentence what does not fit."""
+    """Load weights into an encoder. The error names the first difference."""
     try:
         encoder.load_state_dict(weights)
     except RuntimeError as error:
         name = recipe.get("class_path", "an encoder")
         why = _first_difference(encoder, weights)
-        raise UsageError(f"{path} holds {name}, which does not fit this {type(encoder).__name__}: {why}") from error
+        raise UsageError(f"{path} has a {name}, which does not fit this {type(encoder).__name__}: {why}") from error
 
 
 def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.Tensor]]:
-    """Recipe (class_path and init_args), what is told about it, and weights of an encoder's file; nothing is built."""
+    """Recipe (class_path and init_args), metadata and weights in a file."""
     safetensors = require("safetensors", "train")
     if not path.is_file():
         raise MissingFile(f"there is no file {path}")
@@ -166,17 +157,14 @@ def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise UsageError(f"{path} is no whole safetensors file ({error})") from error
+        raise UsageError(f"{path} is not a valid safetensors file ({error})") from error
     if "rince_encoder" not in metadata:
-        raise UsageError(f"{path} is a safetensors file, but no encoder written by rince")
+        raise UsageError(f"{path} is not an encoder written by rince")
     try:
         known = json.loads(metadata["rince_encoder"])
-        recipe, about = current_settings(known["encoder"]), current_settings(known["about"])
+        return dict(current_settings(known["encoder"])), dict(current_settings(known["about"])), weights
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UsageError(f"{path} does not say how its encoder is built ({type(error).__name__})") from error
-    if not isinstance(recipe, dict) or not isinstance(about, dict):
-        raise UsageError(f"{path} does not say how its encoder is built: it holds no recipe")
-    return recipe, about, weights
+        raise UsageError(f"{path} has invalid metadata of its encoder ({type(error).__name__})") from error
 
 
 def _first_difference(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:

@@ -1,4 +1,4 @@
-"""From scores or features of a frozen encoder to a number: probes, neighbors, retrieval, votes."""
+"""Evaluation of frozen features: linear probes, nearest neighbors, retrieval, votes."""
 
 from typing import TYPE_CHECKING
 

@@ -15,12 +15,12 @@ Space = Literal["encoder", "projection"]
 
 @torch.no_grad()
 def labeled_features(method: Any, batches: Iterable[Any], space: Space = "encoder") -> tuple[Tensor, Tensor]:
-    """Features and labels of all items of a loader; items without a label are left out.
+    """Features and labels of all labeled items of a loader.
 
     Args:
         method: A training method such as ``rince.methods.SimCLR``.
-        batches: Batches with labels, as ``data.labeled_batches("test")`` gives them.
-        space: ``"encoder"`` for the encoder's features, ``"projection"`` for the output of the projection head.
+        batches: Batches with labels, such as ``data.labeled_batches("test")``.
+        space: ``"encoder"`` for the features of the encoder, ``"projection"`` for the output of the projection head.
 
     Returns:
         Features (n, width) and labels (n,).
@@ -46,25 +46,25 @@ def labeled_features(method: Any, batches: Iterable[Any], space: Space = "encode
         found.append((features.float().cpu()[known], batch.labels.cpu()[known]))
     method.train(was_training)
     if not found:
-        raise UsageError("there is nothing to evaluate")
+        raise UsageError("the split to evaluate is empty")
     features, labels = zip(*found, strict=True)
     return torch.cat(features), torch.cat(labels)
 
 
 def inputs_of(batches: Iterable[ImageBatch]) -> tuple[Tensor, Tensor]:
-    """The images themselves as rows of numbers, and their labels; images without a label are left out."""
+    """Flattened pixels and labels of all labeled images."""
     images, labels = zip(*((batch.images.flatten(1).float(), batch.labels) for batch in batches), strict=True)
     known = torch.cat(labels) >= 0
     return torch.cat(images)[known], torch.cat(labels)[known]
 
 
 class Votes(NamedTuple):
-    """One row per item, by rising id.
+    """Mean scores of items, sorted by id.
 
     Attributes:
-        ids: The items.
-        scores: The mean score of every item and class.
-        labels: The right class of every item.
+        ids: (items,) ids.
+        scores: (items, classes) mean scores.
+        labels: (items,) classes.
 
     Example:
         >>> scores = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
@@ -78,20 +78,20 @@ class Votes(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """The share of items whose highest mean score is that of their class, from 0 to 1."""
+        """Accuracy in [0, 1]."""
         return float((self.scores.argmax(1) == self.labels).double().mean())
 
 
 def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
-    """From several scored views per item, such as ten clips of a video, to one mean score per item.
+    """Average the scores of several views per item, such as ten clips of a video.
 
     Args:
-        ids: (views,) the item that each view shows.
-        scores: (views, classes) its scores.
-        labels: (views,) the class of its item.
+        ids: (views,) ids of the items.
+        scores: (views, classes) scores.
+        labels: (views,) classes of the items.
 
     Returns:
-        The items with their mean scores and labels.
+        Mean scores and labels of the items.
 
     Raises:
         UsageError: If there are no views, the lengths differ, or one item has two labels.
@@ -102,15 +102,15 @@ def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
         tensor([[0.6500, 0.3500]], dtype=torch.float64)
     """
     if not len(ids):
-        raise UsageError("there is nothing to test on: the test part is empty")
+        raise UsageError("the test split is empty")
     if not len(ids) == len(scores) == len(labels):
         raise UsageError(
-            f"ids, scores and labels must be equally many, got {len(ids)}, {len(scores)} and {len(labels)}"
+            f"ids, scores and labels must have the same length, got {len(ids)}, {len(scores)} and {len(labels)}"
         )
     items, place, count = ids.unique(return_inverse=True, return_counts=True)
     total = scores.new_zeros(len(items), scores.shape[1]).double().index_add_(0, place, scores.double())
     label = labels.new_zeros(len(items)).index_copy_(0, place, labels)
     clash = label[place] != labels
     if clash.any():
-        raise UsageError(f"item {int(ids[clash][0])} comes with two labels")
+        raise UsageError(f"item {int(ids[clash][0])} has two labels")
     return Votes(items, total / count[:, None], label)

@@ -1,4 +1,4 @@
-"""A linear probe that learns beside the encoder, to watch training without stopping it."""
+"""Online linear probe."""
 
 from typing import Any
 
@@ -9,20 +9,17 @@ from torch import nn
 
 from rince.errors import UsageError
 
-DAMAGED = (
-    "the checkpoint holds something else than the state of the online probe, so it is damaged: put a whole copy in its "
-    "place, or start anew with another --name"
-)
+DAMAGED = "the checkpoint has an invalid state of the online probe: restore a copy, or start over with another --name"
 
 
 class OnlineProbe(Callback):
-    """Logs ``probe``, the accuracy of a linear classifier on the features of each step, before it learns from them.
+    """Train a linear classifier alongside the encoder and log its accuracy as ``probe``.
 
-    It is trained on the views and labels of training, noise included. The encoder gets no gradient from it.
+    It learns from the training views and labels, including noise. The encoder gets no gradient from it.
 
     Args:
-        classes: How many classes there are.
-        lr: Learning rate of its Adam.
+        classes: Number of classes.
+        lr: Learning rate of Adam.
 
     Example:
         >>> from lightning.pytorch import Trainer
@@ -57,7 +54,7 @@ class OnlineProbe(Callback):
         features, labels = watched[0].float(), watched[1]
         pl_module.watched = None
         labels = labels.repeat(len(features) // len(labels)).clamp_min(-1)
-        known = labels >= 0  # -1 is nobody's class
+        known = labels >= 0
         layer = self.layer or self._start(features)
         with torch.enable_grad():
             logits = layer(features)

@@ -1,4 +1,4 @@
-"""Retrieval: is something of the right kind among the nearest?"""
+"""Retrieval, and evaluation of two-tower models on pairs."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -18,17 +18,17 @@ from rince.views.views import PairBatch
 def recall_at(
     query: Tensor, query_keys: Tensor, gallery: Tensor, gallery_keys: Tensor, ks: tuple[int, ...] = (1, 10)
 ) -> dict[int, float]:
-    """The share of queries with an item of equal key (class, or partner) among the ``k`` nearest by cosine.
+    """R@k: share of queries with an item of the same key (class or partner) among the ``k`` nearest by cosine.
 
     Args:
         query: (n, width) embeddings.
-        query_keys: (n,) the class or the id of the partner of each query.
-        gallery: (m, width) embeddings that are searched.
-        gallery_keys: (m,) the class or the id of each item of the gallery.
-        ks: The ranks to report.
+        query_keys: (n,) keys of the queries.
+        gallery: (m, width) embeddings to search.
+        gallery_keys: (m,) keys of the gallery.
+        ks: Ranks to report.
 
     Returns:
-        Rank -> share from 0 to 1.
+        Rank to share in [0, 1].
 
     Raises:
         UsageError: If a rank is below 1, or there are no queries or no gallery.
@@ -53,13 +53,13 @@ def recall_at(
 
 
 class PairFeatures(NamedTuple):
-    """Both sides of N pairs: features, embeddings, labels and ids.
+    """Features and embeddings of both sides of pairs.
 
     Attributes:
-        features: Features of the two encoders.
-        embeddings: The outputs of the projection heads, in one space.
-        labels: Classes, -1 where unknown.
-        ids: Numbers of the pairs.
+        features: (n, width) outputs of the two encoders.
+        embeddings: (n, width) outputs of the two projection heads.
+        labels: (n,) classes, -1 if unknown.
+        ids: (n,) indices of the pairs.
 
     Example:
         >>> a, b = torch.randn(2, 4, 8)
@@ -74,11 +74,11 @@ class PairFeatures(NamedTuple):
 
 @torch.no_grad()
 def pair_features(method: Any, batches: Iterable[PairBatch]) -> PairFeatures:
-    """Everything that evaluation needs of a method such as CrossModal, in evaluation mode, batch by batch.
+    """Features and embeddings of all pairs, in evaluation mode.
 
     Args:
         method: A ``rince.methods.CrossModal``.
-        batches: Pairs, as ``data.pair_batches("test")`` gives them.
+        batches: Batches of pairs, such as ``data.pair_batches("test")``.
 
     Returns:
         Features and embeddings of both sides, labels and ids.
@@ -111,14 +111,13 @@ def pair_features(method: Any, batches: Iterable[PairBatch]) -> PairFeatures:
 
 
 def retrieval(a: Tensor, b: Tensor, labels: Tensor | None = None, ks: tuple[int, ...] = (1, 10)) -> dict[str, float]:
-    """From embeddings (n, width) of both sides, how often in percent the partner is among the k nearest, both ways.
+    """R@k in percent in both directions.
 
     Args:
         a: (n, width) embeddings of the first side.
-        b: (n, width) embeddings of their partners.
-        labels: (n,) classes, where they are known: ``class`` is then how often the nearest item of the other side is of
-            the same class.
-        ks: The ranks to report.
+        b: (n, width) embeddings of the second side.
+        labels: (n,) classes. If all are known, ``class`` is the share of items with a nearest item of their class.
+        ks: Ranks to report.
 
     Returns:
         Percentages by name, such as ``"a to b recall@1"``.
@@ -132,7 +131,7 @@ def retrieval(a: Tensor, b: Tensor, labels: Tensor | None = None, ks: tuple[int,
         {'a to b recall@1': 100.0, 'b to a recall@1': 100.0}
     """
     if a.shape != b.shape:
-        raise UsageError(f"both sides must be embeddings of the same pairs, got {tuple(a.shape)} and {tuple(b.shape)}")
+        raise UsageError(f"a and b must have the same shape, got {tuple(a.shape)} and {tuple(b.shape)}")
     partner = torch.arange(len(a))
     result = {}
     for way, query, gallery in (("a to b", a, b), ("b to a", b, a)):
@@ -144,15 +143,15 @@ def retrieval(a: Tensor, b: Tensor, labels: Tensor | None = None, ks: tuple[int,
 
 
 def wrong_pairs_auc(a: Tensor, b: Tensor, wrong: Any) -> float | None:
-    """How well the cosine separates right pairs from wrong ones: the AUC in percent.
+    """AUC in percent of separating right from wrong pairs by the cosine.
 
     Args:
         a: (n, width) embeddings of the first side.
-        b: (n, width) embeddings of their partners.
-        wrong: (n,) booleans: whether the pair is wrong.
+        b: (n, width) embeddings of the second side.
+        wrong: (n,) mask of the wrong pairs.
 
     Returns:
-        From 0 to 100, 50 by chance; None if all pairs are right or all are wrong.
+        AUC from 0 to 100; None if all pairs are right or all are wrong.
 
     Raises:
         UsageError: If ``wrong`` does not have one value per pair.
@@ -164,7 +163,7 @@ def wrong_pairs_auc(a: Tensor, b: Tensor, wrong: Any) -> float | None:
     """
     wrong = torch.as_tensor(wrong)
     if wrong.shape != a.shape[:1]:
-        raise UsageError(f"wrong must say of every pair whether it is: expected ({len(a)},), got {tuple(wrong.shape)}")
+        raise UsageError(f"wrong must have the shape ({len(a)},), got {tuple(wrong.shape)}")
     if not wrong.any() or wrong.all():
         return None
     score = cosine_similarity(a.double(), b.double()).numpy()
@@ -174,15 +173,14 @@ def wrong_pairs_auc(a: Tensor, b: Tensor, wrong: Any) -> float | None:
 def evaluate_pairs(
     method: Any, data: Any, space: Space = "encoder", part: str = "test", decay: float | Sequence[float] = DECAYS
 ) -> dict[str, float]:
-    """All numbers of a run, in percent: retrieval on a part, linear probes of each side, and the AUC of wrong pairs.
+    """Retrieval, linear probes of each side and, if noise was added, the AUC of the wrong training pairs.
 
     Args:
         method: A ``rince.methods.CrossModal``.
-        data: Pairs: ``data.pair_batches(part)`` gives right ones, ``pair_batches("train", noisy=True)`` what was
-            trained on. ``data.noise_record()["partner_hit"]`` tells by number (``ids``) which of those are wrong.
-        space: Probes are fitted to the encoders' features (``"encoder"``) or the heads' outputs (``"projection"``).
-        part: The part to evaluate on.
-        decay: Weight decay of the linear probes; the best of several by default.
+        data: Data set with ``pair_batches`` and, if noise was added, ``noise_record()["partner_hit"]``.
+        space: Features of the probes: ``"encoder"``, or ``"projection"`` for the outputs of the heads.
+        part: Split to evaluate on.
+        decay: Weight decay of the probes, or several to choose from.
 
     Returns:
         Percentages by name.
@@ -218,7 +216,7 @@ def evaluate_pairs(
 def _probes(
     train: PairFeatures, held_out: PairFeatures, space: Space, decay: float | Sequence[float]
 ) -> dict[str, float]:
-    """Accuracy of a linear classifier on each side, with right labels; of items whose class is known."""
+    """Accuracy of a linear probe on each side, for items with a known class."""
     result: dict[str, float] = {}
     known, tested = train.labels >= 0, held_out.labels >= 0
     if len(train.labels[known].unique()) < 2 or not tested.any():
@@ -231,7 +229,7 @@ def _probes(
 
 
 def table(result: dict[str, dict[str, float]]) -> str:
-    """One line for each direction and kind of features."""
+    """Table with one line per direction."""
     columns = ("recall@1", "recall@10", "class", "linear")
     names = {"class": "same class", "linear": "linear probe"}
     shown = [c for c in columns if any(key.endswith(c) for row in result.values() for key in row)]

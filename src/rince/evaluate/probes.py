@@ -16,7 +16,7 @@ from rince.errors import UsageError
 
 DECAYS = (1.0, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 SMALL = 10_000_000
-"""Numbers in a matrix whose products take milliseconds: threads that share them mostly wait for each other."""
+"""Elements of a matrix below which a single thread is fastest."""
 
 
 class LinearProbe(NamedTuple):
@@ -25,9 +25,9 @@ class LinearProbe(NamedTuple):
     Attributes:
         weight: (classes, width).
         bias: (classes,).
-        mean: (width,) mean of the features it was fitted to.
-        std: (width,) their standard deviation.
-        decay: The weight decay it was fitted with.
+        mean: (width,) mean of the training features.
+        std: (width,) standard deviation of the training features.
+        decay: Weight decay of the fit.
 
     Example:
         >>> x, y = torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([0, 0, 1, 1])
@@ -42,12 +42,12 @@ class LinearProbe(NamedTuple):
     decay: float
 
     def predict(self, features: Tensor) -> Tensor:
-        """The class of every row of features."""
+        """(n,) predicted classes."""
         x = (features.to(self.mean) - self.mean) / self.std
         return (x @ self.weight.T + self.bias).argmax(1)
 
     def accuracy(self, features: Tensor, labels: Tensor) -> float:
-        """The share of rows whose class is predicted right, from 0 to 1."""
+        """Accuracy in [0, 1]."""
         return float((self.predict(features) == labels).double().mean())
 
 
@@ -60,9 +60,9 @@ def logistic_regression(
     steps: int = 1000,
     tolerance: float = 1e-6,
 ) -> Tensor:
-    """(classes, width + 1): the minimum of mean cross-entropy + decay / 2 |W|^2, the bias (last column) not counted.
+    """(classes, width + 1) weights that minimize mean cross-entropy + decay / 2 |W|^2; the last column is the bias.
 
-    Scikit-learn finds it. It describes two classes by one row, of which a softmax over two rows has a half each.
+    scikit-learn has one row for two classes, of which a softmax over two rows has half each.
     """
     sklearn = require("sklearn.linear_model", "train")
     present = y.unique().cpu()
@@ -78,7 +78,7 @@ def logistic_regression(
         model.fit(x.cpu().numpy(), y.cpu().numpy())
     rows = np.concatenate([model.coef_, model.intercept_[:, None]], 1) / half
     weight = x.new_zeros(classes, x.shape[1] + 1)
-    weight[:, -1] = -torch.inf  # a class that does not occur is never chosen
+    weight[:, -1] = -torch.inf  # absent classes are never predicted
     weight[present] = torch.from_numpy(np.concatenate([-rows, rows]) if half == 2 else rows).to(x)
     return weight
 
@@ -90,14 +90,14 @@ def fit_linear(
     validation: float = 0.2,
     seed: int = 0,
 ) -> LinearProbe:
-    """The exact linear probe: logistic regression on standardized features, as scikit-learn's.
+    """Linear probe: logistic regression on standardized features, fitted to convergence.
 
     Args:
         features: (n, width) features of a frozen encoder.
         labels: (n,) classes from 0.
-        decay: Weight decay; of several values, the best one on a validation part is chosen.
-        validation: The share of the items in that part.
-        seed: Seed that chooses these items.
+        decay: Weight decay, or several to choose from on a validation split.
+        validation: Share of the validation split.
+        seed: Seed of the validation split.
 
     Returns:
         The probe.
@@ -120,7 +120,7 @@ def fit_linear(
     several = [decay] if isinstance(decay, numbers.Real | float) else decay
     decays = sorted(map(float, several), reverse=True)
     if not decays or decays[-1] < 0:
-        raise UsageError(f"decay must be a number from 0 up, or several, got {decay!r}")
+        raise UsageError(f"decay must be at least 0, got {decay!r}")
     decay = decays[0] if len(decays) == 1 else _best_decay(x, y, classes, decays, validation, seed)
     weight = logistic_regression(x, y, classes, decay)
     return LinearProbe(weight[:, :-1], weight[:, -1], mean, std, decay)
@@ -131,12 +131,12 @@ def _best_decay(x: Tensor, y: Tensor, classes: int, decays: Sequence[float], val
     held = max(1, round(validation * len(x)))
     test, train = order[:held], order[held:]
     best, best_right, weight, worse = decays[0], -1.0, None, 0
-    for decay in decays:  # from strong to weak, each starting where the last one ended
+    for decay in decays:  # from strong to weak, with a warm start
         weight = logistic_regression(x[train], y[train], classes, decay, weight, steps=200)
         logits = x[test] @ weight[:, :-1].T + weight[:, -1]
         right = float((logits.argmax(1) == y[test]).double().mean())
         best, best_right, worse = (decay, right, 0) if right > best_right else (best, best_right, worse + 1)
-        if worse == 3:  # weaker ones only get slower
+        if worse == 3:  # weaker ones are slower and no better
             break
     return best
 
@@ -150,7 +150,7 @@ def fit_adam(
     batch_size: int = 256,
     seed: int = 0,
 ) -> LinearProbe:
-    """The paper's probe for CIFAR-10: a linear layer on the features as they are, trained with Adam.
+    """The paper's probe for CIFAR-10: a linear layer on the raw features, trained with Adam.
 
     Args:
         features: (n, width) features of a frozen encoder.
@@ -158,8 +158,8 @@ def fit_adam(
         epochs: Number of epochs.
         lr: Learning rate.
         decay: Weight decay.
-        batch_size: Items in a batch.
-        seed: Of the order of the items and the initial weights.
+        batch_size: Batch size.
+        seed: Seed of the order of the items and of the initial weights.
 
     Returns:
         The probe.
@@ -195,20 +195,20 @@ def check(features: Tensor, labels: Tensor) -> None:
             f"features must be (n, width) with n labels, got {tuple(features.shape)} and {tuple(labels.shape)}"
         )
     if not torch.isfinite(features).all():
-        raise UsageError("the features hold values that are not finite: the encoder has diverged")
+        raise UsageError("the features have non-finite values: the encoder has diverged")
     if len(labels.unique()) < 2:
         raise UsageError("a linear probe needs items of at least two classes")
 
 
 def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, temperature: float = 0.1) -> Tensor:
-    """The class with most votes among the ``k`` nearest by cosine, each vote weighing exp(cosine / temperature).
+    """k-nearest-neighbor classification by cosine, with votes weighted by exp(cosine / temperature).
 
     Args:
         train: (n, width) features with known classes.
-        labels: (n,) their classes, from 0.
-        test: (m, width) features to be classified.
-        k: Number of neighbors that vote; all items if there are fewer.
-        temperature: Cosines are divided by it.
+        labels: (n,) classes from 0.
+        test: (m, width) features to classify.
+        k: Number of neighbors; all items if there are fewer.
+        temperature: Temperature of the votes.
 
     Returns:
         (m,) classes.
@@ -227,7 +227,7 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, tempe
     k = min(k, len(train))
     train, test = normalize(train.float(), dim=1), normalize(test.float(), dim=1)
     predictions = []
-    for part in test.split(1024):  # the matrix of all similarities need not fit into memory
+    for part in test.split(1024):
         cosine, index = (part @ train.T).topk(k, dim=1)
         votes = torch.zeros(len(part), int(labels.max()) + 1)
         votes.scatter_add_(1, labels[index], ((cosine - 1) / temperature).exp())
@@ -238,15 +238,15 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, tempe
 def knn_accuracy(
     train: Tensor, labels: Tensor, test: Tensor, test_labels: Tensor, k: int = 200, temperature: float = 0.1
 ) -> float:
-    """The share of the test features that :func:`knn_predict` classifies right.
+    """Accuracy of :func:`knn_predict`.
 
     Args:
         train: (n, width) features with known classes.
-        labels: (n,) their classes, from 0.
-        test: (m, width) features to be classified.
-        test_labels: (m,) their classes.
-        k: Number of neighbors that vote; all items if there are fewer.
-        temperature: Cosines are divided by it.
+        labels: (n,) classes from 0.
+        test: (m, width) features to classify.
+        test_labels: (m,) classes of the test features.
+        k: Number of neighbors; all items if there are fewer.
+        temperature: Temperature of the votes.
 
     Returns:
         A share from 0 to 1.

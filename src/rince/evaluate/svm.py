@@ -22,13 +22,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class SVMResult:
-    """The results of cross-validation of an SVM.
+    """Result of the cross-validation of an SVM.
 
     Attributes:
-        accuracies: Of every outer fold.
-        chosen: The C chosen for it.
-        validation: The accuracy of that C in the inner folds.
-        predictions: The prediction of every sample while it was held out.
+        accuracies: Accuracy of every outer fold.
+        chosen: Chosen C of every outer fold.
+        validation: Accuracy of the chosen C in the inner folds.
+        predictions: (n,) held-out predictions.
 
     Example:
         >>> x, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)
@@ -38,12 +38,12 @@ class SVMResult:
 
     accuracies: tuple[float, ...]
     chosen: tuple[float, ...]
-    validation: tuple[float, ...]  # the chosen C's accuracy in the inner folds
+    validation: tuple[float, ...]
     predictions: Array
 
     @property
     def accuracy(self) -> float:
-        """The mean over the outer folds, from 0 to 1."""
+        """Mean accuracy over the outer folds, in [0, 1]."""
         return float(np.mean(self.accuracies))
 
 
@@ -56,14 +56,14 @@ def svm_accuracy(
     seed: int = 0,
     workers: int = 1,
 ) -> SVMResult:
-    """Stratified cross-validation of an SVM with an RBF kernel on frozen features; C is chosen by inner folds.
+    """Nested, stratified cross-validation of an SVM with an RBF kernel on frozen features.
 
     Args:
-        features: (n, width).
+        features: (n, width) features.
         labels: (n,) classes.
-        folds: Outer folds, for the accuracy.
-        inner_folds: Inner folds of every outer one, for C.
-        grid: The C to choose from.
+        folds: Number of outer folds.
+        inner_folds: Number of inner folds, to choose C.
+        grid: Values of C to choose from.
         seed: Seed of the folds.
         workers: Number of processes that search for C.
 
@@ -101,19 +101,18 @@ def linear_accuracy(
     grid: Sequence[float] = GRID,
     seed: int = 0,
 ) -> float:
-    """The same folds and search as :func:`svm_accuracy` for a linear probe: logistic regression on standardized
-    features.
+    """As :func:`svm_accuracy`, for logistic regression on standardized features.
 
     Args:
-        features: (n, width).
+        features: (n, width) features.
         labels: (n,) classes.
-        folds: Outer folds, for the accuracy.
-        inner_folds: Inner folds of every outer one, for C.
-        grid: The C to choose from.
+        folds: Number of outer folds.
+        inner_folds: Number of inner folds, to choose C.
+        grid: Values of C to choose from.
         seed: Seed of the folds.
 
     Returns:
-        The mean accuracy over the outer folds, from 0 to 1.
+        Mean accuracy over the outer folds, in [0, 1].
 
     Raises:
         UsageError: If there are too few samples of a class for the folds, or a C is not positive.
@@ -138,7 +137,7 @@ def linear_accuracy(
 
 def _checked_grid(grid: Sequence[float]) -> list[float]:
     if not len(grid) or min(grid) <= 0:
-        raise UsageError(f"grid must hold values of C above 0, got {list(grid)}")
+        raise UsageError(f"grid must have positive values, got {list(grid)}")
     return sorted(grid)
 
 
@@ -148,7 +147,7 @@ def _checked(features: Any, labels: Any, folds: int, inner_folds: int) -> tuple[
 
     x, y = array(features).astype(np.float64), array(labels)
     if x.ndim != 2 or y.ndim != 1 or len(x) != len(y):
-        raise UsageError(f"need features [n, d] and labels [n], got {x.shape} and {y.shape}")
+        raise UsageError(f"features and labels must be (n, d) and (n,), got {x.shape} and {y.shape}")
     if folds < 2 or inner_folds < 2:
         raise UsageError(f"folds and inner_folds must be at least 2, got {folds} and {inner_folds}")
     if not np.isfinite(x).all():
@@ -168,7 +167,7 @@ def _checked(features: Any, labels: Any, folds: int, inner_folds: int) -> tuple[
 
 
 def evaluate_graphs(method: Any, graphs: "Graphs", space: str = "encoder", seed: int = 0) -> dict[str, list[float]]:
-    """Accuracy in percent of two classifiers on frozen features, by 10-fold cross-validation.
+    """Accuracy in percent of an SVM and a linear probe on frozen features, by 10-fold cross-validation.
 
     Args:
         method: A training method such as ``rince.methods.GraphCL``.
@@ -177,7 +176,7 @@ def evaluate_graphs(method: Any, graphs: "Graphs", space: str = "encoder", seed:
         seed: Seed of the folds.
 
     Returns:
-        ``svm``, an SVM's mean over the folds and its deviation, and ``linear``, a linear probe's.
+        ``svm`` and ``linear``: mean and standard deviation over the folds.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -203,7 +202,7 @@ def evaluate_graphs(method: Any, graphs: "Graphs", space: str = "encoder", seed:
 
 @torch.no_grad()
 def features_of(encoder: nn.Module, graphs: "Graphs", batch_size: int = 512) -> Tensor:
-    """Features of a whole data set from the encoder in evaluation mode, [graphs, features]."""
+    """(graphs, features) from the encoder in evaluation mode."""
     training = encoder.training
     encoder.eval()
     try:

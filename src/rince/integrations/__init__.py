@@ -1,4 +1,4 @@
-"""rince inside other people's training code, one module per peer.
+"""Losses and encoders for other libraries, one module per library.
 
-Nothing here imports a peer before its module is asked for: ``from rince.integrations.lightly import NTXentLoss``.
+A library is imported with its module only: ``from rince.integrations.lightly import NTXentLoss``.
 """

@@ -1,4 +1,4 @@
-"""Parts that several adapters share: their objectives, weights per pair, and scores of small batches."""
+"""Objectives, pair weights and scores of small batches for several integrations."""
 
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ Lam = float | DensityRatio | Literal["balanced"]
 
 
 def rince_objective(q: float, lam: Lam, temperature: Temperature, unit: bool) -> RINCE:
-    """RINCE, by the argument ``unit`` instead of a scale, which means the inverse of a temperature elsewhere."""
+    """RINCE with ``unit`` instead of ``scale``, which is the inverse temperature in other libraries."""
     return RINCE(q=q, lam=lam, temperature=temperature, scale="unit" if unit else "paper")
 
 
@@ -30,7 +30,7 @@ def weighted_mean(losses: Tensor, weights: Tensor) -> Tensor:
 
 
 class WithQ:
-    """A loss whose q can be read and set between steps."""
+    """Loss with an attribute ``q`` that may be changed between steps."""
 
     contrastive: Any
 
@@ -44,7 +44,7 @@ class WithQ:
 
 
 def settings_of(contrastive: Any) -> dict[str, Any]:
-    """The settings of an objective, for a record of the run."""
+    """Settings of an objective, for model cards and logs."""
     if isinstance(contrastive, RINCE):
         lam = f"DensityRatio({contrastive.lam.r:g})" if isinstance(contrastive.lam, DensityRatio) else contrastive.lam
         return {"q": contrastive.q, "lam": lam, "unit": contrastive.scale == "unit"}
@@ -52,12 +52,12 @@ def settings_of(contrastive: Any) -> dict[str, Any]:
 
 
 def small(rows: Tensor, columns: Tensor) -> bool:
-    """Whether the matrix of scores is small and can be looked at: a GPU has no use for this way and would wait."""
+    """Whether to compute the whole score matrix at once: it is small, and on a CPU."""
     return rows.shape[0] * columns.shape[0] <= DENSE and can_look(rows)
 
 
 def quick_unit(z: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rows of length one; by the careful way of ``unit`` only where some length asks for it."""
+    """Normalized rows; faster than :func:`unit` unless a norm is extreme."""
     z = z.to(dtype)
     if not can_look(z) or not len(z):
         return unit(z, dtype)
@@ -67,16 +67,16 @@ def quick_unit(z: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def diagonal_scores(rows: Tensor, columns: Tensor, start: int = 0, both: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """(n, d), (m, d) -> (n,), (n,), (n or 0,): what ``Scores`` takes, from ``rows @ columns.T``.
+    """Positive scores and log-sum-exps of negatives from ``rows @ columns.T``.
 
     Args:
-        rows: One row per anchor.
-        columns: Candidates; that of row i at ``start + i`` is its positive, all others are negatives.
+        rows: (n, d) anchors.
+        columns: (m, d) candidates. Candidate ``start + i`` is the positive of row i, all others are negatives.
         start: See ``columns``.
-        both: Whether columns are anchors, too; there are then as many as rows, and ``start`` is 0.
+        both: Whether columns are anchors, too. Requires n = m and ``start`` 0.
 
     Returns:
-        The positive score, the log-sum-exp over negatives of every row and, where asked, of every column.
+        (n,) positive scores, (n,) log-sum-exps of the rows, and (n,) of the columns if ``both``, else (0,).
     """
     return _Diagonal.apply(rows, columns, start, both)
 
@@ -89,7 +89,7 @@ class _Diagonal(torch.autograd.Function):
         positive = own.clone()
         own.fill_(-torch.inf)
         top = scores.amax(1, keepdim=True).clamp_min_(torch.finfo(scores.dtype).min)
-        if both:  # one exponential serves rows and columns, unless scores spread too far for that
+        if both:  # one exponential for rows and columns, unless the range of scores is too large
             highest, lowest = top.amax(), top.amin()
             across = scores.amax(0, keepdim=True).clamp_min_(torch.finfo(scores.dtype).min)
             top = highest if float(highest - torch.minimum(lowest, across.amin())) <= SAFE else top
@@ -126,13 +126,13 @@ class _Diagonal(torch.autograd.Function):
 
 
 def _share(gradient: Tensor, top: Tensor, value: Tensor) -> Tensor:
-    """What exponentials under ``top`` are multiplied by; an anchor without negatives pulls on nothing."""
+    """Factor of the exponentials relative to ``top``; 0 for an anchor without negatives."""
     return gradient * (top - value.masked_fill(torch.isneginf(value), torch.inf)).exp_()
 
 
 def _again(ctx: Any, rows: Tensor, columns: Tensor, gradients: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
-    """The backward pass in operations that can be differentiated once more."""
-    rows, columns = rows.view_as(rows), columns.view_as(columns)  # one may be a function of the other: stop here
+    """The backward pass in differentiable operations."""
+    rows, columns = rows.view_as(rows), columns.view_as(columns)  # one may be a function of the other
     scores = rows @ columns.T
     mask = torch.zeros_like(scores, dtype=torch.bool)
     mask.diagonal(ctx.start).fill_(True)

@@ -4,7 +4,7 @@
     criterion = GCELoss()
     loss = criterion(out0, out1)
 
-lightly itself is not imported: these are plain modules.
+lightly is not imported.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ WeightFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class _TwoViewLoss(nn.Module):
-    """Two views of a batch, or queries and keys with a memory bank; candidates of this process or of all."""
+    """Loss of two views, optionally with a memory bank and candidates of all ranks."""
 
     def __init__(
         self, contrastive: ContrastiveLoss, gather_distributed: bool, memory_bank_size: int | Sequence[int] = 0
@@ -36,9 +36,7 @@ class _TwoViewLoss(nn.Module):
         self.contrastive, self.gather_distributed = contrastive, gather_distributed
         size = (memory_bank_size,) if isinstance(memory_bank_size, int) else tuple(memory_bank_size)
         if len(size) not in (1, 2) or size[0] < 0:
-            raise UsageError(
-                f"memory_bank_size must be 0, a number of negatives or (number of negatives, width), got {size}"
-            )
+            raise UsageError(f"memory_bank_size must be a number of at least 0 or (number, width), got {size}")
         self.memory_bank_size = size[0]
         if self.memory_bank_size and len(size) == 2:
             self._remember(size[1])
@@ -54,7 +52,7 @@ class _TwoViewLoss(nn.Module):
 
     def _refuse(self, labels: Tensor | None) -> None:
         if labels is not None:
-            raise UsageError(f"{type(self).__name__} takes no labels, only two views: use SupConLoss for labels")
+            raise UsageError(f"{type(self).__name__} does not accept labels: use SupConLoss")
 
     @property
     def temperature(self) -> float:
@@ -63,7 +61,7 @@ class _TwoViewLoss(nn.Module):
     def forward(
         self, out0: Tensor, out1: Tensor, labels: Tensor | None = None, weights: Tensor | None = None
     ) -> Tensor:
-        """The loss of two views; ``weights`` has one weight per pair, for a weighted mean."""
+        """Loss of two views; ``weights`` (n,) for a weighted mean."""
         self._refuse(labels)
         if self.memory_bank_size and not isinstance(self.contrastive.contrast, Queue):
             check_pair(out0, out1)
@@ -71,19 +69,19 @@ class _TwoViewLoss(nn.Module):
             self.contrastive.contrast.to(out0.device)
         contrast = self.contrastive.contrast
         if isinstance(contrast, Queue):
-            contrast.train(out0.requires_grad)  # as there: a batch that trains goes into the bank, others do not
+            contrast.train(out0.requires_grad)  # as in lightly: only training batches enter the bank
         with alone(not self.gather_distributed):
             return self.contrastive(out0, out1, weights=weights)
 
 
 class NTXentLoss(_TwoViewLoss):
-    """lightly's ``NTXentLoss``, in memory that grows with the batch instead of its square.
+    """lightly's ``NTXentLoss`` with memory linear in the batch size.
 
     Args:
-        temperature: Cosines are divided by it.
-        memory_bank_size: 0, or a number of negatives, or (number, width): keys of earlier batches are then the only
-            negatives. Without a width the bank takes that of the first batch.
-        gather_distributed: Whether candidates come from all processes.
+        temperature: Softmax temperature.
+        memory_bank_size: Size of the memory bank, as a number or (number, width). The keys in it are then the only
+            negatives. Default: 0, no bank.
+        gather_distributed: Use candidates of all ranks. Default: False.
 
     Example:
         >>> from rince.integrations.lightly import NTXentLoss
@@ -102,16 +100,16 @@ class NTXentLoss(_TwoViewLoss):
 
 
 class RINCELoss(WithQ, _TwoViewLoss):
-    """``NTXentLoss`` on pairs of views that may not belong together.
+    """RINCE for mismatched views.
 
     Args:
-        temperature: Cosines are divided by it.
-        memory_bank_size: 0, or a number of negatives, or (number, width): keys of earlier batches are then the only
-            negatives. Without a width the bank takes that of the first batch.
-        gather_distributed: Whether candidates come from all processes.
-        q: From 0 (the same as ``NTXentLoss``) to 1 (most robust); it can be set between steps.
-        lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
-        unit: Whether the loss is divided by exp(q / temperature), so that you can keep the learning rate.
+        temperature: Softmax temperature.
+        memory_bank_size: Size of the memory bank, as a number or (number, width). The keys in it are then the only
+            negatives. Default: 0, no bank.
+        gather_distributed: Use candidates of all ranks. Default: False.
+        q: Robustness in [0, 1]; 0 is ``NTXentLoss``; may be changed between steps.
+        lam: Weight of the negatives: a float, ``rince.DensityRatio(r)`` or ``"balanced"``.
+        unit: Divide the loss by exp(q / temperature), to keep the learning rate of InfoNCE. Default: True.
 
     Example:
         >>> from rince.integrations.lightly import RINCELoss
@@ -133,14 +131,14 @@ class RINCELoss(WithQ, _TwoViewLoss):
 
 
 class GCELoss(WithQ, _TwoViewLoss):
-    """``NTXentLoss`` on pairs of views that may not belong together, by generalized cross-entropy.
+    """Generalized cross-entropy for mismatched views.
 
     Args:
-        temperature: Cosines are divided by it.
-        memory_bank_size: 0, or a number of negatives, or (number, width): keys of earlier batches are then the only
-            negatives. Without a width the bank takes that of the first batch.
-        gather_distributed: Whether candidates come from all processes.
-        q: From 0 (the same as ``NTXentLoss``) to 1 (most robust); it can be set between steps.
+        temperature: Softmax temperature.
+        memory_bank_size: Size of the memory bank, as a number or (number, width). The keys in it are then the only
+            negatives. Default: 0, no bank.
+        gather_distributed: Use candidates of all ranks. Default: False.
+        q: Robustness in [0, 1]; 0 is ``NTXentLoss``; may be changed between steps.
 
     Example:
         >>> from rince.integrations.lightly import GCELoss
@@ -160,13 +158,13 @@ class GCELoss(WithQ, _TwoViewLoss):
 
 
 class SupConLoss(_TwoViewLoss):
-    """lightly's ``SupConLoss``: views of one label attract each other.
+    """lightly's ``SupConLoss``: positives are views of the same label.
 
     Args:
-        temperature: Cosines are divided by it.
-        gather_distributed: Whether candidates come from all processes.
-        rescale: Whether the loss is multiplied by the temperature, as in lightly.
-        objective: Another loss on the same contrast: ``rince.RINCE(q=0.5, temperature=0.1)``; its temperature counts.
+        temperature: Softmax temperature.
+        gather_distributed: Use candidates of all ranks. Default: False.
+        rescale: Multiply the loss by the temperature, as lightly does. Default: True.
+        objective: Another loss, such as ``rince.RINCE(q=0.5, temperature=0.1)``, with its own temperature.
 
     Example:
         >>> from rince.integrations.lightly import SupConLoss
@@ -190,7 +188,7 @@ class SupConLoss(_TwoViewLoss):
     def forward(
         self, out0: Tensor, out1: Tensor, labels: Tensor | None = None, weights: Tensor | None = None
     ) -> Tensor:
-        """The loss of two views; without labels every item is a class of its own."""
+        """Loss of two views. Without labels, the positive of an item is its other view."""
         if labels is None:
             count = out0.shape[0]
             first = dist.get_rank() * count if self.gather_distributed and dist.is_initialized() else 0
@@ -201,12 +199,12 @@ class SupConLoss(_TwoViewLoss):
 
 
 class DCLLoss(_TwoViewLoss):
-    """lightly's ``DCLLoss``: the positive is not in the denominator.
+    """lightly's ``DCLLoss``: InfoNCE without the positive in the denominator.
 
     Args:
-        temperature: Cosines are divided by it.
-        weight_fn: From both normalized views to a weight per pair, which scales the pull of the positive.
-        gather_distributed: Whether candidates come from all processes.
+        temperature: Softmax temperature.
+        weight_fn: Maps both normalized views to (n,) weights of the positive scores.
+        gather_distributed: Use candidates of all ranks. Default: False.
 
     Example:
         >>> from rince.integrations.lightly import DCLLoss
@@ -236,12 +234,12 @@ class DCLLoss(_TwoViewLoss):
 
 
 class DCLWLoss(DCLLoss):
-    """lightly's ``DCLWLoss``: pairs that are already close get less weight (negative von Mises-Fisher weights).
+    """lightly's ``DCLWLoss``: negative von Mises-Fisher weights, lower for close pairs.
 
     Args:
-        temperature: Cosines are divided by it.
-        sigma: The temperature of the weights.
-        gather_distributed: Whether candidates come from all processes.
+        temperature: Softmax temperature.
+        sigma: Temperature of the weights.
+        gather_distributed: Use candidates of all ranks. Default: False.
 
     Example:
         >>> from rince.integrations.lightly import DCLWLoss

@@ -1,11 +1,10 @@
-"""Losses with the signature of open_clip's ``ClipLoss`` and ``SigLipLoss``, in memory that grows with the batch.
+"""Losses with the signature of open_clip's ``ClipLoss`` and ``SigLipLoss``, with memory linear in the batch size.
 
     from rince.integrations.open_clip import GCEClipLoss
     loss = GCEClipLoss(local_loss=True, gather_with_grad=True, rank=args.rank, world_size=args.world_size)
     losses = loss(image_features, text_features, logit_scale, output_dict=True)
 
-open_clip itself is not imported: these are plain modules. Features are used as they are: open_clip's models
-normalize them.
+open_clip is not imported. Features must be normalized, as open_clip's models return them.
 """
 
 from typing import Any
@@ -29,11 +28,11 @@ class ClipLoss(nn.Module):
     """open_clip's ``ClipLoss``: images against texts and texts against images.
 
     Args:
-        local_loss: Whether every process returns the loss of its own pairs instead of that of all pairs.
-        gather_with_grad: Whether the gradient reaches the candidates of other processes.
-        cache_labels: Accepted for compatibility: there are no labels to cache.
-        rank: Accepted for compatibility: it is taken from torch.distributed.
-        world_size: Number of processes; with 1 nothing is gathered.
+        local_loss: Return the loss of the pairs of this rank instead of all pairs. Default: False.
+        gather_with_grad: Propagate gradients to candidates of other ranks. Default: False.
+        cache_labels: Ignored.
+        rank: Ignored.
+        world_size: Number of ranks; nothing is gathered for 1.
         use_horovod: Not supported.
 
     Raises:
@@ -59,11 +58,11 @@ class ClipLoss(nn.Module):
         if use_horovod:
             raise UsageError("use_horovod=True is not supported: start the processes with torchrun")
         self.local_loss, self.gather_with_grad, self.world_size = local_loss, gather_with_grad, world_size
-        self.contrastive: ContrastiveLoss = InfoNCE()  # its temperature is the inverse of what the model learns
+        self.contrastive: ContrastiveLoss = InfoNCE()  # its temperature is replaced by 1 / logit_scale
         self.temperature: float | None = None
 
     def objective(self, logit_scale: Tensor | float) -> Objective:
-        """The objective at this scale of the logits."""
+        """Objective at temperature 1 / logit_scale."""
         return self.contrastive.objective(1 / logit_scale)
 
     def forward(
@@ -78,12 +77,12 @@ class ClipLoss(nn.Module):
         """The loss.
 
         Args:
-            image_features: Normalized embeddings of the images.
-            text_features: Normalized embeddings of the texts.
+            image_features: (n, d) normalized embeddings of the images.
+            text_features: (n, d) normalized embeddings of the texts.
             logit_scale: Inverse temperature; not used by a loss with a temperature of its own.
-            logit_bias: Accepted for compatibility: it cancels in a softmax.
-            output_dict: Whether to return a dictionary.
-            weights: One weight per pair, for a weighted mean. Default: None, all equal.
+            logit_bias: Ignored, since it cancels in a softmax.
+            output_dict: Return a dictionary. Default: False.
+            weights: (n,) weights for a weighted mean. Default: None, all equal.
         """
         check_pair(image_features, text_features)
         weights = _check_weights(weights, image_features)
@@ -96,7 +95,7 @@ class ClipLoss(nn.Module):
         unused = (logit_bias,) if self.temperature is None else (logit_bias, logit_scale)
         for parameter in unused:
             if isinstance(parameter, Tensor) and parameter.requires_grad:
-                loss = loss + 0 * parameter.sum()  # a parameter without gradient would stop DistributedDataParallel
+                loss = loss + 0 * parameter.sum()  # DistributedDataParallel fails without a gradient
         return {"contrastive_loss": loss} if output_dict else loss
 
     def _loss(self, image: Tensor, text: Tensor, logit_scale: Tensor | float, weights: Tensor | None) -> Tensor:
@@ -112,8 +111,7 @@ class ClipLoss(nn.Module):
                 both = [side.lse for side in negative_scores_both(image, text, keys, keys)]
             return self._mean(torch.stack([objective(Scores(positive, side, number)) for side in both]), weights)
         if not (self.local_loss or self.gather_with_grad):
-            # Gathered without gradient, the loss of all pairs gives a process the gradient of its own features once,
-            # not once per process as an exact gather does.
+            # As in open_clip: each rank gets the gradient of its own features once, not once per rank.
             image, text = (_ScaledGradient.apply(z, 1 / self.world_size) for z in (image, text))
         detached = self.local_loss and not self.gather_with_grad
         sides = [text.detach(), image.detach()] if detached else [text, image]
@@ -132,7 +130,7 @@ class ClipLoss(nn.Module):
         return loss + (total(loss) / self.world_size - loss).detach()
 
     def _mean(self, losses: Tensor, weights: Tensor | None) -> Tensor:
-        """Over both directions and all pairs of this rank; if weighted, its part of the mean over all ranks."""
+        """Mean over directions and pairs of this rank; if weighted, the share of this rank in the mean over all."""
         if weights is None:
             return losses.mean()
         weights = weights.to(losses)
@@ -141,15 +139,15 @@ class ClipLoss(nn.Module):
 
 
 class RINCEClipLoss(WithQ, ClipLoss):
-    """``ClipLoss`` on images and texts that may not belong together.
+    """RINCE for mismatched images and texts.
 
     Args:
-        q: From 0 (the same as ``ClipLoss``) to 1 (most robust); it can be set between steps.
-        lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
-        unit: Whether the loss is divided by exp(q / temperature): needed wherever the temperature is learned.
+        q: Robustness in [0, 1]; 0 is ``ClipLoss``; may be changed between steps.
+        lam: Weight of the negatives: a float, ``rince.DensityRatio(r)`` or ``"balanced"``.
+        unit: Divide the loss by exp(q / temperature), required for a learned temperature. Default: True.
         temperature: Fixed softmax temperature. Default: 0.2. None: that of the model's ``logit_scale``, which training
             lowers, so that the loss loses its robustness.
-        **options: Those of ``ClipLoss``.
+        **options: Options of ``ClipLoss``.
 
     Example:
         >>> from rince.integrations.open_clip import RINCEClipLoss
@@ -173,13 +171,13 @@ class RINCEClipLoss(WithQ, ClipLoss):
 
 
 class GCEClipLoss(WithQ, ClipLoss):
-    """``ClipLoss`` on images and texts that may not belong together, by generalized cross-entropy.
+    """Generalized cross-entropy for mismatched images and texts.
 
     Args:
-        q: From 0 (the same as ``ClipLoss``) to 1 (most robust); it can be set between steps.
+        q: Robustness in [0, 1]; 0 is ``ClipLoss``; may be changed between steps.
         temperature: Fixed softmax temperature. Default: 0.2. None: that of the model's ``logit_scale``, which training
             lowers, so that the loss loses its robustness.
-        **options: Those of ``ClipLoss``.
+        **options: Options of ``ClipLoss``.
 
     Example:
         >>> from rince.integrations.open_clip import GCEClipLoss
@@ -195,15 +193,14 @@ class GCEClipLoss(WithQ, ClipLoss):
 
 
 class SigLipLoss(nn.Module):
-    """open_clip's ``SigLipLoss``: a binary decision for every pair of image and text.
+    """open_clip's ``SigLipLoss``: binary classification of all pairs of images and texts.
 
     Args:
-        cache_labels: Accepted for compatibility.
-        rank: Accepted for compatibility.
-        world_size: Number of processes; with 1 nothing is gathered.
-        dist_impl: Accepted for compatibility: texts are gathered, which gives the same numbers as passing
-            them around.
-        chunk_size: Accepted for compatibility with newer versions: large batches are always computed in blocks.
+        cache_labels: Ignored.
+        rank: Ignored.
+        world_size: Number of ranks; nothing is gathered for 1.
+        dist_impl: Ignored: texts are always gathered.
+        chunk_size: Ignored: large batches are always computed in blocks.
 
     Example:
         >>> from rince.integrations.open_clip import SigLipLoss
@@ -231,7 +228,7 @@ class SigLipLoss(nn.Module):
         logit_bias: Tensor | float | None = None,
         output_dict: bool = False,
     ) -> Any:
-        """The loss of the images of this process with the texts of all."""
+        """Loss of the images of this rank with the texts of all ranks."""
         check_pair(image_features, text_features)
         _check_processes(self.world_size)
         with _full_precision(image_features), alone(self.world_size == 1):
@@ -241,7 +238,7 @@ class SigLipLoss(nn.Module):
             bias = torch.as_tensor(0.0 if logit_bias is None else logit_bias, dtype=dtype, device=image.device)
             bias = bias.reshape(())
             if small(image, texts):
-                logits = torch.addmm(-bias, image * -logit_scale, texts.T)  # as a no wants them
+                logits = torch.addmm(-bias, image * -logit_scale, texts.T)  # negated, for negatives
                 logits.diagonal(start)[: len(image)].neg_()
                 loss = -logsigmoid(logits).sum() / len(image)
             elif not torch.compiler.is_compiling() and not transformed():
@@ -257,7 +254,7 @@ class SigLipLoss(nn.Module):
 
 
 def _check_processes(world_size: int) -> None:
-    """Complain about processes that are promised but not there: the loss would be wrong by that factor."""
+    """Reject a world_size that differs from torch.distributed, which would scale the loss."""
     started = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
     if world_size not in (1, started):
         raise UsageError(f"world_size is {world_size}, but torch.distributed runs {started}: start them with torchrun")
@@ -275,16 +272,13 @@ class _ScaledGradient(torch.autograd.Function):
 
 
 def _sigmoid_loss(images: Tensor, texts: Tensor, bias: Tensor, start: int = 0) -> Tensor:
-    """(n, d), (m, d) -> (): over all pairs, how far the sigmoid of a score and a bias is from yes or no.
+    """Sum of the sigmoid losses of all pairs of images and texts, in blocks.
 
     Args:
-        images: Scaled embeddings, so that the product with a text is a score.
-        texts: Text ``start + i`` is that of image i, a yes; all others are a no.
-        bias: Added to every score.
+        images: (n, d) embeddings times the logit scale.
+        texts: (m, d) embeddings. Text ``start + i`` is the positive of image i.
+        bias: Logit bias.
         start: See ``texts``.
-
-    Returns:
-        The sum of the losses of all pairs.
     """
     return _SigmoidLoss.apply(images, texts, bias, start)
 

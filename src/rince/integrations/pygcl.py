@@ -3,7 +3,7 @@
     from rince.integrations.pygcl import RINCE
     contrast_model = DualBranchContrast(loss=RINCE(tau=0.2), mode="G2G")
 
-PyGCL itself is not imported. It calls a loss with masks, and these losses accept them.
+PyGCL is not imported.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from rince.losses.temperature import Temperature, in_use, number_of
 
 
 class _MaskedLoss:
-    """The loss of every pair of anchor and positive, averaged over an anchor's positives, then over anchors."""
+    """Loss per (anchor, positive), averaged over the positives of an anchor, then over anchors."""
 
     def __init__(self, contrastive: ContrastiveLoss):
         self.contrastive = contrastive
@@ -41,21 +41,19 @@ class _MaskedLoss:
         **kwargs: Any,
     ) -> Tensor:
         if pos_mask is None:
-            raise UsageError("this loss needs pos_mask: use it with DualBranchContrast or SingleBranchContrast")
+            raise UsageError("pos_mask is required: use this loss with DualBranchContrast or SingleBranchContrast")
         if anchor.shape[1] != sample.shape[1]:
-            raise UsageError(f"anchors and samples must have one width, got {anchor.shape[1]} and {sample.shape[1]}")
+            raise UsageError(f"anchor and sample must have the same width, got {anchor.shape[1]} and {sample.shape[1]}")
         if neg_mask is None:
             neg_mask = pos_mask <= 0
         shape = (len(anchor), len(sample))
         for name, mask in (("pos_mask", pos_mask), ("neg_mask", neg_mask)):
             if tuple(mask.shape) != shape:
-                raise UsageError(
-                    f"{name} must have a row per anchor and a column per sample, {shape}, got {tuple(mask.shape)}"
-                )
+                raise UsageError(f"{name} must have the shape (anchors, samples) = {shape}, got {tuple(mask.shape)}")
         return self.compute(anchor, sample, pos_mask, neg_mask)
 
     def compute(self, anchor: Tensor, sample: Tensor, pos_mask: Tensor, neg_mask: Tensor, *_: Any, **__: Any) -> Tensor:
-        """Every positive is compared with the negatives and the other positives of its anchor, as ``InfoNCE`` there."""
+        """As PyGCL's ``InfoNCE``: candidates of a positive are the negatives and the other positives of its anchor."""
         with _full_precision(anchor):
             temperature = in_use(self.contrastive.temperature)
             rows, columns = over_temperature(temperature, anchor, sample)
@@ -75,7 +73,7 @@ class InfoNCE(_MaskedLoss):
     """PyGCL's ``InfoNCE``.
 
     Args:
-        tau: The temperature: cosines are divided by it.
+        tau: Softmax temperature.
 
     Example:
         >>> from rince.integrations.pygcl import InfoNCE
@@ -89,13 +87,13 @@ class InfoNCE(_MaskedLoss):
 
 
 class RINCE(WithQ, _MaskedLoss):
-    """``InfoNCE`` on views that may not belong together.
+    """RINCE for mismatched views.
 
     Args:
-        tau: The temperature: cosines are divided by it.
-        q: From 0 (the same as ``InfoNCE``) to 1 (most robust); it can be set between steps.
-        lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
-        unit: Whether the loss is divided by exp(q / tau), so that you can keep the learning rate.
+        tau: Softmax temperature.
+        q: Robustness in [0, 1]; 0 is ``InfoNCE``; may be changed between steps.
+        lam: Weight of the negatives: a float, ``rince.DensityRatio(r)`` or ``"balanced"``.
+        unit: Divide the loss by exp(q / tau), to keep the learning rate of InfoNCE. Default: True.
 
     Example:
         >>> from rince.integrations.pygcl import RINCE
@@ -109,11 +107,11 @@ class RINCE(WithQ, _MaskedLoss):
 
 
 class GCE(WithQ, _MaskedLoss):
-    """``InfoNCE`` on views that may not belong together, by generalized cross-entropy.
+    """Generalized cross-entropy for mismatched views.
 
     Args:
-        tau: The temperature: cosines are divided by it.
-        q: From 0 (the same as ``InfoNCE``) to 1 (most robust); it can be set between steps.
+        tau: Softmax temperature.
+        q: Robustness in [0, 1]; 0 is ``InfoNCE``; may be changed between steps.
 
     Example:
         >>> from rince.integrations.pygcl import GCE

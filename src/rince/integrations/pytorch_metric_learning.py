@@ -4,8 +4,8 @@
     loss_func = GCELoss()
     loss = loss_func(embeddings, labels, miner(embeddings, labels))
 
-An anchor is compared with one positive at a time and with all of its negatives, as in ``NTXentLoss`` there. Without a
-miner, and with cosine similarity, the matrix of scores is never kept.
+As in the library's ``NTXentLoss``, each positive of an anchor is compared with all negatives of the anchor. Without a
+miner, and with cosine similarity, memory is linear in the batch size.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ _tuples: Any = peer("pytorch_metric_learning.utils.loss_and_miner_utils", "pytor
 
 
 class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, misc]
-    """A loss per pair of anchor and positive."""
+    """Loss per (anchor, positive)."""
 
     def __init__(self, contrastive: ContrastiveLoss, **kwargs: Any):
         super().__init__(**kwargs)
@@ -50,7 +50,7 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
         ref_labels: Tensor | None = None,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """The loss as there; ``weights`` has one weight per embedding, which counts where it is the anchor."""
+        """The loss. ``weights`` (n,) are weights of the embeddings as anchors."""
         self._weights = _check_weights(weights, embeddings)
         try:
             return super().forward(embeddings, labels, indices_tuple, ref_emb, ref_labels)  # type: ignore[no-any-return]
@@ -72,18 +72,16 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
     ) -> dict[str, Any]:
         reference = embeddings if ref_emb is None else ref_emb
         if embeddings.dim() != 2 or reference.dim() != 2:
-            raise UsageError(
-                f"embeddings must have one row per item, got {tuple(embeddings.shape)} and {tuple(reference.shape)}"
-            )
+            raise UsageError(f"embeddings must be (n, d), got {tuple(embeddings.shape)} and {tuple(reference.shape)}")
         if embeddings.shape[1:] != reference.shape[1:]:
             raise UsageError(
-                f"embeddings and ref_emb must have one width, got {embeddings.shape[1]} and {reference.shape[1]}"
+                f"embeddings and ref_emb must have the same width, got {embeddings.shape[1]} and {reference.shape[1]}"
             )
-        if ref_labels is None:  # as there: those of the embeddings, and an item is no positive of its own number
+        if ref_labels is None:  # as in the library
             ref_labels = labels
         if indices_tuple is None and ref_labels is not None and len(ref_labels) != len(reference):
             raise UsageError(
-                f"ref_emb has {len(reference)} rows, but there are {len(ref_labels)} labels for it: give ref_labels"
+                f"ref_emb has {len(reference)} rows, but there are {len(ref_labels)} labels for it: pass ref_labels"
             )
         with _full_precision(embeddings):
             if indices_tuple is None and labels is not None and ref_labels is not None and self._plain():
@@ -100,7 +98,7 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
         return {"loss": {"losses": losses, "indices": (anchor, positive), "reduction_type": "pos_pair"}}
 
     def _plain(self) -> bool:
-        """Whether the distance is the cosine, which the kernel knows."""
+        """Whether the distance is plain cosine similarity."""
         distance = self.distance
         return type(distance) is _distances.CosineSimilarity and distance.power == 1 and distance.normalize_embeddings
 
@@ -121,7 +119,7 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
         self, embeddings: Tensor, labels: Tensor | None, indices_tuple: Any, reference: Tensor, ref_labels: Any
     ) -> tuple[Tensor, Tensor, Tensor] | None:
         if labels is None and indices_tuple is None:
-            raise UsageError("labels or indices_tuple must be given: loss(embeddings, labels)")
+            raise UsageError("labels or indices_tuple is required: loss(embeddings, labels)")
         a1, p, a2, n = _tuples.convert_to_pairs(indices_tuple, labels, ref_labels)
         if not len(a1) or not len(a2):
             return None
@@ -138,10 +136,10 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
 
 
 class NTXentLoss(_PairLoss):
-    """``NTXentLoss`` as there, in memory that grows with the batch instead of its square.
+    """The library's ``NTXentLoss`` with memory linear in the batch size.
 
     Args:
-        temperature: Scores are divided by it.
+        temperature: Softmax temperature.
         **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and other options of the library.
 
     Example:
@@ -156,13 +154,13 @@ class NTXentLoss(_PairLoss):
 
 
 class RINCELoss(WithQ, _PairLoss):
-    """``NTXentLoss`` on labels or pairs that may be wrong.
+    """RINCE for wrong labels or mismatched pairs.
 
     Args:
-        temperature: Scores are divided by it.
-        q: From 0 (the same as ``NTXentLoss``) to 1 (most robust); it can be set between steps.
-        lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
-        unit: Whether the loss is divided by exp(q / temperature), so that you can keep the learning rate.
+        temperature: Softmax temperature.
+        q: Robustness in [0, 1]; 0 is ``NTXentLoss``; may be changed between steps.
+        lam: Weight of the negatives: a float, ``rince.DensityRatio(r)`` or ``"balanced"``.
+        unit: Divide the loss by exp(q / temperature), to keep the learning rate of InfoNCE. Default: True.
         **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and other options of the library.
 
     Example:
@@ -179,11 +177,11 @@ class RINCELoss(WithQ, _PairLoss):
 
 
 class GCELoss(WithQ, _PairLoss):
-    """``NTXentLoss`` on labels or pairs that may be wrong, by generalized cross-entropy.
+    """Generalized cross-entropy for wrong labels or mismatched pairs.
 
     Args:
-        temperature: Scores are divided by it.
-        q: From 0 (the same as ``NTXentLoss``) to 1 (most robust); it can be set between steps.
+        temperature: Softmax temperature.
+        q: Robustness in [0, 1]; 0 is ``NTXentLoss``; may be changed between steps.
         **kwargs: ``distance``, ``reducer``, ``embedding_regularizer`` and other options of the library.
 
     Example:
@@ -197,16 +195,16 @@ class GCELoss(WithQ, _PairLoss):
         super().__init__(GCE(q=q, temperature=temperature), **kwargs)
 
 
-OURS = ["RINCELoss", "GCELoss"]  # beside NTXentLoss, which is known there
+OURS = ["RINCELoss", "GCELoss"]
 
 
 class CrossBatchMemory(_losses.CrossBatchMemory):  # type: ignore[name-defined, misc]
-    """The library's own, which also takes the losses of this module: it knows its losses by name.
+    """The library's wrapper, extended to the losses of this module, which it identifies by name.
 
     Args:
         loss: A loss of this module or of the library.
         embedding_size: Width of the embeddings.
-        memory_size: How many embeddings of earlier batches are kept.
+        memory_size: Number of embeddings in the memory.
         miner: A tuple miner of the library.
 
     Example:
@@ -218,16 +216,16 @@ class CrossBatchMemory(_losses.CrossBatchMemory):  # type: ignore[name-defined, 
 
     @classmethod
     def supported_losses(cls) -> list[str]:
-        """Names of the losses it takes."""
+        """Names of the supported losses."""
         return [*super().supported_losses(), *OURS]
 
 
 class SelfSupervisedLoss(_losses.SelfSupervisedLoss):  # type: ignore[name-defined, misc]
-    """The library's own, which also takes the losses of this module: it knows its losses by name.
+    """The library's wrapper, extended to the losses of this module, which it identifies by name.
 
     Args:
         loss: A loss of this module or of the library.
-        symmetric: Whether both views are anchors.
+        symmetric: Use both views as anchors.
 
     Example:
         >>> from rince.integrations.pytorch_metric_learning import RINCELoss, SelfSupervisedLoss
@@ -237,12 +235,12 @@ class SelfSupervisedLoss(_losses.SelfSupervisedLoss):  # type: ignore[name-defin
 
     @classmethod
     def supported_losses(cls) -> list[str]:
-        """Names of the losses it takes."""
+        """Names of the supported losses."""
         return [*super().supported_losses(), *OURS]
 
 
 def _pairs(labels: Tensor, others: Tensor, same: bool) -> tuple[Tensor, Tensor]:
-    """All (anchor, other) of one label, without an item and itself, in memory that grows with their number."""
+    """Indices of all (anchor, other) with the same label, without an item and itself if ``same``."""
     order = others.argsort(stable=True)
     ordered = others[order]
     first = torch.searchsorted(ordered, labels)
@@ -257,7 +255,7 @@ def _pairs(labels: Tensor, others: Tensor, same: bool) -> tuple[Tensor, Tensor]:
 
 
 def _segment_logsumexp(scores: Tensor, segment: Tensor, segments: int) -> Tensor:
-    """The log-sum-exp of the scores of every segment, -inf where there are none."""
+    """Log-sum-exp of the scores of each segment, -inf for an empty one."""
     top = scores.detach().new_full((segments,), -torch.inf).scatter_reduce(0, segment, scores.detach(), "amax")
     empty = torch.isneginf(top)
     top = top.masked_fill(empty, 0)

@@ -1,4 +1,4 @@
-"""Models of timm as encoders of ``rince train``.
+"""timm models as encoders of ``rince train``.
 
 encoder:
   class_path: rince.integrations.timm.TimmEncoder
@@ -13,13 +13,13 @@ from rince._support.optional_imports import peer
 
 
 class TimmEncoder(nn.Module):
-    """``timm.create_model`` without its classifier: one row of features per image.
+    """``timm.create_model`` without the classifier: images to features (n, features).
 
     Args:
-        model_name: As in ``timm.list_models()``.
-        pretrained: Whether to download weights.
-        in_chans: Channels of the images.
-        options: Further arguments of ``timm.create_model``.
+        model_name: Name from ``timm.list_models()``.
+        pretrained: Download pretrained weights. Default: False.
+        in_chans: Number of image channels.
+        options: Other arguments of ``timm.create_model``.
 
     Example:
         >>> from rince.integrations.timm import TimmEncoder

@@ -1,4 +1,4 @@
-"""Models of torchvision as encoders of ``rince train``.
+"""torchvision models as encoders of ``rince train``.
 
 encoder:
   class_path: rince.integrations.torchvision.TorchvisionEncoder
@@ -16,12 +16,12 @@ CLASSIFIERS = ("fc", "classifier", "heads", "head")
 
 
 class TorchvisionEncoder(nn.Module):
-    """``torchvision.models.get_model`` without its classifier: one row of features per image.
+    """``torchvision.models.get_model`` without the classifier: images to features (n, features).
 
     Args:
-        name: As in ``torchvision.models.list_models()``.
-        weights: None for random weights, or a name such as ``DEFAULT``.
-        options: Further arguments of ``get_model``.
+        name: Name from ``torchvision.models.list_models()``.
+        weights: Name of pretrained weights, such as ``DEFAULT``. Default: None, random weights.
+        options: Other arguments of ``get_model``.
 
     Raises:
         UsageError: If the model has no classifier to remove.
@@ -44,7 +44,7 @@ class TorchvisionEncoder(nn.Module):
                 self.features = layers[0].in_features
                 setattr(self.model, attribute, nn.Identity())
                 return
-        raise UsageError(f"torchvision's {name} has no classifier to take off: choose a classification model")
+        raise UsageError(f"torchvision's {name} has no classifier: choose a classification model")
 
     def forward(self, images: Tensor) -> Tensor:
         return self.model(images).flatten(1)

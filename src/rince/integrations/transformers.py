@@ -14,16 +14,16 @@ from rince.errors import UsageError
 
 
 class DualEncoderLoss:
-    """A ``compute_loss_func`` for models that embed two sides: CLIP, SigLIP, VisionTextDualEncoder, or your own.
+    """A ``compute_loss_func`` for two-tower models, such as CLIP, SigLIP and VisionTextDualEncoder.
 
     Args:
-        loss: Called with the embeddings of both sides: ``rince.GCE(contrast=rince.CrossView())``.
-        first: The output, by name or number, with the embeddings of the first side.
-        second: The same for the second side.
-        gradient_accumulation_steps: As in the training arguments. The Trainer expects such a function to divide
-            by it, but does not pass it.
-        takes_labels: Whether labels of a batch are passed to the loss. Otherwise labels raise an error.
-        weighted: Whether the labels of a batch are weights of its pairs, passed to the loss as ``weights``.
+        loss: Loss of both embeddings, such as ``rince.GCE(contrast=rince.CrossView())``.
+        first: Name or index of the model output with the embeddings of the first side.
+        second: Name or index of the output of the second side.
+        gradient_accumulation_steps: Value of the training arguments. The Trainer expects the function to divide by it,
+            but does not pass it.
+        takes_labels: Pass the labels of a batch to the loss. Default: False, labels raise an error.
+        weighted: Pass the labels of a batch to the loss as ``weights``. Default: False.
 
     Raises:
         UsageError: If gradient_accumulation_steps is below 1, or both takes_labels and weighted are set.
@@ -54,15 +54,15 @@ class DualEncoderLoss:
         self.steps, self.takes_labels, self.weighted = gradient_accumulation_steps, takes_labels, weighted
 
     def __call__(self, outputs: Any, labels: Tensor | None = None, num_items_in_batch: Any = None) -> Tensor:
-        """The loss of a batch; ``num_items_in_batch`` counts tokens of a language model and means nothing here."""
+        """The loss of a batch. ``num_items_in_batch`` is ignored: it counts tokens."""
         wanted = self.takes_labels or self.weighted
         if labels is not None and not wanted:
-            raise UsageError("DualEncoderLoss takes no labels, but the batch has some: drop them, or set takes_labels")
+            raise UsageError("the batch has labels: drop them, or set takes_labels of DualEncoderLoss")
         if labels is None and wanted:
             option = "weighted" if self.weighted else "takes_labels"
             raise UsageError(
-                f"DualEncoderLoss({option}=True) got no labels: name that column 'labels', and set "
-                "remove_unused_columns=False in the training arguments if the model itself takes none"
+                f"DualEncoderLoss({option}=True) got no labels: name the column 'labels', and set "
+                "remove_unused_columns=False in the training arguments if the model does not accept labels"
             )
         given = {"weights" if self.weighted else "labels": labels} if wanted else {}
         return self.loss(self._side(outputs, self.first), self._side(outputs, self.second), **given) / self.steps
@@ -77,19 +77,19 @@ class DualEncoderLoss:
         if not isinstance(value, Tensor):
             names = outputs if isinstance(outputs, Mapping) else (type(outputs).__name__,)
             raise UsageError(
-                f"the model gives no tensor {name!r}, only {', '.join(map(str, names))}: set first and second"
+                f"the model has no output {name!r}, only {', '.join(map(str, names))}: set first and second"
             )
         return value
 
 
 class ImageEncoder(nn.Module):
-    """An image model of transformers as an encoder of ``rince train``: one row of features per image.
+    """Image model of transformers as an encoder of ``rince train``: images to features (n, features).
 
     Args:
-        model: A name on the Hub or a folder for ``AutoModel.from_pretrained``; or, with ``config``, the kind of model
-            (``vit``, ``resnet``, ...), which then starts from random weights.
-        pooling: ``pooler`` for the model's own, ``cls`` for the first token, ``mean`` over all of them.
-        config: Settings of a model with random weights: ``{"hidden_size": 64, "image_size": 32}``.
+        model: Name or folder for ``AutoModel.from_pretrained``; with ``config``, a model type such as ``vit``, with
+            random weights.
+        pooling: ``pooler`` for the pooler of the model, ``cls`` for the first token, ``mean`` over all tokens.
+        config: Settings of a model with random weights, such as ``{"hidden_size": 64, "image_size": 32}``.
 
     Example:
         >>> from rince.integrations.transformers import ImageEncoder
@@ -124,6 +124,6 @@ class ImageEncoder(nn.Module):
                 raise UsageError(f"{type(self.model).__name__} has no pooler: set pooling to cls or mean")
             return pooled.flatten(1)
         hidden = output.last_hidden_state
-        if hidden.dim() == 4:  # a map of features instead of tokens
+        if hidden.dim() == 4:  # a feature map instead of tokens
             return hidden.mean((2, 3))
         return hidden[:, 0] if self.pooling == "cls" else hidden.mean(1)

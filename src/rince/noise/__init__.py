@@ -1,4 +1,4 @@
-"""Noise that is put in on purpose: seeded, and every function says which items it hit."""
+"""Synthetic noise on pairs, labels and views. It is seeded, and every function returns the changed items."""
 
 from typing import TYPE_CHECKING
 

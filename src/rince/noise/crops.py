@@ -1,4 +1,4 @@
-"""Views that go too far: a second crop so small that it may show nothing of the object."""
+"""Augmentation noise: an additional small crop."""
 
 import hashlib
 from typing import Any, Literal
@@ -11,23 +11,20 @@ from rince.errors import UsageError
 
 
 class Hits(nn.Module):
-    """Which views the noise has hit so far: how many of how many, and a hash of all of them in their order.
-
-    It is part of a checkpoint, so a resumed run counts like a run in one piece.
-    """
+    """Count of views changed by the noise, and a hash of which. Part of a checkpoint."""
 
     def __init__(self) -> None:
         super().__init__()
         self.views, self.hit, self.digest = 0, 0, ""
 
     def see(self, hit: Tensor) -> None:
-        """Count a batch of views, each hit or not."""
+        """Count a batch of views, given a mask of the changed ones."""
         self.views, self.hit = self.views + len(hit), self.hit + int(hit.sum())
         packed = np.packbits(hit.cpu().numpy()).tobytes()
         self.digest = hashlib.sha256(self.digest.encode() + packed).hexdigest()
 
     def record(self) -> dict[str, Any]:
-        """The counts and the hash, as plain values."""
+        """Counts and hash as plain values."""
         return {"views": self.views, "hit": self.hit, "sha256": self.digest}
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -38,19 +35,18 @@ class Hits(nn.Module):
 
 
 class ExtraCrop:
-    """With probability ``rate`` a view is cropped once more, to ``area`` of its area, and enlarged again.
+    """Crop a view again with probability ``rate`` and resize it to its size.
 
-    Views are drawn again in every step. The recipe stores in ``last_hit`` which images were cropped in the last call,
-    and in ``hits`` how many in all.
+    The recipe stores a mask of the cropped images of the last call in ``last_hit``, and counts them in ``hits``.
 
     Args:
-        rate: The probability of a further crop.
-        area: The share of the area that this crop keeps.
-        when: After all other transformations ("last", the paper's text), or directly after the view's own crop, before
-            colors and blur ("after_crop", the paper's listing).
+        rate: Probability of the additional crop.
+        area: Area of the crop as a share of the view.
+        when: "last" after all other transformations (the paper's text), "after_crop" directly after the first crop (the
+            paper's listing).
 
     Raises:
-        UsageError: If the rate is not in [0, 1], the area not in (0, 1], or ``when`` is neither.
+        UsageError: If the rate is not in [0, 1], the area not in (0, 1], or ``when`` is unknown.
 
     Example:
         >>> views = rince.views.SimCLRViews(noise=rince.noise.ExtraCrop(rate=0.4))
@@ -58,15 +54,15 @@ class ExtraCrop:
 
     def __init__(self, rate: float, area: float = 0.2, when: Literal["last", "after_crop"] = "last"):
         if not 0 <= rate <= 1:
-            raise UsageError(f"the rate of extra crops must lie in [0, 1], got {rate}")
+            raise UsageError(f"rate of ExtraCrop must be in [0, 1], got {rate}")
         if not 0 < area <= 1:
-            raise UsageError(f"the area of an extra crop must lie in (0, 1], got {area}")
+            raise UsageError(f"area of ExtraCrop must be in (0, 1], got {area}")
         if when not in ("last", "after_crop"):
             raise UsageError(f"when must be 'last' or 'after_crop', got {when!r}")
         self.rate, self.area, self.when = rate, area, when
 
     def numbers(self, draw: Draws, size: int) -> dict[str, Tensor]:
-        """Which views are hit, and the box of every crop."""
+        """Mask of the views to crop, and the crop boxes."""
         from rince._support.image_operations import random_boxes
 
         boxes = random_boxes(draw, size, size, (self.area, self.area), (3 / 4, 4 / 3))
@@ -74,7 +70,7 @@ class ExtraCrop:
         return {"noise_hit": draw.chance(self.rate), **dict(zip(names, boxes, strict=True))}
 
     def __call__(self, planes: Tensor, numbers: dict[str, Tensor]) -> Tensor:
-        """Planes (channels, n, size, size) of which those marked in ``noise_hit`` are cropped."""
+        """Crop the planes (channels, n, size, size) marked in ``noise_hit``."""
         from rince._support.image_operations import resize, resize_weights
 
         chosen = numbers["noise_hit"].nonzero().squeeze(1)

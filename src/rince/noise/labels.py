@@ -1,4 +1,4 @@
-"""Wrong labels: of classes that are easily taken for one another, or of any other class."""
+"""Label noise: flips between similar classes, or to any other class."""
 
 import hashlib
 from typing import Any, NamedTuple
@@ -15,31 +15,30 @@ CIFAR10_PAIRS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
 
 
 class NoisyLabels(NamedTuple):
-    """Labels with noise, and which of them were changed.
+    """Noisy labels.
 
     Attributes:
-        labels: the noisy labels.
-        hit: whether each of them was changed.
+        labels: (n,) noisy labels.
+        hit: (n,) mask of the changed labels.
     """
 
     labels: Tensor
     hit: Tensor
 
     def digest(self) -> str:
-        """A hash of the labels and of what was hit: equal hashes, equal noise."""
+        """Hash of labels and mask."""
         whole = self.labels.to(torch.int64).numpy().tobytes() + self.hit.to(torch.uint8).numpy().tobytes()
         return hashlib.sha256(whole).hexdigest()
 
     def record(self) -> dict[str, Any]:
-        """As arrays, to be saved with a run."""
+        """Arrays to save with a run."""
         return {"labels": self.labels.numpy(), "hit": self.hit.numpy(), "sha256": np.array(self.digest())}
 
 
 class LabelFlips:
-    """Every item of a class in ``pairs`` gets the label paired with it, with probability ``rate``.
+    """Flip labels of the classes in ``pairs`` with probability ``rate``.
 
-    ``rate`` is a flip rate. The paper's eta is twice that: it flips with probability eta / 2 (:class:`PaperFlips`).
-    Labels below 0 mean "unknown" and stay.
+    The paper's eta is twice this rate, see :class:`PaperFlips`. Labels below 0 (unknown) are not changed.
 
     Example:
         >>> rince.noise.LabelFlips(1.0, pairs={0: 1})(torch.tensor([0, 1, 2])).labels
@@ -49,19 +48,19 @@ class LabelFlips:
     def __init__(self, rate: float, seed: int = 0, pairs: dict[int, int] | None = None):
         """
         Args:
-            rate: The probability of a flip for an item of a class that is flipped at all.
-            seed: The same seed flips the same labels.
-            pairs: From class to class; CIFAR-10's usual flips if none are given.
+            rate: Probability of a flip for items of these classes.
+            seed: Random seed.
+            pairs: Class to flipped class. Default: the usual flips of CIFAR-10.
 
         Raises:
-            UsageError: If the rate does not lie in [0, 1], or a class is negative.
+            UsageError: If the rate is not in [0, 1], or a class is negative.
         """
         if not 0 <= rate <= 1:
-            raise UsageError(f"the rate of label flips must lie in [0, 1], got {rate}")
+            raise UsageError(f"rate of label flips must be in [0, 1], got {rate}")
         self.rate, self.seed = rate, seed
         self.pairs = dict(CIFAR10_PAIRS if pairs is None else pairs)
         if min([0, *self.pairs, *self.pairs.values()]) < 0:
-            raise UsageError(f"the classes of label flips must be 0 or above, got {self.pairs}")
+            raise UsageError(f"classes of label flips must be at least 0, got {self.pairs}")
 
     def __call__(self, labels: Tensor) -> NoisyLabels:
         _check_labels(labels)
@@ -76,10 +75,9 @@ class LabelFlips:
 
 
 class PaperFlips(LabelFlips):
-    """The paper's label noise, by its own eta: a label is flipped with probability ``eta / 2``.
+    """The paper's label noise: labels are flipped with probability ``eta / 2``.
 
-    So with eta = 1 both classes of an exchanged pair have equal shares of right and wrong labels, which is the most
-    noise there can be.
+    At eta = 1 half of the labels of the exchanged classes are wrong.
 
     Example:
         >>> rince.noise.PaperFlips(0.8).rate
@@ -90,22 +88,22 @@ class PaperFlips(LabelFlips):
         """
         Args:
             eta: The paper's noise rate, twice the probability of a flip.
-            seed: The same seed flips the same labels.
-            pairs: From class to class; CIFAR-10's usual flips if none are given.
+            seed: Random seed.
+            pairs: Class to flipped class. Default: the usual flips of CIFAR-10.
 
         Raises:
-            UsageError: If eta does not lie in [0, 1].
+            UsageError: If eta is not in [0, 1].
         """
         if not 0 <= eta <= 1:
-            raise UsageError(f"eta must lie in [0, 1], got {eta}")
+            raise UsageError(f"eta must be in [0, 1], got {eta}")
         super().__init__(eta / 2, seed, pairs)
         self.eta = eta
 
 
 class UniformFlips(LabelFlips):
-    """Every label becomes one of the other classes with probability ``rate``, all of them equally likely.
+    """Symmetric label noise: a label becomes a uniformly random other class with probability ``rate``.
 
-    This is symmetric label noise. Labels below 0 mean "unknown" and stay.
+    Labels below 0 (unknown) are not changed.
 
     Example:
         >>> noisy = rince.noise.UniformFlips(1.0, classes=2)(torch.tensor([0, 1, 1, -1]))
@@ -116,16 +114,16 @@ class UniformFlips(LabelFlips):
     def __init__(self, rate: float, seed: int = 0, classes: int | None = None):
         """
         Args:
-            rate: The probability of a wrong label.
-            seed: The same seed flips the same labels.
-            classes: How many classes there are; by default as many as the largest label says.
+            rate: Probability of a wrong label.
+            seed: Random seed.
+            classes: Number of classes. Default: the largest label plus 1.
 
         Raises:
-            UsageError: If the rate does not lie in [0, 1], or there are fewer than two classes.
+            UsageError: If the rate is not in [0, 1], or there are fewer than two classes.
         """
         super().__init__(rate, seed, {})
         if classes is not None and classes < 2:
-            raise UsageError(f"labels of {classes} class cannot be exchanged: classes must be at least 2")
+            raise UsageError(f"classes must be at least 2, got {classes}")
         self.classes = classes
 
     def __call__(self, labels: Tensor) -> NoisyLabels:
@@ -145,4 +143,4 @@ class UniformFlips(LabelFlips):
 
 def _check_labels(labels: Tensor) -> None:
     if labels.is_floating_point() or labels.dim() != 1:
-        raise UsageError(f"labels must be one whole number per item, got {labels.dtype} of shape {tuple(labels.shape)}")
+        raise UsageError(f"labels must be integers of shape (n,), got {labels.dtype} of shape {tuple(labels.shape)}")

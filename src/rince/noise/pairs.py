@@ -1,4 +1,4 @@
-"""Mismatched pairs: some items get the partner of another item, or a wrong sound."""
+"""Mismatched pairs, and noise on the sound of videos."""
 
 import hashlib
 from typing import Any, NamedTuple
@@ -10,11 +10,11 @@ from rince.errors import UsageError
 
 
 class WrongPairs(NamedTuple):
-    """Partners of which some are wrong on purpose.
+    """Mismatched pairs.
 
     Attributes:
-        partner: ``b[partner]`` is the noisy second column.
-        hit: marks the rows that now have the partner of another row.
+        partner: (n,) indices; ``b[partner]`` is the noisy second column.
+        hit: (n,) mask of the mismatched rows.
 
     Example:
         >>> noise = rince.noise.wrong_pairs(5, rate=0.4, seed=0)
@@ -27,22 +27,22 @@ class WrongPairs(NamedTuple):
 
 
 def wrong_pairs(n: int, rate: float, seed: int = 0, groups: ArrayLike | None = None) -> WrongPairs:
-    """Give ``round(rate * n)`` of ``n`` pairs, drawn at random, the partner of another pair.
+    """Mismatch ``round(rate * n)`` of ``n`` pairs at random.
 
-    The hit rows exchange their partners among themselves, so every partner is still used once (a single hit row copies
-    one instead). No row keeps its own partner.
+    The mismatched rows permute their partners, so that every partner is used once (a single mismatched row copies one
+    instead). No mismatched row keeps its own partner.
 
     Args:
-        n: how many pairs there are, at least 2.
-        rate: the share of them to be made wrong, in [0, 1].
-        seed: the same seed gives the same pairs.
-        groups: one value per row, such as its class: a row then gets no partner of its own group either.
+        n: Number of pairs, at least 2.
+        rate: Share of pairs to mismatch, in [0, 1].
+        seed: Random seed.
+        groups: (n,) groups, such as classes. A row gets no partner of its own group.
 
     Returns:
-        The partners, and which rows were hit.
+        Partners and mask of the mismatched rows.
 
     Raises:
-        UsageError: if n or rate is out of range, or if one group is too large to find partners outside of it.
+        UsageError: If n or rate is out of range, or a group is too large to find partners outside of it.
 
     Example:
         >>> partner, hit = rince.noise.wrong_pairs(1000, rate=0.2, seed=0)
@@ -50,9 +50,9 @@ def wrong_pairs(n: int, rate: float, seed: int = 0, groups: ArrayLike | None = N
         (200, 200)
     """
     if not isinstance(n, (int, np.integer)) or n < 2:
-        raise UsageError(f"wrong pairs need at least 2 pairs to exchange partners, got n = {n}")
+        raise UsageError(f"n must be at least 2 pairs, got {n}")
     if not 0 <= rate <= 1:
-        raise UsageError(f"the rate of wrong pairs must lie in [0, 1], got {rate}")
+        raise UsageError(f"rate of wrong pairs must be in [0, 1], got {rate}")
     keys = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
     if len(keys) != n:
         raise UsageError(f"groups must have one value per pair: expected {n}, got {len(keys)}")
@@ -62,7 +62,7 @@ def wrong_pairs(n: int, rate: float, seed: int = 0, groups: ArrayLike | None = N
     if len(chosen) == 1:
         others = np.flatnonzero(keys != keys[chosen[0]])
         if not len(others):
-            raise UsageError("there is no partner of another group: all pairs are of one group")
+            raise UsageError("all pairs are of one group, so none can be mismatched")
         index[chosen] = random.choice(others)
     elif len(chosen):
         index[chosen] = chosen[_exchange(keys[chosen], random)]
@@ -72,7 +72,7 @@ def wrong_pairs(n: int, rate: float, seed: int = 0, groups: ArrayLike | None = N
 
 
 def _exchange(keys: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-    """A random permutation that gives no row a partner of the same key."""
+    """Random permutation that maps no row to a row of the same key."""
     count = len(keys)
     largest = np.bincount(keys).max()
     if 2 * largest > count:
@@ -81,7 +81,7 @@ def _exchange(keys: NDArray[np.int64], random: np.random.Generator) -> NDArray[n
             "lower the rate or use finer groups"
         )
     order = random.permutation(count)
-    for _ in range(100):  # swap the rows in conflict with random others; a few rounds do
+    for _ in range(100):  # swap rows in conflict with random others; a few rounds suffice
         clash = np.flatnonzero(keys[order] == keys)
         if not len(clash):
             return order
@@ -89,19 +89,21 @@ def _exchange(keys: NDArray[np.int64], random: np.random.Generator) -> NDArray[n
             other = random.integers(count)
             if keys[order[other]] != keys[row] and keys[order[row]] != keys[other]:
                 order[row], order[other] = order[other], order[row]
-    by_key = np.argsort(keys, kind="stable")  # one group holds nearly half: turning the sorted rows always works
+    by_key = np.argsort(
+        keys, kind="stable"
+    )  # nearly half of the rows are one group: rotating the sorted rows works
     order[by_key] = np.roll(by_key, largest)
     return order
 
 
 class NoisySounds(NamedTuple):
-    """What was done to the sounds of all videos, one value per video.
+    """Noise on the sounds of videos.
 
     Attributes:
-        partner: The video whose sound it gets.
-        shift: How many seconds late the sound is taken.
-        silent: Whether the sound is silence.
-        hit: Whether any of this happened to it.
+        partner: (n,) videos that provide the sounds.
+        shift: (n,) shifts of the sounds in seconds.
+        silent: (n,) mask of the silent videos.
+        hit: (n,) mask of the changed videos.
     """
 
     partner: NDArray[np.int64]
@@ -110,29 +112,29 @@ class NoisySounds(NamedTuple):
     hit: NDArray[np.bool_]
 
     def digest(self) -> str:
-        """A hash of all of it: equal hashes, equal noise."""
+        """Hash of all arrays."""
         return hashlib.sha256(b"".join(array.tobytes() for array in self)).hexdigest()
 
     def record(self) -> dict[str, Any]:
-        """As arrays, to be saved with a run."""
+        """Arrays to save with a run."""
         names = ("partner", "shift", "silent", "partner_hit")
         return {**dict(zip(names, self, strict=True)), "sha256": np.array(self.digest())}
 
 
 class SoundNoise:
-    """What is done to the sounds of ``n`` videos. The same seed does the same."""
+    """Base class of noise on the sounds of videos."""
 
     def __init__(self, rate: float, seed: int = 0):
         """
         Args:
-            rate: Share of the videos that are changed.
-            seed: Which videos these are, and what happens to them.
+            rate: Share of videos to change.
+            seed: Random seed.
 
         Raises:
-            UsageError: If the rate does not lie in [0, 1].
+            UsageError: If the rate is not in [0, 1].
         """
         if not 0 <= rate <= 1:
-            raise UsageError(f"the rate of noise on sounds must lie in [0, 1], got {rate}")
+            raise UsageError(f"rate of noise on sounds must be in [0, 1], got {rate}")
         self.rate, self.seed = rate, seed
 
     def __call__(self, n: int, labels: ArrayLike | None = None) -> NoisySounds:
@@ -146,7 +148,7 @@ class SoundNoise:
 
 
 class Overdub(SoundNoise):
-    """A share of the videos exchange their sounds among themselves: each has the sound of another video.
+    """A share of the videos gets the sound of another video.
 
     Example:
         >>> noise = rince.noise.Overdub(rate=0.4)(10)
@@ -157,22 +159,22 @@ class Overdub(SoundNoise):
     def __init__(self, rate: float, seed: int = 0, other_class: bool = False):
         """
         Args:
-            rate: Share of the videos that are changed.
-            seed: Seed that chooses these videos, and whose sounds they get.
-            other_class: Take the sound from a video of another class.
+            rate: Share of videos to change.
+            seed: Random seed.
+            other_class: Take sounds from videos of another class only.
         """
         super().__init__(rate, seed)
         self.other_class = other_class
 
     def __call__(self, n: int, labels: ArrayLike | None = None) -> NoisySounds:
         if self.other_class and (labels is None or (np.asarray(labels) < 0).any()):
-            raise UsageError("other_class needs the class of every video, and some have none: set other_class to false")
+            raise UsageError("other_class needs the class of every video: set other_class to false")
         partner, hit = wrong_pairs(n, self.rate, self.seed, labels if self.other_class else None)
         return NoisySounds(partner.astype(np.int64), np.zeros(n), np.zeros(n, dtype=bool), hit)
 
 
 class Shift(SoundNoise):
-    """A share of the sounds is taken earlier or later than the pictures, each by a time of its own.
+    """A share of the sounds is shifted in time relative to the frames.
 
     Example:
         >>> noise = rince.noise.Shift(rate=0.5, least=1.0, most=2.0)(10)
@@ -183,17 +185,17 @@ class Shift(SoundNoise):
     def __init__(self, rate: float, least: float = 1.0, most: float = 4.0, seed: int = 0):
         """
         Args:
-            rate: Share of the videos that are changed.
-            least: Least distance in seconds.
-            most: Largest distance in seconds; earlier and later are equally likely.
-            seed: Seed that chooses these videos, and how far their sounds are shifted.
+            rate: Share of videos to change.
+            least: Smallest shift in seconds.
+            most: Largest shift in seconds; earlier and later are equally likely.
+            seed: Random seed.
 
         Raises:
             UsageError: If least and most are not 0 <= least <= most.
         """
         super().__init__(rate, seed)
         if not 0 <= least <= most < float("inf"):
-            raise UsageError(f"a shift must be given as 0 <= least <= most seconds, got {least} and {most}")
+            raise UsageError(f"Shift needs 0 <= least <= most, got {least} and {most}")
         self.least, self.most = least, most
 
     def __call__(self, n: int, labels: ArrayLike | None = None) -> NoisySounds:

@@ -60,7 +60,7 @@ def test_bad_input_is_named(folder):
         HuggingFacePairs(path, "picture", "text").setup()
     with pytest.raises(UsageError, match="must hold whole numbers to be labels"):
         HuggingFacePairs(path, "picture", "numbers", "numbers").setup()
-    with pytest.raises(UsageError, match="has no part 'dev', only train, test"):
+    with pytest.raises(UsageError, match="has no split 'dev'"):
         HuggingFacePairs(str(place / "parts"), "picture", "numbers", train="dev").setup()
     (place / "torn.parquet").write_bytes(b"nothing")
     with pytest.raises(UsageError, match="cannot be read as a data set"):

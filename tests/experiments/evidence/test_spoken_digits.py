@@ -70,7 +70,7 @@ def test_the_experiment_writes_its_files_and_resumes(tmp_path, capsys, monkeypat
     assert "1 seed" in capsys.readouterr().out
     assert main(command) == 0
     again = capsys.readouterr()
-    assert "1 of 2 runs are finished already" in again.err and again.out == shown.out
+    assert "1 of 2 runs are already finished" in again.err and again.out == shown.out
 
 
 @pytest.mark.parametrize(

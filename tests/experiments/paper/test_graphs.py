@@ -67,7 +67,7 @@ def test_an_experiment_writes_all_its_files_and_resumes(experiment, done, capsys
     results[-1].unlink()
     assert main(command) == 0
     again = capsys.readouterr()
-    assert "1 of 2 runs are finished already" in again.err
+    assert "1 of 2 runs are already finished" in again.err
     assert again.out == said  # the run that was done again gave the same
     assert results[0].read_bytes() == before
 

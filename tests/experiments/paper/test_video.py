@@ -53,7 +53,7 @@ def test_growth_has_a_row_for_every_size_and_a_column_for_every_length(videos, t
     assert "| 16 videos, RINCE, growing q |" in table and "|    1 |    2 |" in table
     for other in (["--lr", "0.01"], ["--videos-seed", "7"], ["--per-class", "2"]):  # results are of other settings
         assert main([*command, "--root", videos, "--out", str(tmp_path / "out"), *other]) == 2
-        assert f"another {other[0][2:].replace('-', '_')}: give another --out" in capsys.readouterr().err
+        assert f"different {other[0][2:].replace('-', '_')}: choose another --out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
