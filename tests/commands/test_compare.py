@@ -110,7 +110,7 @@ def test_other_seeds_run_at_the_temperature_that_the_first_one_chose(columns, tm
     ("arguments", "said"),
     [
         (["a.npy", "b.npy", "--tune-seeds", "0"], "--tune-seeds must be at least 1, got 0"),
-        (["digits"], "python -m experiments compare digits"),
+        (["digits"], "takes two columns A B, got 1"),
         (["a.npy", "b.npy", "c.npy"], "two columns A B, got 3"),
         (["a.npy", "b.npy", "--losses", "infonce", "infonce"], "--losses must be different"),
         (["a.npy", "b.npy", "--losses", "gce", "gce-1"], "--losses must be different"),

@@ -46,7 +46,7 @@ def test_what_data_do_not_give_is_said_in_one_sentence():
     assert data.classes == 0 and data.noise_record() == {} and data.check_views(nn.Identity()) is None
     with pytest.raises(UsageError, match="has no method pair_batches"):
         data.pair_batches("test")
-    with pytest.raises(UsageError, match="needs a method labeled_batches"):
+    with pytest.raises(UsageError, match="has no method labeled_batches"):
         data.labeled_batches("test")
 
 

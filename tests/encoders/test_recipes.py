@@ -76,7 +76,7 @@ def test_a_hostile_recipe_is_one_sentence_and_builds_nothing(tmp_path, capsys, w
 @pytest.mark.parametrize("text", ["", "[", "3", "{}", '{"encoder": {}}', '{"encoder": 3, "about": 4}'])
 def test_a_file_that_says_nonsense_of_itself_is_one_sentence(tmp_path, text):
     save_file({"x": torch.ones(2)}, tmp_path / "e.safetensors", metadata={"rince_encoder": text})
-    with pytest.raises(UsageError, match=r"does not say how its encoder is built|names no class"):
+    with pytest.raises(UsageError, match=r"invalid metadata|has no class path"):
         rince.load_encoder(tmp_path / "e.safetensors")
 
 
@@ -92,5 +92,5 @@ def test_recipes_that_rince_writes_are_taken(tmp_path):
 
 def test_weights_of_another_network_than_the_recipe_says(tmp_path):
     path = written(tmp_path / "e.safetensors", {**CONVNET, "init_args": {"channels": 1, "width": 8}})
-    with pytest.raises(UsageError, match="its weights are of another network"):
+    with pytest.raises(UsageError, match="do not fit its class"):
         rince.load_encoder(path)

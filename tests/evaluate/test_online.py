@@ -37,6 +37,6 @@ def test_a_step_without_any_label_teaches_nothing():
 @pytest.mark.parametrize("state", ("x", ["layer"], {"layer": "x"}, {"layer": {}, "optimizer": 3}, {"layer": None}))
 def test_a_checkpoint_with_another_state_is_one_sentence(state):
     probe = OnlineProbe(3)
-    with pytest.raises(UsageError, match="holds something else than the state of the online probe"):
+    with pytest.raises(UsageError, match="invalid state of the online probe"):
         probe.load_state_dict(state)
         step(probe, torch.randn(4, 2), torch.zeros(4, dtype=torch.long))

@@ -27,7 +27,7 @@ def test_retrieval_is_what_a_slow_count_says_in_both_directions():
         assert [found[f"{way} {k}"] for k in ("recall@1", "recall@10", "class")] == pytest.approx(expected)
     assert 10 < found["a to b recall@1"] < 90 and found["a to b recall@1"] != found["b to a recall@1"]
     assert "a to b class" not in retrieval(a, b, torch.full((40,), -1))
-    with pytest.raises(ValueError, match="same pairs"):
+    with pytest.raises(ValueError, match="same shape"):
         retrieval(a, b[:5])
 
 
@@ -40,7 +40,7 @@ def test_the_auc_is_the_chance_that_a_right_pair_scores_higher():
     wins = [float(r > w) for r in scores[~wrong] for w in scores[wrong]]
     assert wrong_pairs_auc(a, b, wrong.numpy()) == pytest.approx(100 * sum(wins) / len(wins))
     assert wrong_pairs_auc(a, b, torch.zeros(30, dtype=torch.bool)) is None
-    with pytest.raises(ValueError, match=r"expected \(30,\)"):
+    with pytest.raises(ValueError, match=r"shape \(30,\)"):
         wrong_pairs_auc(a, b, wrong[:5])
 
 

@@ -98,7 +98,7 @@ def test_rince_is_rince_and_q_0_is_ntxent(views, equal):
 
 
 def test_bad_input_is_named(views):
-    with pytest.raises(UsageError, match=r"\(number of negatives, width\), got \(4, 8, 2\)"):
+    with pytest.raises(UsageError, match=r"\(number, width\), got \(4, 8, 2\)"):
         NTXentLoss(memory_bank_size=(4, 8, 2))
     with pytest.raises(ValueError, match="temperature must be positive, got 0"):
         NTXentLoss(0.0)

@@ -50,7 +50,7 @@ def test_bad_input_is_named(views):
     a, _ = views(5)
     with pytest.raises(UsageError, match="pos_mask is required"):
         ours.RINCE()(anchor=a, sample=a)
-    with pytest.raises(UsageError, match="one width, got 8 and 3"):
+    with pytest.raises(UsageError, match="same width, got 8 and 3"):
         ours.RINCE()(anchor=a, sample=a[:, :3], pos_mask=torch.eye(5))
     with pytest.raises(UsageError, match=r"pos_mask must have .* \(5, 5\), got \(3, 3\)"):
         ours.RINCE()(anchor=a, sample=a, pos_mask=torch.eye(3))

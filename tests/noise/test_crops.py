@@ -40,7 +40,7 @@ def test_the_crop_has_the_given_area():
 
 @pytest.mark.parametrize("options", [{"rate": 1.5}, {"rate": 0.5, "area": 0.0}])
 def test_bad_rates_are_refused(options):
-    with pytest.raises(ValueError, match="must lie in"):
+    with pytest.raises(ValueError, match="must be in"):
         ExtraCrop(**options)
 
 

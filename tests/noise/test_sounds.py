@@ -34,7 +34,7 @@ def test_another_seed_is_another_noise():
 
 
 def test_wrong_values_are_told():
-    with pytest.raises(ValueError, match=r"must lie in \[0, 1\], got 2"):
+    with pytest.raises(ValueError, match=r"must be in \[0, 1\], got 2"):
         Silence(2)
     with pytest.raises(ValueError, match="0 <= least <= most"):
         Shift(0.5, 3.0, 1.0)

@@ -1,1 +1,1 @@
-"""The subcommands of ``rince``, one file each: parse, call, print. Nothing else imports them."""
+"""The subcommands of ``rince``, one module each: parse, call, print."""

@@ -1,4 +1,4 @@
-"""The command ``rince clean A B --audit audit/``: the pairs that an audit found right, in the files they came in."""
+"""The command ``rince clean A B --audit audit/``: write the files without the pairs that an audit flagged."""
 
 import argparse
 import contextlib
@@ -19,46 +19,55 @@ if TYPE_CHECKING:
     from rince.trust.repair import Partners
 
 EPILOG = """
-A and B are the files that were audited, named as for rince audit: single files, patterns of shards, folders or URLs.
-Every shard is written with the rows that are kept; everything else in it stays as it is. Data that differ from what
-was audited are refused. All files appear together at the end:
+A and B are the audited files, as for rince audit: single files, globs of shards, folders or URLs. Every shard is
+written with the kept rows and otherwise unchanged. Data that differ from the audited data are rejected. All files
+appear together at the end.
+
+examples:
   rince clean images.npy captions.npy --audit audit --out clean
   rince clean 'img_emb/*.npy' 'text_emb/*.npy' --audit audit --out clean
   rince clean 'shards/{00000..00099}.tar:jpg' 'shards/{00000..00099}.tar:txt' --audit audit --out clean
   rince clean pairs.jsonl:question pairs.jsonl:answer.text --audit audit --out weighted --weights
   rince clean clip_retrieval_folder --audit audit --ids-only
-decisions.csv in the new folder lists every pair with its weight and whether it was kept. With --repair, repair.csv
-lists the most likely partners of dropped pairs, and repair.html shows them.
+
+decisions.csv lists every pair with its weight and whether it is kept. With --repair, repair.csv lists the most likely
+partners of dropped pairs, and repair.html shows them.
 """
 
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "rince clean",
-        description="Leave out the pairs that an audit found wrong, weigh them, or find them new partners.",
+        description="Drop the pairs that an audit flagged, weight them, or find new partners for them.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         exit_on_error=False,
     )
-    parser.add_argument("a", metavar="A", help="the first column, as it was audited")
-    parser.add_argument("b", metavar="B", nargs="?", help="the second column; none for a folder of both")
+    parser.add_argument("a", metavar="A", help="first column, as audited")
+    parser.add_argument("b", metavar="B", nargs="?", help="second column; omitted for a folder with both")
     parser.add_argument("--audit", type=Path, default=Path("audit"), help="folder or URL of the audit (audit)")
     parser.add_argument("--out", type=Path, default=Path("clean"), help="folder or URL for the clean files (clean)")
-    parser.add_argument("--fdr", type=float, help="expected share of right pairs among the dropped (the audit's)")
-    parser.add_argument("--keep-above", type=float, help="keep pairs that are right with a higher probability instead")
+    parser.add_argument("--fdr", type=float, help="accepted share of right pairs among the dropped (that of the audit)")
+    parser.add_argument(
+        "--keep-above", type=float, help="keep pairs with a higher probability of being right, instead of --fdr"
+    )
     parser.add_argument("--weights", action="store_true", help="keep all pairs and add a column weight")
     parser.add_argument("--ids-only", action="store_true", help="write the ids of the kept pairs only (kept_ids.txt)")
     parser.add_argument("--link", action="store_true", help="link the kept files of a media folder")
     parser.add_argument("--copy", action="store_true", help="copy the kept files of a media folder")
     parser.add_argument("--repair", type=int, metavar="K", help="find the K most likely partners of dropped pairs")
-    parser.add_argument("--fit", action="store_true", help="re-pair by towers, as rince audit --fit scores (found out)")
-    parser.add_argument("--seed", type=int, default=0, help="of re-pairing (0)")
+    parser.add_argument(
+        "--fit", action="store_true", help="score new partners as rince audit --fit does (default: as the audit did)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="random seed of --repair (0)")
     for side in "ab":
-        parser.add_argument(f"--images-{side}", f"--media-{side}", metavar="WHAT", help="to show, as for rince audit")
-        parser.add_argument(f"--texts-{side}", metavar="WHAT", help="to show, as for rince audit")
-    parser.add_argument("--ids", metavar="FILE[:COLUMN]", help="ids of the rows, to compare with those of the audit")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="write shards on the Dask cluster of this scheduler")
-    parser.add_argument("--workers", type=int, metavar="N", help="write shards in N processes of this machine, by Dask")
+        parser.add_argument(
+            f"--images-{side}", f"--media-{side}", metavar="WHAT", help=f"media of {side.upper()} for repair.html"
+        )
+        parser.add_argument(f"--texts-{side}", metavar="WHAT", help=f"texts of {side.upper()} for repair.html")
+    parser.add_argument("--ids", metavar="FILE[:COLUMN]", help="ids of the rows, to verify against the audit")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="write shards on a Dask cluster")
+    parser.add_argument("--workers", type=int, metavar="N", help="write shards in N Dask processes on this machine")
     parser.add_argument("--no-header", action="store_true", help="CSV and TSV files have no header")
     parser.add_argument("--force", action="store_true", help="overwrite files in --out")
     return parser

@@ -1,4 +1,4 @@
-"""``rince evaluate RUN``: accuracy and retrieval with the frozen features of a run."""
+"""``rince evaluate RUN``: linear probe, nearest neighbors and retrieval on the frozen features of a run."""
 
 import argparse
 import json
@@ -24,18 +24,21 @@ def make_parser() -> argparse.ArgumentParser:
         "--probe", choices=("exact", "adam"), default="exact", help="linear probe: exact (L-BFGS) or the paper's Adam"
     )
     parser.add_argument(
-        "--space", choices=("encoder", "projection"), default="encoder", help="where features are taken (encoder)"
+        "--space",
+        choices=("encoder", "projection"),
+        default="encoder",
+        help="features of the encoder or output of the projection head (encoder)",
     )
     parser.add_argument(
         "--labels_per_class",
         type=int,
         default=None,
         metavar="N",
-        help="learn from N labels per class, several draws",
+        help="train on N random labels per class (default: all labels)",
     )
-    parser.add_argument("--draws", type=int, default=10, help="draws of the labels (10)")
-    parser.add_argument("--k", type=int, default=None, help="neighbors of the kNN (200, or 20 with few labels)")
-    parser.add_argument("--baselines", action="store_true", help="also raw inputs and the untrained encoder")
+    parser.add_argument("--draws", type=int, default=10, help="number of random draws of --labels_per_class (10)")
+    parser.add_argument("--k", type=int, help="number of nearest neighbors (200, or 20 with --labels_per_class)")
+    parser.add_argument("--baselines", action="store_true", help="also evaluate raw inputs and the untrained encoder")
     parser.add_argument("--force", action="store_true", help="overwrite an earlier evaluation")
     add_allow_custom_code(parser)
     return parser
@@ -48,8 +51,6 @@ def main(arguments: list[str]) -> int:
             raise UsageError(f"--{name} must be at least 1, got {getattr(options, name)}")
     few = f"-{options.labels_per_class}-labels" if options.labels_per_class else ""
     target = Path(options.run) / f"evaluation-{options.space}-{options.probe}{few}.json"
-    if target.is_dir():
-        raise ExistingFile(f"{target} is a folder, but a file of this name has to be written: move it away")
     if target.exists() and not options.force:
         raise ExistingFile(f"{target} exists: overwrite it with --force")
     if not (Path(options.run) / "config.yaml").exists():
@@ -63,7 +64,7 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate_run(options: argparse.Namespace) -> dict[str, Any]:
-    """Accuracies of every kind of features, in percent: mean and standard deviation over the draws."""
+    """Percentages by kind of features: mean and standard deviation over the draws."""
     from rince.methods.cross_modal import CrossModal
     from rince.methods.graphcl import GraphCL
     from rince.train.load import explain_relative_paths, load_run
@@ -78,20 +79,11 @@ def evaluate_run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _labeled_accuracies(method: Any, data: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Images, videos, or one side of pairs: read batch by batch, since they need not fit into memory."""
+    """Evaluation on labels: of images, videos, or one side of pairs."""
     from rince.data.images import Images
-    from rince.data.pairs import Pairs
-    from rince.data.video.videos import Videos
     from rince.evaluate.features import inputs_of, labeled_features
     from rince.methods.finetune import FineTune
     from rince.train.load import load_run
-
-    if isinstance(data, Videos | Pairs) and not isinstance(method, FineTune):
-        gives = "clips" if isinstance(data, Videos) else "pairs"
-        raise UsageError(
-            f"{type(method).__name__} learns from images, but {type(data).__name__} gives {gives}: the configuration "
-            f"of {options.run} is none that could be trained"
-        )
 
     def batches(part: Any) -> Any:
         sounds = isinstance(method, FineTune) and method.tower == "b"
@@ -107,27 +99,27 @@ def _labeled_accuracies(method: Any, data: Any, options: argparse.Namespace) -> 
     for name, read in ways.items():
         parts = {part: read(part) for part in ("train", "test")}
         if len(parts["train"][1].unique()) < 2 or not len(parts["test"][1]):
-            raise UsageError("these data have no labels of two classes or more, so nothing can be evaluated")
+            raise UsageError("evaluation needs labels of at least two classes")
         features, labels = ({part: both[i] for part, both in parts.items()} for i in (0, 1))
         result[name] = accuracies(features, labels, options)
     return result
 
 
 def _graph_accuracies(method: Any, graphs: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Graphs come without a test part: everything is cross-validated."""
+    """Cross-validation on graphs, which have no test split."""
     from rince.evaluate.svm import evaluate_graphs
 
     if options.labels_per_class or options.probe != "exact":
-        raise UsageError("a run on graphs is cross-validated with all labels: leave out --labels_per_class and --probe")
+        raise UsageError("graphs are cross-validated with all labels: omit --labels_per_class and --probe")
     return _beside_untrained(method, options, lambda one: evaluate_graphs(one, graphs, options.space))
 
 
 def _pair_scores(method: Any, data: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Two towers are compared with each other, and each is probed on its own."""
+    """Retrieval between two towers, and a linear probe on each."""
     from rince.evaluate.pairs import evaluate_pairs
 
     if options.labels_per_class or options.probe != "exact" or options.k:
-        raise UsageError("a run on pairs is probed with all labels: leave out --labels_per_class, --probe and --k")
+        raise UsageError("pairs are evaluated with all labels: omit --labels_per_class, --probe and --k")
     return _beside_untrained(method, options, lambda one: evaluate_pairs(one, data, options.space))
 
 
@@ -164,13 +156,15 @@ def accuracies(features: dict[str, Tensor], labels: dict[str, Tensor], options: 
 
 
 def few_labels(labels: Tensor, per_class: int | None, draw: int) -> Tensor:
-    """Which items may show their labels: all, or ``per_class`` of each class by the given draw."""
+    """Indices of the training items: all, or ``per_class`` random ones of each class."""
     if per_class is None:
         return torch.arange(len(labels))
     order = torch.randperm(len(labels), generator=generator(draw, 60))
     chosen = [order[labels[order] == c][:per_class] for c in range(int(labels.max()) + 1)]
     if min(map(len, chosen)) < per_class:
-        raise UsageError(f"a class has only {min(map(len, chosen))} items, so {per_class} labels of it cannot be drawn")
+        raise UsageError(
+            f"--labels_per_class must be at most {min(map(len, chosen))}, the smallest class, got {per_class}"
+        )
     return torch.cat(chosen)
 
 

@@ -12,9 +12,11 @@ FORMATS = (".safetensors", ".onnx", ".pt2")
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="rince export", description="Write the encoder of a run to a file.", exit_on_error=False
+        prog="rince export",
+        description="Write the encoder of a run to a safetensors, ONNX or torch.export file.",
+        exit_on_error=False,
     )
-    parser.add_argument("run", help="folder of the run, finished or not")
+    parser.add_argument("run", help="folder of the run")
     parser.add_argument(
         "file",
         type=local_path,
@@ -29,7 +31,7 @@ def main(arguments: list[str]) -> int:
     if file.suffix not in FORMATS:
         raise UsageError(f"the file must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {file}")
     if file.exists() and not options.force:
-        raise ExistingFile(f"{file} exists: choose another name, or overwrite it with --force")
+        raise ExistingFile(f"{file} exists: overwrite it with --force")
     from rince.train.load import encoder_metadata, encoder_recipe, load_run
 
     method, data, config = load_run(options.run, allow_custom_code=options.allow_custom_code)
@@ -50,17 +52,17 @@ def _export(file: Path, encoder: Any, metadata: dict[str, Any], options: argpars
     normalize = metadata["normalize"]
     if hasattr(encoder, "a") and hasattr(encoder, "b"):
         if options.tower is None:
-            raise UsageError(f"{options.run} has two encoders: choose one with --tower a or --tower b")
+            raise UsageError(f"{options.run} has two encoders: choose --tower a or --tower b")
         encoder, normalize = getattr(encoder, options.tower), (normalize or {}).get(options.tower)
     elif options.tower is not None:
-        raise UsageError(f"{options.run} has one encoder and no towers, got --tower {options.tower}: leave it out")
+        raise UsageError(f"{options.run} has one encoder: omit --tower {options.tower}")
     shape = tuple(options.shape) if options.shape else input_shape(encoder, (normalize or {}).get("size"))
     inputs = " x ".join(map(str, shape))
     if file.suffix == ".pt2":
         export_program(file, encoder, shape, metadata)
         return f'{file}: inputs batch x {inputs}; load it with torch.export.load("{file}").module()'
     difference = export_onnx(file, encoder, shape, metadata)
-    checked = "not compared with PyTorch (no onnxruntime)"
+    checked = "not verified (onnxruntime is not installed)"
     if difference is not None:
-        checked = f"largest relative difference from PyTorch {difference:.1e}"
+        checked = f"verified, relative difference from PyTorch at most {difference:.1e}"
     return f"{file}: inputs batch x {inputs}; {checked}"

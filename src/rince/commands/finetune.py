@@ -12,7 +12,7 @@ ALLOW = ("--allow-custom-code", "--allow_custom_code", "--trust-config", "--trus
 
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0].startswith("-"):
-        raise UsageError("no run given: rince finetune RUN [CONFIG] [options]")
+        raise UsageError("missing run: rince finetune RUN [CONFIG] [options]")
     source = read_source(arguments[0])
     options = normalized([word for word in arguments[1:] if word not in ALLOW])
     named = named_classes(options)
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
 def sentence(result: dict[str, Any]) -> str:
     if "splits" in result:
         return f"{result['run']}: accuracy {result['accuracy']:.2f} %, the mean of {len(result['splits'])} splits"
-    unlabeled = f" ({left} more have no label)" if (left := result.get("test_items_without_label")) else ""
+    unlabeled = f" ({left} unlabeled items skipped)" if (left := result.get("test_items_without_label")) else ""
     return (
         f"{result['run']}: accuracy {result['accuracy']:.2f} % on {result['test_items']} test items{unlabeled} after "
         f"{result['epochs']} epochs, {result['seconds']:.0f} s"

@@ -1,4 +1,4 @@
-"""``rince reproduce``: says where the experiments are now. Goes in version 0.4."""
+"""``rince reproduce``: deprecated, names the new command. Removed in version 0.4."""
 
 import sys
 

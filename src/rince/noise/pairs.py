@@ -89,9 +89,7 @@ def _exchange(keys: NDArray[np.int64], random: np.random.Generator) -> NDArray[n
             other = random.integers(count)
             if keys[order[other]] != keys[row] and keys[order[row]] != keys[other]:
                 order[row], order[other] = order[other], order[row]
-    by_key = np.argsort(
-        keys, kind="stable"
-    )  # nearly half of the rows are one group: rotating the sorted rows works
+    by_key = np.argsort(keys, kind="stable")  # nearly half of the rows are one group: rotating the sorted rows works
     order[by_key] = np.roll(by_key, largest)
     return order
 

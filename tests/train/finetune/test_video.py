@@ -145,7 +145,7 @@ def hear(run, sounds, *options):
 
 def test_the_tower_of_sounds_is_fine_tuned_tested_and_evaluated(run, sounds, capsys):
     assert hear(run, sounds, "--data.test_table", str(sounds / "test.csv")) == 0
-    assert "on 4 test items (2 more have no label)" in capsys.readouterr().out
+    assert "on 4 test items (2 unlabeled items skipped)" in capsys.readouterr().out
     result = json.loads((run / "heard" / "result.json").read_text())
     assert result["test_items"] == 4 and result["test_items_without_label"] == 2
     assert cli.main(["evaluate", str(run / "heard"), "--k", "3"]) == 0
