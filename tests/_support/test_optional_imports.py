@@ -94,5 +94,5 @@ def test_models_of_torchvision_lose_their_classifier(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision.models", models)
     encoder = TorchvisionEncoder("vgg11")
     assert width_of(encoder) == 48 and encoder(torch.rand(2, 3, 4, 4)).shape == (2, 48)
-    with pytest.raises(UsageError, match="no classifier to take off"):
+    with pytest.raises(UsageError, match="has no classifier"):
         TorchvisionEncoder("headless")

@@ -94,7 +94,7 @@ def test_bad_input_is_named(views):
     a, _ = views(6)
     with pytest.raises(UsageError, match="labels or indices_tuple is required"):
         ours.RINCELoss()(a)
-    with pytest.raises(UsageError, match="one width, got 8 and 5"):
+    with pytest.raises(UsageError, match="same width, got 8 and 5"):
         ours.RINCELoss()(a, torch.arange(6), ref_emb=a[:, :5], ref_labels=torch.arange(6))
     with pytest.raises(UsageError, match="ref_emb has 4 rows, but there are 6 labels"):
         ours.RINCELoss()(a, torch.arange(6), ref_emb=a[:4])
