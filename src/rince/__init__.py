@@ -1,4 +1,4 @@
-"""Contrastive learning that survives bad pairs."""
+"""Contrastive learning on pairs that may be wrong: robust losses, an audit, and weights for pairs."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rince.losses import schedules as schedules
     from rince.trust import estimate_weights
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Names are resolved on first use, so that `rince --help` does not pay for importing torch.
 _HOME = {
