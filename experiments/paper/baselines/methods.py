@@ -1,5 +1,6 @@
 """BYOL, SimSiam, Barlow Twins and SwAV, with their losses."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from rince.encoders.heads import mlp
 from rince.losses.ranks import gather, total
 from rince.methods.method import Method, OptimizerFactory, width_of
 from rince.methods.moco import MoCoV3, frozen_copy
+from rince.optimizers import LARS
 from rince.views.views import ImageBatch
 
 
@@ -146,6 +148,21 @@ class BarlowTwins(Method):
         self.note(features, batch.labels)
         self.note_similarity(z1, z2)
         return self.loss(z1, z2)
+
+
+class LARSWithBiasRate(LARS):
+    """LARS with another learning rate for biases and norms, as Barlow Twins is trained."""
+
+    def __init__(self, params: Iterable[Any], lr: float = 0.2, bias_lr: float = 0.0048, **settings: Any):
+        """
+        Args:
+            params: What is trained.
+            lr: Learning rate of weight matrices.
+            bias_lr: Learning rate of parameters of one dimension.
+        """
+        params = list(params)
+        matrices, others = [p for p in params if p.ndim > 1], [p for p in params if p.ndim <= 1]
+        super().__init__([{"params": matrices}, {"params": others, "lr": bias_lr}], lr, **settings)
 
 
 class SwappedPrediction(nn.Module):

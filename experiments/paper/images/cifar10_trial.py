@@ -32,14 +32,16 @@ class Trial(Experiment):
         "long. Writes results.csv and table.md."
     )
     corner = "linear probe, test accuracy in %"
-    epochs = 12
+    epochs = 8
+    shared = ("width",)
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--root", default=default_root(), help="folder with CIFAR-10 (%(default)s)")
         several(parser, "--noises", ["crops", "pairs"], ", ".join(NOISES), choices=tuple(NOISES))
         losses = ["infonce", "gce-1", "rince-0.5-lam0.01", "rince-1-lam0.01"]
         several(parser, "--losses", losses, "losses, as for rince compare")
-        several(parser, "--temperatures", [0.1, 0.2, 0.5, 1.0], "tried for every loss")
+        several(parser, "--temperatures", [0.05, 0.1, 0.2, 0.5, 1.0], "tried for every loss")
+        parser.add_argument("--width", type=int, default=16, help="channels of the network's first stage (%(default)s)")
 
     def check(self, options: argparse.Namespace) -> None:
         for loss in options.losses:
@@ -80,6 +82,7 @@ class Trial(Experiment):
         if run["noise"] == "pairs":
             noise |= {"data.wrong_pairs": 0.4, "data.wrong_pairs_seed": run["seed"]}
         common = {"seed": run["seed"], "trainer.max_epochs": run["epochs"], "data.root": options.root, "probe": False}
+        common["encoder.width"] = options.width
         changes = {"loss": loss.part(run["temperature"]), "method.q_schedule": "constant", **noise, **common}
         return evaluate(*trained(settings_of(CONFIG, changes), self.folder_of(run, options)), neighbors=False)
 

@@ -1,5 +1,9 @@
 """BYOL, SimSiam, Barlow Twins and SwAV: their losses against slow references, and that they learn."""
 
+import json
+import math
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -7,21 +11,25 @@ import torch.distributed as dist
 from lightning.pytorch import Trainer
 
 from experiments.__main__ import main
-from experiments.paper.baselines.images import METHODS, ImageBaselines
+from experiments.paper.baselines.images import FOLDER, METHODS, ImageBaselines
+from experiments.paper.baselines.memory_bank import InstanceDiscrimination, NoiseContrastiveEstimation
 from experiments.paper.baselines.methods import (
     BYOL,
     BarlowTwins,
     CrossCorrelation,
+    LARSWithBiasRate,
     NegativeCosine,
     SimSiam,
     SwappedPrediction,
     SwAV,
 )
+from rince import cli
 from rince._support.step_seeds import generator
 from rince.data.images import Images
+from rince.data.pairs import Pairs, Part
 from rince.encoders.images import ConvNet
 from rince.views.image import SimCLRViews
-from support import ranks
+from support import ranks, tiny_data_sets
 
 KINDS = {
     BYOL: (NegativeCosine, {"hidden": 16, "width": 8, "momentum": 0.9}),
@@ -143,3 +151,113 @@ def test_every_baseline_has_its_settings_on_both_data_sets():
 def test_a_baseline_is_trained_and_tabulated(tmp_path, capsys):
     assert main(["image-baselines", "--methods", "swav", "--seeds", "1", "--epochs", "1", "--out", str(tmp_path)]) == 0
     assert "| swav " in capsys.readouterr().out
+
+
+def test_biases_have_their_own_learning_rate():
+    layer = torch.nn.Linear(3, 2)
+    optimizer = LARSWithBiasRate(layer.parameters(), lr=0.0, bias_lr=0.5, momentum=0.0)
+    before = {name: value.detach().clone() for name, value in layer.named_parameters()}
+    layer(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    torch.testing.assert_close(layer.weight, before["weight"])
+    torch.testing.assert_close(layer.bias, before["bias"] - 0.5)
+
+
+def test_noise_contrastive_estimation_is_two_logistic_losses_with_the_first_batchs_mean():
+    loss = NoiseContrastiveEstimation(temperature=0.5)
+    positive, negatives = torch.rand(4, generator=generator(3)), torch.rand(4, 6, generator=generator(4))
+    mean = np.exp(negatives.numpy() / 0.5).mean()
+    for scale in (1.0, 0.5):  # the second batch keeps the first one's mean
+        p, n = np.exp(scale * positive.numpy() / 0.5), np.exp(scale * negatives.numpy() / 0.5)
+        expected = -np.log(p / (p + 6 * mean)) - np.log(6 * mean / (n + 6 * mean)).sum(1)
+        assert float(loss(scale * positive, scale * negatives)) == pytest.approx(expected.mean(), rel=1e-5)
+
+
+def memory_method(items=40):
+    from rince.encoders import MLP, Towers
+    from rince.views import PairViews, Unchanged
+
+    torch.manual_seed(0)
+    towers, views = Towers(MLP([6, 8]), MLP([5, 8])), PairViews(Unchanged(), Unchanged())
+    adam = lambda p: torch.optim.Adam(p, lr=0.01)  # noqa: E731
+    return InstanceDiscrimination(
+        towers, NoiseContrastiveEstimation(), views, adam, items, hidden=8, width=4, num_negatives=16
+    )
+
+
+def test_the_memory_moves_towards_new_embeddings_of_its_items_only():
+    method, ids = memory_method(), torch.tensor([3, 7])
+    before, new = method.memory_a.clone(), torch.eye(4)[:2]
+    method.remember(ids, new, new)
+    middle = (before[ids] + new) / 2
+    torch.testing.assert_close(method.memory_a[ids], middle / middle.norm(dim=1, keepdim=True))
+    rest = torch.ones(40, dtype=torch.bool).index_fill_(0, ids, False)
+    torch.testing.assert_close(method.memory_a[rest], before[rest])
+
+
+class Related(Pairs):
+    """Two linear views of the same 40 items."""
+
+    def read(self):
+        a = torch.randn(40, 6, generator=generator(6))
+        pairs = Part(a, a @ torch.randn(6, 5, generator=generator(7)), torch.full((40,), -1))
+        return {"train": pairs, "test": pairs}
+
+
+def test_instance_discrimination_learns_which_items_belong_together():
+    method = memory_method()
+    trainer = Trainer(
+        max_epochs=120, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, use_distributed_sampler=False,
+    )  # fmt: skip
+    trainer.fit(method, datamodule=Related(batch_size=20))
+    assert trainer.logged_metrics["positive"] > trainer.logged_metrics["negative"] + 0.2
+    others = method.other_items(torch.arange(40).repeat(20))
+    assert (others != torch.arange(40).repeat(20)[:, None]).all() and others.unique().tolist() == list(range(40))
+
+
+SMALL = {  # options for a small machine
+    "byol": ["--method.hidden", "32", "--method.width", "16"],
+    "simsiam": ["--method.hidden", "32", "--method.width", "16", "--method.bottleneck", "8"],
+    "barlow_twins": ["--method.hidden", "32", "--method.width", "16"],
+    "swav": ["--method.hidden", "32", "--method.prototypes", "12"],
+}
+QUIET = ["--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.filterwarnings("ignore:.*workers.*", "ignore:.*could not be used.*")
+def test_imagenet_configuration_trains_and_is_evaluated_linearly(name, folder):
+    pytest.importorskip("PIL")
+    root = str(tiny_data_sets.imagenet(folder / "imagenet"))
+    small = ["--data.root", root, "--data.size", "32", "--views.size", "32", "--data.batch_size", "8", *QUIET]
+    small += ["--data.workers", "0"]
+    config = str(FOLDER / f"imagenet_{name}.yaml")
+    assert cli.main(["train", config, "--trainer.max_steps", "2", *small, *SMALL[name]]) == 0
+    result = json.loads(Path("runs", f"imagenet_{name}", "result.json").read_text())
+    assert result["steps"] == 2 and math.isfinite(result["loss"])
+    if name == "byol":
+        assert (
+            cli.main(["finetune", f"runs/imagenet_{name}", "imagenet/linear", "--trainer.max_epochs", "1", *small]) == 0
+        )
+
+
+@pytest.mark.filterwarnings("ignore:.*workers.*", "ignore:.*could not be used.*")
+def test_kinetics_with_a_memory_bank_trains_and_is_fine_tuned(folder):
+    pytest.importorskip("av")
+    root, config = str(tiny_data_sets.kinetics400(folder / "kinetics400")), str(FOLDER / "kinetics400_xid.yaml")
+    small = ["--data.size", "32", "--data.workers", "0", "--trainer.max_epochs", "1", *QUIET]
+    towers = ["--encoder.a.width", "4", "--encoder.b.width", "4", "--views.a.size", "32", "--data.batch_size", "4"]
+    assert (
+        cli.main(["train", config, "--data.root", root, "--method.items", "6", "--data.visits", "1", *small, *towers])
+        == 0
+    )
+    root = str(tiny_data_sets.ucf101(folder / "ucf101"))
+    small += ["--views.size", "32", "--data.batch_size", "2", "--data.test_clips", "1", "--method.head_epochs", "0"]
+    assert cli.main(["finetune", "runs/kinetics400_xid", "ucf101/finetune", "--data.root", root, *small]) == 0
