@@ -38,7 +38,8 @@ fuzz-short: $(VENV)/.dev
 
 # Our losses inside the libraries they plug into, against those libraries' own, and whatever else needs one of them.
 test-peers: $(VENV)/.peers
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -rs tests/integrations tests/data/pairs/test_hf_datasets.py \
+	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n auto --dist loadfile -rs tests/integrations \
+	  tests/data/pairs/test_hf_datasets.py tests/losses/test_triton_kernel.py \
 	  tests/test_docstrings.py 'tests/test_examples.py::test_an_example_runs_and_says_something[sentence_transformers_noisy_pairs]' \
 	  -k 'not test_docstrings or integrations or api_reference'
 
@@ -140,10 +141,10 @@ $(MINIMUM)/.installed: pyproject.toml constraints-min.txt
 	  -e '.[train,graph,video,audit]' pytest hypothesis scipy
 	@touch $@
 
-# lightly, open_clip and PyGCL want torchvision or dgl, which replace a CPU build of torch or do not import beside it;
-# their losses need neither.
+# Triton, 290 MB, runs in its interpreter. lightly, open_clip and PyGCL want torchvision or dgl, which replace a CPU build
+# of torch or do not import beside it; their losses need neither.
 $(VENV)/.peers: $(VENV)/.dev
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers,triton]'
 	-$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps lightly open_clip_torch PyGCL
 	@touch $@
 

@@ -169,6 +169,14 @@ def test_clips(run, tmp_path):
     assert "decoder to arrays" in out and "memory over 1 clips" in out
 
 
+def test_gpu(run, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)  # tests/losses/test_triton_kernel.py covers the kernel
+    out = run("gpu", "--sizes", 20, "--width", 8, "--rounds", 1, "--no-compile")
+    rows = [[cell.strip() for cell in line.split("|")] for line in out.splitlines() if line.startswith("| 20 ")]
+    assert [row[2] for row in rows] == ["dense PyTorch", *(f"blocks, {p}" for p in ("highest", "tf32", "bfloat16"))]
+    assert all(float(row[5]) < 1e-2 and float(row[6]) < 1e-2 for row in rows) and float(rows[1][6]) < 1e-5
+
+
 def test_graph(script, run, tmp_path):
     path = script("kill_resume").random_graphs(tmp_path, count=40)
     out = run("graph", "--root", path, "--datasets", "RANDOM", "--parts", "epoch", "growth")

@@ -138,10 +138,10 @@ def test_the_operators_are_registered_as_torch_wants_them():
     keys = torch.arange(6)
     shift = torch.tensor(-1.0, requires_grad=True)
     for arguments in (
-        (a, b, keys, keys[:5], None, "", 0.0, False, True, None),
-        (a, b, None, None, None, "hard_negatives", 0.5, False, False, 2.0),
-        (a, None, keys, None, shift, "softplus", 0.0, False, True, None),
-        (a, b, keys // 2, keys[:5], None, "bag", 0.0, True, False, None),
+        (a, b, keys, keys[:5], None, "", 0.0, False, True, None, "highest"),
+        (a, b, None, None, None, "hard_negatives", 0.5, False, False, 2.0, "tf32"),
+        (a, None, keys, None, shift, "softplus", 0.0, False, True, None, "bfloat16"),
+        (a, b, keys // 2, keys[:5], None, "bag", 0.0, True, False, None, "highest"),
     ):
         utils = "ALL" if arguments[5] in ("", "softplus") else ("test_schema", "test_faketensor")
         torch.library.opcheck(logsumexp.reductions, arguments, test_utils=utils)

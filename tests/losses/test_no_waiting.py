@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import rince
-from rince.losses import logsumexp
+from rince.losses import logsumexp, ranks, ring
 from support.losses.loss_cases import CONTRASTS, ONE_POSITIVE, PLAIN, WHOLE, WIDTH
 
 
@@ -50,10 +50,89 @@ def test_forward_and_backward_look_at_no_value(kind):
 def test_the_walk_over_blocks_looks_at_no_value(n, kind, bound):
     rows, keys, shift = on_meta(n, WIDTH), on_meta(n, dtype=torch.int64), on_meta()
     for columns in (None, on_meta(n, WIDTH)):
-        inputs = rows, columns, keys, None if columns is None else keys, shift, kind, 0.5, True, True, bound
+        other_keys = None if columns is None else keys
+        inputs = rows, columns, keys, other_keys, shift, kind, 0.5, True, True, bound, "highest"
         of_rows, of_columns, kept = logsumexp._forward_in_blocks(*inputs)
         d_rows, *_ = logsumexp._backward_in_blocks(of_rows, of_columns, of_rows, of_columns, kept, *inputs, True, True)
         assert d_rows.shape == rows.shape
+
+
+class FakeGroup:
+    """torch.distributed of two equal ranks with GPUs; notes collectives and the devices of their tensors."""
+
+    class group:
+        WORLD = object()
+
+    is_available = is_initialized = staticmethod(lambda: True)
+    get_rank = staticmethod(lambda: 0)
+    get_world_size = staticmethod(lambda: 2)
+    get_backend = staticmethod(lambda: "nccl")
+    get_backend_config = staticmethod(lambda: "cuda:nccl")
+    new_group = staticmethod(lambda backend: backend)
+    isend, irecv = "isend", "irecv"
+
+    def __init__(self):
+        self.called = []
+
+    def all_gather(self, parts, own, group=None):
+        self.called.append(f"all_gather {own.device.type} {group or 'nccl'}")
+        for part in parts:
+            part.copy_(own)
+
+    def all_reduce(self, tensor):
+        self.called.append(f"all_reduce {tensor.device.type}")
+
+    def reduce_scatter_tensor(self, own, parts):
+        self.called.append(f"reduce_scatter {own.device.type}")
+        own.copy_(parts[: len(own)])
+
+    def P2POp(self, direction, tensor, rank):
+        return direction, tensor
+
+    def batch_isend_irecv(self, operations):
+        self.called += [f"{direction} {tensor.device.type}" for direction, tensor in operations]
+        return []
+
+
+@pytest.fixture
+def group(monkeypatch):
+    fake = FakeGroup()
+    for module in (ranks, ring):
+        monkeypatch.setattr(module, "dist", fake)
+    monkeypatch.setattr(ranks, "_worlds", [])
+    return fake
+
+
+AGREE = ["all_gather cpu gloo"]
+GATHER = ["all_gather meta nccl", "all_gather meta nccl"]  # embeddings, ids
+REDUCE = ["all_reduce meta"]  # of the weights
+
+
+@pytest.mark.parametrize("kind", ("TwoView", "CrossView", "CrossView one way"))
+def test_several_gpus_exchange_settings_between_cpus_and_wait_for_nothing(kind, group):
+    loss = rince.GCE(contrast=contrast_on_meta(kind))
+    for _ in range(2):
+        step(loss)
+        assert group.called == [*AGREE, *GATHER, *REDUCE, "reduce_scatter meta"]
+        group.called.clear()
+
+
+def test_exchange_of_settings_once_per_change(group, monkeypatch):
+    monkeypatch.setenv("RINCE_EXCHANGE", "change")
+    temperature = rince.LearnedTemperature().to("meta")
+    for loss in (rince.GCE(contrast=rince.CrossView()), rince.InfoNCE(temperature=temperature)):
+        exchanges = []
+        for n in (6, 6, 6, 7, 7):
+            step(loss, n)
+            exchanges.append(group.called.count(*AGREE))
+        assert exchanges == [1, 1, 1, 2, 2]
+        group.called.clear()
+
+
+def test_ring_sends_candidates_world_minus_one_times_and_their_gradients_home(group):
+    step(rince.GCE(contrast=rince.TwoView(ring=True)))
+    forward, backward = ["isend meta", "irecv meta"], 3 * ["isend meta", "irecv meta"]
+    assert group.called == [*AGREE, GATHER[1], *forward, *REDUCE, *backward]
 
 
 def test_supervised_asks_for_nothing_but_the_list_of_its_pairs():

@@ -19,7 +19,7 @@ from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, diagonal_scores,
 from rince.losses import GCE, ContrastiveLoss, ExtraReduction, InfoNCE, Objective, Scores
 from rince.losses.blocks import DENSE
 from rince.losses.contrasts import check_pair
-from rince.losses.logsumexp import negative_scores, negative_scores_both, precision, transformed
+from rince.losses.logsumexp import negative_scores, negative_scores_both, score_dtype, transformed
 from rince.losses.loss import _check_weights, _full_precision
 from rince.losses.ranks import alone, gather, total
 
@@ -88,7 +88,7 @@ class ClipLoss(nn.Module):
         weights = _check_weights(weights, image_features)
         _check_processes(self.world_size)
         with _full_precision(image_features), alone(self.world_size == 1):
-            dtype = precision(image_features, text_features)
+            dtype = score_dtype(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
             scale = logit_scale if self.temperature is None else 1 / self.temperature
             loss = self._loss(image, text, scale, weights)
@@ -232,7 +232,7 @@ class SigLipLoss(nn.Module):
         check_pair(image_features, text_features)
         _check_processes(self.world_size)
         with _full_precision(image_features), alone(self.world_size == 1):
-            dtype = precision(image_features, text_features)
+            dtype = score_dtype(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
             (texts,), *_, start = gather([text])
             bias = torch.as_tensor(0.0 if logit_bias is None else logit_bias, dtype=dtype, device=image.device)

@@ -25,7 +25,7 @@ from rince.integrations._shared import (
     small,
 )
 from rince.losses import GCE, ContrastiveLoss, InfoNCE, Objective, Scores
-from rince.losses.logsumexp import negative_scores, negative_scores_both, precision
+from rince.losses.logsumexp import negative_scores, negative_scores_both, score_dtype
 from rince.losses.loss import _check_weights, _full_precision
 from rince.losses.objectives import refuse_extra
 from rince.losses.ranks import gather, processes, total
@@ -131,7 +131,7 @@ class _Batch:
 
     def __init__(self, ranking: Ranking, columns: Sequence[Tensor]):
         self.ranking = ranking
-        dtype = precision(*columns)
+        dtype = score_dtype(*columns)
         columns = [quick_unit(z, dtype) if ranking.cosine else z.to(dtype) for z in columns]
         if set(ranking.directions) <= {"query_to_doc", "doc_to_query"} and not self._penalized(None):
             columns[0] = columns[0] / ranking.temperature  # one side of every product

@@ -1,6 +1,8 @@
 """The matrix of scores in blocks, and the terms that are summed in each block."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,6 +14,43 @@ DENSE = 512 * 512
 # exp(score - bound) keeps full float32 precision as long as no score lies further than this below the bound, and its
 # inverse leaves room for large gradients.
 SAFE = 60.0
+
+Precision = Literal["highest", "tf32", "bfloat16"]
+PRECISIONS = ("highest", "tf32", "bfloat16")
+_DROPPED_BITS = {"tf32": 13, "bfloat16": 16}  # of the 24 bits of a float32 significand
+_MIXED_PRODUCTS = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2])) >= (2, 8)  # mm(out_dtype=)
+
+
+def rounded(x: Tensor, precision: str) -> Tensor:
+    """float32 numbers with the significand of a ``Precision``, to nearest; float64 numbers as they are."""
+    if precision == "highest" or x.dtype != torch.float32:
+        return x
+    split = x * (2.0 ** _DROPPED_BITS[precision] + 1)  # Veltkamp's splitting, in plain operations
+    return split - (split - x)
+
+
+def product(a: Tensor, b: Tensor, precision: str, out: Tensor | None = None) -> Tensor:
+    """a @ b of rounded factors, added up in float32: on tensor cores of a GPU, emulated elsewhere."""
+    if precision == "highest" or a.dtype != torch.float32:
+        return torch.mm(a, b, out=out)
+    if a.device.type == "cuda" and precision == "bfloat16" and _MIXED_PRODUCTS:
+        result = torch.mm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)
+        return result if out is None else out.copy_(result)
+    a, b = rounded(a, precision), rounded(b, precision)
+    if a.device.type != "cuda":
+        return torch.mm(a, b, out=out)
+    with _tensor_cores():  # their numbers have all bits of the rounded ones
+        return torch.mm(a, b, out=out)
+
+
+@contextmanager
+def _tensor_cores() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 class Blocks:
@@ -27,6 +66,7 @@ class Blocks:
         shift: Shift of ``"softplus"``.
         diagonal: Whether column i is row i itself.
         bound: Upper bound of the absolute scores, up to rounding; ``None`` if unknown.
+        precision: Precision of the products.
         kept: The block of the forward pass, if there was only one.
     """
 
@@ -41,10 +81,12 @@ class Blocks:
         shift: Tensor | None = None,
         diagonal: bool = False,
         bound: float | None = None,
+        precision: str = "highest",
         kept: Tensor | None = None,
     ):
         self.symmetric = columns is None
         self.kind, self.beta, self.shift, self.diagonal = kind, beta, shift, diagonal or self.symmetric
+        self.precision = precision
         self.powers = powers(kind, beta)
         self.rows, self.columns = rows, rows if columns is None else columns
         self.row_keys, self.column_keys = row_keys, row_keys if columns is None else column_keys
@@ -53,7 +95,7 @@ class Blocks:
         self.side = max(n, m, 1) if self.single else _side(rows, min(n, m))
         self.row_ranges = [(i, min(i + self.side, n)) for i in range(0, n, self.side)]
         self.column_ranges = [(j, min(j + self.side, m)) for j in range(0, m, self.side)]
-        self.kept = kept if self.single else None
+        self.kept = kept if self.single and kept is not None and kept.numel() else None
         largest = min(n, self.side) * min(m, self.side)
         self.buffer = rows.new_empty(0 if self.kept is not None else largest)
         self.spare = [rows.new_empty(largest) for _ in range(SPARE[kind])]
@@ -90,7 +132,7 @@ class Blocks:
         if self.kept is not None:
             return self.kept
         n, m = r.stop - r.start, c.stop - c.start
-        scores = torch.mm(self.rows[r], self.columns[c].T, out=self.buffer[: n * m].view(n, m))
+        scores = product(self.rows[r], self.columns[c].T, self.precision, self.buffer[: n * m].view(n, m))
         if masked and self.kind != "bag":
             scores.masked_fill_(self._same(r, c), -torch.inf)
         if not self.shared:

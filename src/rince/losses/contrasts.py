@@ -6,9 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from rince.errors import UsageError, WrongType
-from rince.losses.logsumexp import joined, negative_scores, negative_scores_both, negative_scores_self, precision
+from rince.losses.blocks import PRECISIONS, Precision
+from rince.losses.logsumexp import joined, negative_scores, negative_scores_both, negative_scores_self, score_dtype
 from rince.losses.objectives import ExtraReduction, Objective, Scores
 from rince.losses.ranks import gather, processes
+from rince.losses.ring import ring_negative_scores
 
 
 class Contrast(nn.Module):
@@ -104,7 +106,7 @@ def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None
 
 def unit(z: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Rows of length one, in float32 or float64; a row of zeros stays zero and gets no gradient."""
-    z = z.to(dtype or precision(z))
+    z = z.to(dtype or score_dtype(z))
     # Divide by the largest element first: squares of very large or small values do not fit into float32.
     largest = z.detach().abs().amax(1, keepdim=True)
     largest = largest.masked_fill(largest < torch.finfo(z.dtype).tiny, torch.inf)
@@ -113,7 +115,7 @@ def unit(z: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 
 def over_temperature(temperature: float | Tensor, *embeddings: Tensor) -> list[Tensor]:
     """Unit rows over the square root of the temperature, so that their products are scores."""
-    dtype = precision(*embeddings)
+    dtype = score_dtype(*embeddings)
     return [unit(z, dtype) * temperature**-0.5 for z in embeddings]
 
 
@@ -145,11 +147,22 @@ class TwoView(Contrast):
 
     Anchors come in the order of the views: first all of ``a``, then all of ``b``.
 
+    Args:
+        ring: On several ranks, pass candidates from rank to rank instead of gathering all of them on every rank.
+            Default: False.
+        precision: Precision of the products of embeddings (see ``CrossView``). Default: ``"highest"``.
+
     Example:
         >>> z1, z2 = torch.randn(2, 8, 16)
         >>> rince.InfoNCE(contrast=rince.TwoView(), reduction="none")(z1, z2).shape
         torch.Size([16])
     """
+
+    _settings = ("precision", "ring")
+
+    def __init__(self, *, ring: bool = False, precision: Precision = "highest"):
+        super().__init__()
+        self.ring, self.precision = ring, _check_precision(precision)
 
     def forward(
         self,
@@ -164,20 +177,26 @@ class TwoView(Contrast):
         n, bound = a.shape[0], bound_of(temperature)
         positive = (a * b).sum(1).repeat(2)
         anchors = torch.cat([a, b])
-        (a, b), all_ids, _, start = gather([a, b], ids)
-        everyone = torch.arange(a.shape[0], device=a.device) if all_ids is None else all_ids
-        keys, everyone = everyone[start : start + n].repeat(2), everyone.repeat(2)
+        (a, b), all_ids, _, sizes, start = gather([a, b], ids, ring=self.ring)
+        pairs = torch.arange(sum(sizes), device=a.device) if all_ids is None else all_ids
+        keys, everyone = pairs[start : start + n].repeat(2), pairs.repeat(2)
         if processes() == 1:
-            negatives = negative_scores_self(anchors, keys, extra, bound)
+            negatives = negative_scores_self(anchors, keys, extra, bound, self.precision)
+        elif self.ring:
+            given = anchors, anchors, keys, pairs, sizes, 2
+            negatives = ring_negative_scores(*given, extra, True, bound, self.precision)
         else:
             views = torch.cat([a, b])
             if extra is not None and extra.kind == "bag":  # anchors first: column i must be row i
                 position = torch.arange(len(views), device=a.device) % a.shape[0] - start
                 order = torch.argsort(((position < 0) | (position >= n)).to(torch.int8), stable=True)
                 views, everyone = views[order], everyone[order]
-            negatives = negative_scores(anchors, views, keys, everyone, extra, diagonal=True, bound=bound)
-        count = positive.new_full((2 * n,), 2 * a.shape[0] - 2) if ids is None else count_different(keys, everyone)
+            negatives = negative_scores(anchors, views, keys, everyone, extra, True, bound, self.precision)
+        count = positive.new_full((2 * n,), 2 * len(pairs) - 2) if ids is None else count_different(keys, everyone)
         return Scores(positive, negatives.lse, count.to(positive.dtype), negatives.extra)
+
+    def extra_repr(self) -> str:
+        return _options(self)
 
 
 class CrossView(Contrast):
@@ -188,6 +207,13 @@ class CrossView(Contrast):
     Args:
         symmetric: Whether items of ``b`` are anchors too: 2N anchors as in CLIP, first those in ``a``, then those in
             ``b``. ``False``: one direction only, as in MoCo v3 and GraphCL. Default: True.
+        ring: On several ranks, pass candidates from rank to rank instead of gathering all of them on every rank. Values
+            and gradients are the same; memory is that of two batches. Default: False.
+        precision: Precision of the products of embeddings: ``"highest"``, ``"tf32"`` or ``"bfloat16"``, added up in
+            float32. The lower the temperature, the larger the error. Default: ``"highest"``.
+
+    Raises:
+        UsageError: If precision is unknown.
 
     Example:
         >>> images, texts = torch.randn(2, 8, 16)
@@ -195,11 +221,11 @@ class CrossView(Contrast):
         torch.Size([16])
     """
 
-    _settings = ("symmetric",)
+    _settings = ("precision", "ring", "symmetric")
 
-    def __init__(self, symmetric: bool = True):
+    def __init__(self, symmetric: bool = True, *, ring: bool = False, precision: Precision = "highest"):
         super().__init__()
-        self.symmetric = symmetric
+        self.symmetric, self.ring, self.precision = symmetric, ring, _check_precision(precision)
 
     def forward(
         self,
@@ -214,22 +240,36 @@ class CrossView(Contrast):
         n, bound = a.shape[0], bound_of(temperature)
         positive = (own_a * own_b).sum(1)
         sides = [own_b, own_a] if self.symmetric else [own_b]
-        everything, all_ids, _, start = gather(sides, ids)
-        total = everything[0].shape[0]
+        everything, all_ids, _, sizes, start = gather(sides, ids, ring=self.ring)
+        total = sum(sizes)
         everyone = torch.arange(total, device=a.device) if all_ids is None else all_ids
         keys = everyone[start : start + n]
-        if not self.symmetric:
-            negatives = negative_scores(own_a, everything[0], keys, everyone, extra, bound=bound)
-        elif processes() == 1:
-            negatives = joined(*negative_scores_both(own_a, own_b, keys, keys, extra, bound))
+        directions = list(zip((own_a, own_b), everything, strict=False))
+        if self.symmetric and processes() == 1:
+            parts = [*negative_scores_both(own_a, own_b, keys, keys, extra, bound, self.precision)]
+        elif self.ring and processes() > 1:
+            ring = keys, everyone, sizes, 1, extra, False, bound, self.precision
+            parts = [ring_negative_scores(own, candidates, *ring) for own, candidates in directions]
         else:
-            directions = zip((own_a, own_b), everything, strict=True)
-            negatives = joined(
-                *(negative_scores(own, others, keys, everyone, extra, bound=bound) for own, others in directions)
-            )
+            others = keys, everyone, extra, False, bound, self.precision
+            parts = [negative_scores(own, candidates, *others) for own, candidates in directions]
+        negatives = joined(*parts)
         count = positive.new_full((n,), total - 1) if ids is None else count_different(keys, everyone)
         number = count.to(positive.dtype).repeat(len(sides))
         return Scores(positive.repeat(len(sides)), negatives.lse, number, negatives.extra)
 
     def extra_repr(self) -> str:
-        return f"symmetric={self.symmetric}"
+        return ", ".join(filter(None, (f"symmetric={self.symmetric}", _options(self))))
+
+
+def _check_precision(precision: Precision) -> Precision:
+    if precision not in PRECISIONS:
+        raise UsageError(f"precision must be one of {', '.join(map(repr, PRECISIONS))}, got {precision!r}")
+    return precision
+
+
+def _options(contrast: TwoView | CrossView) -> str:
+    """Options that differ from their defaults."""
+    ring = "ring=True" if contrast.ring else ""
+    precision = f"precision={contrast.precision!r}" if contrast.precision != "highest" else ""
+    return ", ".join(filter(None, (ring, precision)))

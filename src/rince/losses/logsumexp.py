@@ -6,15 +6,18 @@ as anchors against columns and, on request, columns as anchors against rows. A m
 kept. An ``ExtraReduction`` is computed in the same pass.
 
 Entries with equal keys are left out: the anchor itself, its positive, and everything else with its id.
+
+``RINCE_KERNEL=triton`` computes float32 reductions without an extra one by a fused Triton kernel (``rince[triton]``).
 """
 
+import os
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from rince.losses.blocks import DENSE, Blocks, HardNegativeGradient, add_hard_negatives, powers
+from rince.losses.blocks import DENSE, Blocks, HardNegativeGradient, add_hard_negatives, powers, product, rounded
 from rince.losses.objectives import ExtraReduction
 
 
@@ -33,11 +36,13 @@ def negative_scores(
     extra: ExtraReduction | None = None,
     diagonal: bool = False,
     bound: float | None = None,
+    precision: str = "highest",
 ) -> Negatives:
     """(n, d), (m, d) -> (n,): log-sum-exp over the columns of rows @ columns.T, without those of the row's key.
 
     ``diagonal``: column i is row i itself and stays out of its own bag. ``bound``: upper bound of the absolute scores,
     up to rounding; computed on a CPU if it is ``None``, unused on a GPU, which would have to wait for it.
+    ``precision``: of the products (``Precision``).
     """
     if columns.shape[0] == 0:
         zeros = 0 * rows.sum(1)  # part of the graph, also for objectives of the negatives alone
@@ -45,7 +50,9 @@ def negative_scores(
         if extra is None:
             return Negatives(empty)
         return Negatives(empty, zeros if extra.kind == "softplus" else empty)
-    return _finish(_reduce(rows, columns, row_keys, column_keys, False, extra, diagonal, bound)[0], extra, rows)
+    return finish(
+        _reduce(rows, columns, row_keys, column_keys, False, extra, diagonal, bound, precision)[0], extra, rows
+    )
 
 
 def negative_scores_both(
@@ -55,17 +62,22 @@ def negative_scores_both(
     column_keys: Tensor,
     extra: ExtraReduction | None = None,
     bound: float | None = None,
+    precision: str = "highest",
 ) -> tuple[Negatives, Negatives]:
     """The same for both sides, rows against columns and columns against rows, from one matrix: (n,), (m,)."""
-    of_rows, of_columns = _reduce(rows, columns, row_keys, column_keys, True, extra, bound=bound)
-    return _finish(of_rows, extra, rows), _finish(of_columns, extra, rows)
+    of_rows, of_columns = _reduce(rows, columns, row_keys, column_keys, True, extra, False, bound, precision)
+    return finish(of_rows, extra, rows), finish(of_columns, extra, rows)
 
 
 def negative_scores_self(
-    rows: Tensor, keys: Tensor, extra: ExtraReduction | None = None, bound: float | None = None
+    rows: Tensor,
+    keys: Tensor,
+    extra: ExtraReduction | None = None,
+    bound: float | None = None,
+    precision: str = "highest",
 ) -> Negatives:
     """The same for rows against themselves, computing half of the symmetric matrix: (n, d) -> (n,)."""
-    return _finish(_reduce(rows, None, keys, None, True, extra, bound=bound)[0], extra, rows)
+    return finish(_reduce(rows, None, keys, None, True, extra, False, bound, precision)[0], extra, rows)
 
 
 def joined(*parts: Negatives) -> Negatives:
@@ -74,7 +86,7 @@ def joined(*parts: Negatives) -> Negatives:
     return Negatives(torch.cat([part.lse for part in parts]), torch.cat(extras) if extras else None)
 
 
-def precision(*tensors: Tensor) -> torch.dtype:
+def score_dtype(*tensors: Tensor) -> torch.dtype:
     """Data type of the scores: float64 if one of the tensors has it, else float32."""
     return torch.float64 if any(z.dtype == torch.float64 for z in tensors) else torch.float32
 
@@ -89,7 +101,15 @@ def can_look(tensor: Tensor) -> bool:
     return not torch.compiler.is_compiling() and tensor.device.type == "cpu" and not transformed()
 
 
-def _finish(values: Tensor, extra: ExtraReduction | None, rows: Tensor) -> Negatives:
+def uses_triton(rows: Tensor, kind: str) -> bool:
+    """Whether the Triton kernel was asked for and can do it: on a GPU, or on a CPU with Triton's interpreter."""
+    if os.environ.get("RINCE_KERNEL", "blocks") != "triton" or kind or rows.dtype != torch.float32:
+        return False
+    return rows.device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def finish(values: Tensor, extra: ExtraReduction | None, rows: Tensor) -> Negatives:
+    """From k reductions of n rows, (k, n), to what an objective asked for."""
     if extra is None:
         return Negatives(values[0])
     if extra.kind != "hard_negatives":
@@ -105,9 +125,10 @@ def _reduce(
     row_keys: Tensor | None,
     column_keys: Tensor | None,
     both: bool,
-    extra: ExtraReduction | None = None,
-    diagonal: bool = False,
-    bound: float | None = None,
+    extra: ExtraReduction | None,
+    diagonal: bool,
+    bound: float | None,
+    precision: str,
 ) -> tuple[Tensor, Tensor]:
     """k reductions of n rows and m columns: (k, n), (k, m)."""
     kind, beta, shift = ("", 0.0, None) if extra is None else extra
@@ -116,8 +137,8 @@ def _reduce(
     arguments = (rows, columns, row_keys, column_keys, shift, kind, beta, diagonal, both)
     small = rows.shape[0] * (rows if columns is None else columns).shape[0] <= DENSE
     if transformed() or (small and torch.compiler.is_compiling()):  # plain operations, for the compiler to fuse
-        return dense_reductions(*arguments)
-    return reductions(*arguments, bound)[:2]
+        return dense_reductions(*arguments, precision)
+    return reductions(*arguments, bound, precision)[:2]
 
 
 def logsumexp(scores: Tensor, dim: int) -> Tensor:
@@ -138,9 +159,11 @@ def dense_reductions(
     beta: float,
     diagonal: bool,
     both: bool,
+    precision: str,
 ) -> tuple[Tensor, Tensor]:
     """The same in plain operations on the whole matrix, differentiable any number of times."""
-    scores = rows @ (rows if columns is None else columns).T
+    left, right = (z + (rounded(z, precision) - z).detach() for z in (rows, rows if columns is None else columns))
+    scores = left @ right.T
     others = row_keys if columns is None else column_keys
     negatives, bag = scores, torch.full_like(scores, -torch.inf)
     if row_keys is not None and others is not None:
@@ -168,7 +191,7 @@ def dense_reductions(
 _LIBRARY = torch.library.Library("rince", "DEF")
 _INPUTS = (
     "Tensor rows, Tensor? columns, Tensor? row_keys, Tensor? column_keys, Tensor? shift, "
-    "str kind, float beta, bool diagonal, bool both, float? bound"
+    "str kind, float beta, bool diagonal, bool both, float? bound, str precision"
 )
 _LIBRARY.define(f"logsumexp({_INPUTS}) -> (Tensor of_rows, Tensor of_columns, Tensor kept)")
 _LIBRARY.define(
@@ -191,8 +214,14 @@ def _forward_in_blocks(
     diagonal: bool,
     both: bool,
     bound: float | None,
+    precision: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    blocks = Blocks(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal, bound)
+    if uses_triton(rows, kind):
+        from rince.losses import triton_kernel
+
+        results = triton_kernel.reductions(rows, columns, row_keys, column_keys, both, bound, precision)
+        return *results, rows.new_empty(0)
+    blocks = Blocks(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal, bound, precision)
     row_totals = _start(blocks, rows.shape[0])
     column_totals = row_totals if columns is None else _start(blocks, columns.shape[0] if both else 0)
     for r, c, block, off_diagonal in blocks:
@@ -217,6 +246,13 @@ def _forward_in_blocks(
     return row_totals, row_totals.new_empty(len(blocks.powers), 0) if columns is None else column_totals, kept
 
 
+def add_product(total: Tensor, a: Tensor, b: Tensor, precision: str) -> None:
+    if precision == "highest":
+        total.addmm_(a, b)
+    else:
+        total += product(a, b, precision)
+
+
 def _start(blocks: Blocks, size: int) -> Tensor:
     totals = blocks.rows.new_zeros(len(blocks.powers), size, dtype=_totals_dtype(blocks.rows, blocks.kind))
     for total, power in zip(totals, blocks.powers, strict=True):
@@ -234,10 +270,10 @@ def _totals_dtype(rows: Tensor, kind: str) -> torch.dtype:
 def _(
     rows: Tensor, columns: Tensor | None, row_keys: Any, column_keys: Any, shift: Any, *settings: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    kind, beta, _, both, _ = settings
+    kind, beta, _, both, *_ = settings
     n, m, k = rows.shape[0], (rows if columns is None else columns).shape[0], len(powers(kind, beta))
     other, dtype = m if both and columns is not None else 0, _totals_dtype(rows, kind)
-    kept = rows.new_empty((n, m) if n * m <= DENSE else 0)
+    kept = rows.new_empty((n, m) if n * m <= DENSE and not uses_triton(rows, kind) else 0)
     return rows.new_empty(k, n, dtype=dtype), rows.new_empty(k, other, dtype=dtype), kept
 
 
@@ -258,10 +294,18 @@ def _backward_in_blocks(
     diagonal: bool,
     both: bool,
     bound: float | None,
+    precision: str,
     need_rows: bool,
     need_columns: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    blocks = Blocks(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal, bound, kept)
+    if uses_triton(rows, kind):
+        from rince.losses import triton_kernel
+
+        sides = (row_grad, of_rows), (column_grad, of_columns) if both and columns is not None else None
+        needs = need_rows or columns is None, need_columns and columns is not None
+        d_rows, d_columns = triton_kernel.gradients(*sides, rows, columns, row_keys, column_keys, precision, *needs)
+        return d_rows, d_columns, rows.new_zeros(())
+    blocks = Blocks(rows, columns, row_keys, column_keys, kind, beta, shift, diagonal, bound, precision, kept)
     d_rows = torch.zeros_like(rows) if need_rows else rows.new_empty(0)
     d_shift = rows.new_zeros((), dtype=torch.float64)
     if columns is None:
@@ -277,9 +321,9 @@ def _backward_in_blocks(
         if slopes is not None:  # a symmetric block on the diagonal holds every pair twice
             d_shift += slopes * (1.0 if off_diagonal else 0.5)
         if need_rows:
-            d_rows[r].addmm_(weights, blocks.columns[c])
+            add_product(d_rows[r], weights, blocks.columns[c], precision)
         if need_columns and off_diagonal:  # on the diagonal, rows and columns are the same
-            d_columns[c].addmm_(weights.T, rows[r])
+            add_product(d_columns[c], weights.T, rows[r], precision)
     return d_rows, rows.new_empty(0) if columns is None else d_columns, d_shift.to(rows.dtype)
 
 
@@ -338,7 +382,7 @@ def _(
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    *tensors, ctx.kind, ctx.beta, ctx.diagonal, ctx.both, ctx.bound = inputs
+    *tensors, ctx.kind, ctx.beta, ctx.diagonal, ctx.both, ctx.bound, ctx.precision = inputs
     ctx.save_for_backward(*output, *tensors)
 
 
@@ -348,12 +392,12 @@ def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor, _: Tensor) -> tup
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True: this is differentiated, too
         return _differentiable_backward(ctx, saved[3:], row_grad, column_grad)
     symmetric = saved[4] is None
-    settings = ctx.kind, ctx.beta, ctx.diagonal, ctx.both, ctx.bound
+    settings = ctx.kind, ctx.beta, ctx.diagonal, ctx.both, ctx.bound, ctx.precision
     d_rows, d_columns, d_shift = reductions_backward(
         row_grad, column_grad, *saved, *settings, need_rows, need_rows if symmetric else need_columns
     )
     d_columns = d_columns if need_columns and not symmetric else None
-    return d_rows if need_rows else None, d_columns, None, None, d_shift if need_shift else None, *[None] * 5
+    return d_rows if need_rows else None, d_columns, None, None, d_shift if need_shift else None, *[None] * 6
 
 
 def _differentiable_backward(
@@ -364,14 +408,14 @@ def _differentiable_backward(
     inputs = [z.view_as(z) if need else z for z, need in zip(saved, needs, strict=True)]
     rows, columns, row_keys, column_keys, shift = inputs
     of_rows, of_columns = dense_reductions(
-        rows, columns, row_keys, column_keys, shift, ctx.kind, ctx.beta, ctx.diagonal, ctx.both
+        rows, columns, row_keys, column_keys, shift, ctx.kind, ctx.beta, ctx.diagonal, ctx.both, ctx.precision
     )
     values, gradients = [of_rows], [row_grad]
     if of_columns.numel():
         values, gradients = [of_rows, of_columns], [row_grad, column_grad]
     wanted = [z for z, need in zip(inputs, needs, strict=True) if need]
     results = iter(torch.autograd.grad(values, wanted, gradients, create_graph=True))
-    return *(next(results) if need else None for need in needs), *[None] * 5
+    return *(next(results) if need else None for need in needs), *[None] * 6
 
 
 torch.library.register_autograd("rince::logsumexp", _backward, setup_context=_setup, lib=_LIBRARY)

@@ -3,6 +3,7 @@
 import importlib
 import math
 import numbers
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -164,6 +165,8 @@ class ContrastiveLoss(nn.Module):
         two_view = type(contrast) is TwoView
         if not (two_view or type(contrast) is CrossView) or type(self.temperature) is not float:
             return None
+        if contrast.precision != "highest" or os.environ.get("RINCE_KERNEL") == "triton":
+            return None
         if b is None or labels is not None or self.reduction == "none" or self.keep_components or transformed():
             return None
         objective = self.objective(self.temperature)
@@ -202,7 +205,7 @@ class ContrastiveLoss(nn.Module):
         contrast: Contrast | None,
     ) -> Tensor:
         contrast = self.contrast if contrast is None else contrast
-        with self._agreed(a, weights, contrast), _full_precision(a):
+        with self._agreed(weights, contrast), _full_precision(a):
             check_contrast(contrast)
             if labels is not None and not isinstance(contrast, Supervised):
                 self._note_labels(contrast)
@@ -227,10 +230,10 @@ class ContrastiveLoss(nn.Module):
     def check_embeddings(self, a: Tensor) -> None:
         """Raise a ``UsageError`` for embeddings that the loss cannot handle."""
 
-    def _agreed(self, a: Tensor, weights: Tensor | None, contrast: Contrast) -> AbstractContextManager[None]:
+    def _agreed(self, weights: Tensor | None, contrast: Contrast) -> AbstractContextManager[None]:
         if processes() == 1:
             return nullcontext()
-        return one_call(a.device if isinstance(a, Tensor) else None, partial(settings_of, self, contrast, weights))
+        return one_call(partial(settings_of, self, contrast, weights))
 
     def _note_labels(self, contrast: Contrast) -> None:
         if not self._noted:

@@ -5,12 +5,18 @@ candidate over all ranks and returns them to its owner, so either all ranks call
 may differ in size.
 
 A collective whose arguments differ between ranks hangs or aborts without a message. Each call of a loss therefore
-starts with one exchange of a few integers: the batch sizes, which are needed anyway, and a summary of the settings.
+starts with one exchange of a few integers: the batch sizes, which are needed anyway, and a summary of the settings. All
+of them are known on the CPU and travel between CPUs (by gloo), so that nothing waits for a GPU.
+
+``RINCE_EXCHANGE=change`` leaves out the exchange if nothing has changed on this rank since the last call with the same
+settings. All ranks then have to change their batch size or settings at the same call, as with ``drop_last=True``, or
+they wait for each other until the timeout of the process group.
 """
 
 import dataclasses
 import math
 import numbers
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,8 +29,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from rince.errors import UsageError
-from rince.losses.logsumexp import precision
-from rince.losses.temperature import LearnedTemperature, number_of
+from rince.losses.logsumexp import score_dtype
+from rince.losses.temperature import LearnedTemperature, number_of, readable
 
 _LOCAL: ContextVar[bool] = ContextVar("local candidates only", default=False)
 
@@ -55,16 +61,21 @@ def total(value: Tensor) -> Tensor:
 
 
 class Gathered(NamedTuple):
-    """Rows of all ranks in the order of the ranks, and the position where those of this rank start."""
+    """Rows of all ranks in the order of the ranks, the pairs of every rank, and where those of this rank start."""
 
     embeddings: list[Tensor]
     ids: Tensor | None
     labels: Tensor | None
+    sizes: list[int]
     start: int
 
 
 def gather(
-    embeddings: list[Tensor], ids: Tensor | None = None, labels: Tensor | None = None, sizes: list[int] | None = None
+    embeddings: list[Tensor],
+    ids: Tensor | None = None,
+    labels: Tensor | None = None,
+    sizes: list[int] | None = None,
+    ring: bool = False,
 ) -> Gathered:
     """The batch of all ranks.
 
@@ -73,17 +84,19 @@ def gather(
         ids: One integer per pair.
         labels: One integer per pair.
         sizes: Batch sizes of all ranks, if they are known from ``agree``.
+        ring: Leave the embeddings where they are, for ``ring_negative_scores``.
 
     Raises:
         UsageError: On all ranks, if their settings differ (see ``agree``).
     """
     if processes() == 1:
-        return Gathered(embeddings, ids, labels, 0)
+        return Gathered(embeddings, ids, labels, [embeddings[0].shape[0]], 0)
     sizes = agree(embeddings, ids, labels) if sizes is None else sizes
-    joined = _Gather.apply(torch.cat(embeddings, 1), sizes)  # one collective for all of them
-    everything = list(joined.split([z.shape[1] for z in embeddings], 1))
+    if not ring:
+        joined = _Gather.apply(torch.cat(embeddings, 1), sizes)  # one collective for all of them
+        embeddings = list(joined.split([z.shape[1] for z in embeddings], 1))
     ids, labels = (None if values is None else _collect(values, sizes) for values in (ids, labels))
-    return Gathered(everything, ids, labels, sum(sizes[: dist.get_rank()]))
+    return Gathered(embeddings, ids, labels, sizes, sum(sizes[: dist.get_rank()]))
 
 
 def _padded(tensor: Tensor, rows: int) -> Tensor:
@@ -179,6 +192,10 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
+LEARNED = ("learned_temperature", "bias")  # compared where their value is on a CPU
+MAX_AGREED = 64
+
+
 class RankMismatch(UsageError):
     """Settings or inputs differ between ranks. Raised on all ranks at once."""
 
@@ -201,7 +218,7 @@ _CALL: ContextVar[_Call | None] = ContextVar("call of a loss", default=None)
 
 
 @contextmanager
-def one_call(device: torch.device | None, settings: Callable[[], RankSettings] | None = None) -> Iterator[None]:
+def one_call(settings: Callable[[], RankSettings] | None = None) -> Iterator[None]:
     """A call of a loss: its settings join the exchange, and an error before the exchange reaches the other ranks."""
     if processes() == 1:
         yield
@@ -213,9 +230,9 @@ def one_call(device: torch.device | None, settings: Callable[[], RankSettings] |
             call.settings = settings()
         yield
     except Exception:
-        if not call.exchanged:
+        if not call.exchanged and not (_on_change() and _world().agreed):
             with suppress(Exception):  # the error of this rank matters more than that of the exchange
-                _report_failure(device)
+                _exchange([0] * (2 + len(SETTINGS)))
         raise
     finally:
         _CALL.reset(token)
@@ -228,13 +245,24 @@ def agree(embeddings: list[Tensor], ids: Tensor | None, labels: Tensor | None = 
         RankMismatch: On all ranks, if ``SETTINGS`` differ or if a rank rejected its inputs.
     """
     first = embeddings[0]
-    values = {"width": first.shape[1], "views": len(embeddings), "dtype": DTYPES.index(precision(*embeddings))}
+    values = {"width": first.shape[1], "views": len(embeddings), "dtype": DTYPES.index(score_dtype(*embeddings))}
     values |= {"ids": int(ids is not None), "labels": int(labels is not None), **more}
     call, settings = _CALL.get(), RankSettings({}, {})
     if call is not None:
         settings, call.exchanged = call.settings, True
     values |= settings.values
-    rows = _exchange([1, first.shape[0], *(values.get(name, 0) for name in SETTINGS)], first.device)
+    sent = [1, first.shape[0], *(values.get(name, 0) for name in SETTINGS)]
+    if not _on_change():
+        return _checked_sizes(_exchange(sent), settings)
+    agreed, key = _world().agreed, tuple(values.get(name, 0) for name in SETTINGS if name not in LEARNED)
+    if key not in agreed or agreed[key][0] != sent[1]:
+        if len(agreed) >= MAX_AGREED:
+            agreed.clear()
+        agreed[key] = sent[1], _checked_sizes(_exchange(sent), settings)
+    return agreed[key][1]
+
+
+def _checked_sizes(rows: list[list[int]], settings: RankSettings) -> list[int]:
     for rank, (accepted, *_) in enumerate(rows):
         if not accepted:
             raise RankMismatch(f"rank {rank} rejected its inputs (see its error): aborting all ranks")
@@ -253,16 +281,35 @@ def _difference(setting: Setting, first: int, other: int, rank: int, here: Calla
     return f"{same}, got {setting.show(first)} on rank 0 and {setting.show(other)} on rank {rank}{setting.fix}"
 
 
-def _report_failure(device: torch.device | None) -> None:
-    if dist.get_backend() == "nccl" and (device is None or device.type == "cpu"):
-        device = torch.device("cuda", torch.cuda.current_device())
-    _exchange([0] * (2 + len(SETTINGS)), device)
+def _on_change() -> bool:
+    return os.environ.get("RINCE_EXCHANGE") == "change"
 
 
-def _exchange(values: list[int], device: torch.device | None) -> list[list[int]]:
-    own = torch.tensor(values, device=device)
+@dataclasses.dataclass
+class _World:
+    """The process group of torch.distributed, one of CPUs with the same ranks, and what has been agreed on in it."""
+
+    group: Any
+    cpu_group: Any
+    agreed: dict[tuple[int, ...], tuple[int, list[int]]]
+
+
+_worlds: list[_World] = []  # at most the current one
+
+
+def _world() -> _World:
+    if not _worlds or _worlds[0].group is not dist.group.WORLD:
+        group = dist.group.WORLD
+        has_cpu = "cpu" in dist.get_backend_config()
+        _worlds[:] = [_World(group, group if has_cpu else dist.new_group(backend="gloo"), {})]
+    return _worlds[0]
+
+
+def _exchange(values: list[int]) -> list[list[int]]:
+    """The integers of all ranks."""
+    own = torch.tensor(values, device="cpu")
     rows = [torch.zeros_like(own) for _ in range(processes())]
-    dist.all_gather(rows, own)
+    dist.all_gather(rows, own, group=_world().cpu_group)
     return [[int(value) for value in row] for row in torch.stack(rows).tolist()]
 
 
@@ -281,16 +328,20 @@ def settings_of(loss: Any, contrast: Any, weights: Tensor | None) -> RankSetting
         "weights": int(weights is not None),
         "reduction": REDUCTIONS.index(loss.reduction),
         "temperature": _as_integer(temperature),
-        "learned_temperature": _as_integer(number_of(temperature))
-        if isinstance(temperature, (Tensor, LearnedTemperature))
-        else 0,
+        "learned_temperature": _learned_value(temperature),
         "q": _as_integer(getattr(loss, "q", None)),
-        "bias": _as_integer(number_of(bias)) if isinstance(bias, Tensor) else 0,
+        "bias": _learned_value(bias),
         "settings": _checksum(_objective_of(loss) + _listed(loss, own)),
     }
     of_loss, of_contrast = partial(_describe, loss), partial(_describe, contrast)
     descriptions = {"loss": of_loss, "settings": of_loss, "contrast": of_contrast, "settings_of_contrast": of_contrast}
     return RankSettings(values, descriptions)
+
+
+def _learned_value(value: Any) -> int:
+    """Of a learned number on a CPU; a GPU would have to wait."""
+    parameter = value.log_temperature if isinstance(value, LearnedTemperature) else value
+    return _as_integer(number_of(value)) if isinstance(parameter, Tensor) and readable(parameter) else 0
 
 
 def _class_of(part: Any) -> Any:

@@ -101,7 +101,7 @@ class _Batch:
         own = over_temperature(temperature, *own)
         self.anchors = torch.cat(own)
         labels, ids = check_per_pair("labels", labels, a), check_per_pair("ids", ids, a)
-        everything, ids, labels, start = gather(own, ids, labels)
+        everything, ids, labels, _, start = gather(own, ids, labels)
         assert labels is not None
         self.views = torch.cat(everything)
         here = slice(start, start + n)

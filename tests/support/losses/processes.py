@@ -1,5 +1,7 @@
 """The same training step on one process and on several, for tests/losses/test_ranks.py."""
 
+import contextlib
+import os
 from datetime import timedelta
 from functools import partial
 
@@ -14,7 +16,12 @@ from rince.losses import ranks
 from support.losses.loss_cases import contrasts
 
 WIDTH = 12
-CONTRASTS = contrasts(WIDTH, 30)
+RING = {
+    "TwoView ring": lambda: rince.TwoView(ring=True),
+    "CrossView ring": lambda: rince.CrossView(ring=True),
+    "CrossView one way ring": lambda: rince.CrossView(symmetric=False, ring=True),
+}
+CONTRASTS = contrasts(WIDTH, 30) | RING
 
 
 LOSSES = {
@@ -31,18 +38,19 @@ LOSSES = {
 
 def cases(world):
     """Name of the contrast, local batch sizes, whether ids and weights are given and losses summed, and the loss."""
-    for kind in CONTRASTS:
+    for kind in CONTRASTS if world < 4 else RING:
         if world == 2:
             yield kind, [6, 6], False, "RINCE"
             yield kind, [5, 2], False, "RINCE"
-        yield kind, [4, 7, 3][:world], True, "RINCE"
-        yield kind, [0, 5, 3][:world], kind == "Supervised", "RINCE"  # a process may have run out of data
+        yield kind, [4, 7, 3, 1][:world], True, "RINCE"
+        yield kind, [0, 5, 3, 2][:world], kind == "Supervised", "RINCE"  # a process may have run out of data
         for name in list(LOSSES)[1:] if kind != "Supervised" else ("GCE", "SCE", "DCL"):
-            if world == 2 or (kind, name) == ("TwoView", "MILNCE"):
-                yield kind, [5, 2, 9][:world], True, name
+            if world == 2 or (kind.startswith("TwoView") and name == "MILNCE"):
+                yield kind, [5, 2, 9, 4][:world], True, name
     if world == 2:  # large enough for tiles
         yield "TwoView", [150, 200], False, "RINCE"
         yield "CrossView", [400, 300], True, "RINCE"
+        yield "CrossView ring", [600, 450], True, "RINCE"
         for name in ("HardNegatives", "MILNCE", "Sigmoid"):
             yield "TwoView", [150, 200], True, name
 
@@ -227,13 +235,36 @@ class Nccl:
         own.copy_(total.chunk(dist.get_world_size())[dist.get_rank()])
 
 
+def exchanges_settings_once_per_change(rank):
+    z1, z2 = torch.randn(2, 4 + rank, WIDTH)
+    loss, sent, exchange = rince.GCE(contrast=rince.CrossView()), [], ranks._exchange
+    expected = loss(z1, z2)
+    os.environ["RINCE_EXCHANGE"] = "change"
+    ranks._exchange = lambda values: sent.append(values) or exchange(values)
+    try:
+        for _ in range(3):
+            assert loss(z1, z2) == expected
+        assert len(sent) == 1
+        loss(z1[:3], z2[:3])
+        assert len(sent) == 2
+        loss.q = 0.5
+        loss(z1[:3], z2[:3])
+        assert len(sent) == 3
+        with contextlib.suppress(TypeError):
+            loss([1.0], z2)  # other ranks do not wait for this error
+        assert len(sent) == 3
+    finally:
+        ranks._exchange = exchange
+        del os.environ["RINCE_EXCHANGE"]
+
+
 NCCL = [("TwoView", [5, 2], True, "RINCE"), ("CrossView", [0, 5], False, "RINCE"), ("Supervised", [4, 7], True, "GCE")]
 
 
 def worker(rank, folder):
     """All there is to do, by one process: in a world of two, then in one of three."""
     torch.set_num_threads(1)
-    for world in (2, 3):
+    for world in (2, 3, 4):
         if rank >= world:
             continue
         meeting = f"file://{folder}/meeting{world}"
@@ -243,6 +274,7 @@ def worker(rank, folder):
         steps = [step(*case, rank=rank) for case in cases(world)]
         if world == 2:
             refuses_gradients_of_gradients()
+            exchanges_settings_once_per_change(rank)
             tells_all_processes_what_differs(rank)
             ranks.dist = Nccl()
             steps += [step(*case, rank=rank) for case in NCCL]
