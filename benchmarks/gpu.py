@@ -131,7 +131,8 @@ def main() -> None:
         version, can = "not installed", False
     name = torch.cuda.get_device_name() if device.type == "cuda" else f"CPU ({platform.machine()}), not a GPU"
     print(f"{name}, torch {torch.__version__}, Triton {version}, rince {rince.__version__}, D = {options.width}\n")
-    print("| N | form | ms | extra MB | error of the value | of the gradient |\n" + "| ---: | --- " + "| ---: " * 4 + "|")
+    print("| N | form | ms | extra MB | error of the value | of the gradient |")
+    print("| ---: | --- " + "| ---: " * 4 + "|")
     for n in options.sizes:
         g = torch.Generator().manual_seed(0)
         z = torch.randn(n, options.width, generator=g)
