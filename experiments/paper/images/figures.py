@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cosine_similarity
 
-from experiments.figures import COLORS, legend, panels
+from experiments.figures import COLORS, legend, panels, save
 from experiments.paper.images.cifar10 import AugmentationNoise, LabelNoise
 from experiments.tables import Cell
 from experiments.training import trained
@@ -191,7 +191,8 @@ class ViewScores(AugmentationNoise):
     name = "view-scores"
     summary = (
         "Scores of two views of each of 2,000 test images by trained networks: which are best and worst, and how well "
-        "a score tells whether a view was cropped too far. Writes results.csv, table.md, figure.png and figure.svg."
+        "a score tells whether a view was cropped too far. Writes results.csv, table.md, and figure and scores as PNG "
+        "and SVG."
     )
     corner = "scores of two views"
     losses = ("infonce", "rince-0.5")
@@ -213,7 +214,8 @@ class ViewScores(AugmentationNoise):
         recipe = method.views.first
         pixels = [(v[chosen] * recipe.std[:, None, None] + recipe.mean[:, None, None]).clamp(0, 1) for v in views]
         with written_whole(self.file_of(run, options)) as path, open(path, "wb") as file:
-            np.savez(file, pixels=torch.stack(pixels).permute(0, 1, 3, 4, 2).numpy(), scores=scores[chosen])
+            shown = torch.stack(pixels).permute(0, 1, 3, 4, 2).numpy()
+            np.savez(file, pixels=shown, scores=scores[chosen], all_scores=scores, hit=hit.numpy())
         found = auc_of(hit.numpy(), -scores)
         headline = "no view was cropped too far" if found is None else f"AUC of cropped views {found:.1f} %"
         return {"auc": found, "mean": float(scores.mean()), "headline": headline}
@@ -243,6 +245,25 @@ class ViewScores(AugmentationNoise):
             for row, word in ((2 * i, "best"), (2 * i + 1, "worst")):
                 axes[row, 0].set_ylabel(f"{self.title(run)}\neta {run['eta']:g}, {word}", fontsize=8)
         return figure
+
+    def report(self, results: Sequence[Result], options: argparse.Namespace) -> str:
+        """Also write the densities of the scores, by whether a view was cropped too far."""
+        table = super().report(results, options)
+        runs: dict[str, list[Run]] = {}
+        for r in results:
+            runs.setdefault(f"{self.title(r['settings'])}, eta {r['settings']['eta']:g}", []).append(r["settings"])
+        figure, axes = panels(len(runs), height=2.4, sharex=True, sharey="row")
+        for axis, (title, mine) in zip(axes.flat, runs.items(), strict=True):
+            files = [np.load(self.file_of(run, options)) for run in mine]
+            for color, name, wanted in ((COLORS[0], "ordinary views", False), (COLORS[1], "cropped too far", True)):
+                scores = np.concatenate([file["all_scores"][file["hit"] == wanted] for file in files])
+                axis.hist(scores, bins=60, range=(-1, 1), density=True, alpha=0.55, label=name, color=color)
+            axis.set_title(title, fontsize=10)
+            axis.set_xlabel("cosine of two views", fontsize=9)
+        axes.flat[0].set_ylabel("density", fontsize=9)
+        legend(figure, axes.flat[0])
+        save(figure, Path(options.out) / "scores")
+        return table
 
     def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
         return []

@@ -10,12 +10,13 @@ from typing import Any
 from experiments.experiment import Experiment, several
 from experiments.figures import COLORS, legend, lines, panels
 from experiments.tables import Cell, grouped
-from experiments.training import loss_changes, loss_title, part, settings_of, split_loss, trained
+from experiments.training import loss_changes, loss_title, part, settings_of, trained
 from rince.compare.grid import Result, Run
 from rince.compare.tables import mean_and_deviation
 from rince.errors import UsageError
 
 CONFIG, TUNING = (str(Path(__file__).parent / name) for name in ("train.yaml", "finetune.yaml"))
+XID = str(Path(__file__).parents[1] / "baselines" / "xid.yaml")
 VIDEOS_SEED = 1  # settings were chosen on the videos of seed 0
 
 
@@ -26,7 +27,9 @@ class GeneratedVideoExperiment(Experiment):
     tuning_epochs = 128
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        several(parser, "--losses", ["infonce", "warm-up"], "losses: infonce, warm-up (RINCE, q from 0.01 to 0.4)")
+        several(
+            parser, "--losses", ["infonce", "warm-up"], "losses: infonce, warm-up (RINCE, q from 0.01 to 0.4); or xid"
+        )
         counts = {
             "--tuning-epochs": (self.tuning_epochs, "epochs with labels"),
             "--per-class": (2, "labeled videos of each class"),
@@ -40,7 +43,7 @@ class GeneratedVideoExperiment(Experiment):
 
     def check(self, options: argparse.Namespace) -> None:
         for loss in options.losses:
-            split_loss(loss)
+            title(loss)
         for name in ("tuning_epochs", "per_class", "videos", "test_videos"):
             if getattr(options, name) < 1:
                 raise UsageError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(options, name)}")
@@ -59,8 +62,12 @@ class GeneratedVideoExperiment(Experiment):
         folder = self.folder_of(run, options)
         noise = {"data.noise": part("rince.noise.pairs.Overdub", rate=run["wrong"])} if run.get("wrong") else {}
         common = {"seed": run["seed"], "trainer.max_epochs": run["epochs"], "probe": False}
-        changes = loss_changes(CONFIG, run["loss"]) | common | self.videos(run, options) | noise
-        trained(settings_of(CONFIG, changes), folder)
+        changes = common | self.videos(run, options) | noise
+        if run["loss"] == "xid":
+            settings = settings_of(XID, {"method.items": changes["data.train"]} | changes)
+        else:
+            settings = settings_of(CONFIG, loss_changes(CONFIG, run["loss"]) | changes)
+        trained(settings, folder)
         return folder
 
     def tuned(self, run: Run, options: argparse.Namespace, lr: float, **kind: bool) -> float:
@@ -96,6 +103,11 @@ class GeneratedVideoExperiment(Experiment):
             **self.videos({}, options),
             **quiet,
         }
+
+
+def title(loss: str) -> str:
+    """Label of a loss, or of the baseline with a memory bank."""
+    return "xID" if loss == "xid" else loss_title(loss)
 
 
 def cpu_seconds_since(before: os.times_result) -> float:
@@ -174,7 +186,7 @@ def label_of(run: Run) -> str:
     """The row of a run."""
     if run["loss"] == "scratch":
         return "nothing (from scratch)"
-    return loss_title(run["loss"]) + (f", {100 * run['wrong']:g} % wrong sounds" if run["wrong"] else "")
+    return title(run["loss"]) + (f", {100 * run['wrong']:g} % wrong sounds" if run["wrong"] else "")
 
 
 class VideoGrowth(GeneratedVideoExperiment):
@@ -212,11 +224,11 @@ class VideoGrowth(GeneratedVideoExperiment):
     def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
         for r in sorted(results, key=lambda r: r["settings"]["videos"]):
             run = r["settings"]
-            yield f"{run['videos']} videos, {loss_title(run['loss'])}", f"{run['length']}", r["accuracy"]
+            yield f"{run['videos']} videos, {title(run['loss'])}", f"{run['length']}", r["accuracy"]
 
     def figure(self, results: Sequence[Result], options: argparse.Namespace) -> Any:
         points = [
-            (f"{run['videos']} videos", loss_title(run["loss"]), run["length"], r["accuracy"])
+            (f"{run['videos']} videos", title(run["loss"]), run["length"], r["accuracy"])
             for r in results
             for run in [r["settings"]]
         ]

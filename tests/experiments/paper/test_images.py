@@ -140,6 +140,8 @@ def test_views_are_scored_and_shown(tmp_path, monkeypatch, capsys):
     assert "AUC of views cropped too far" in capsys.readouterr().out
     with np.load(next((tmp_path / "numbers").iterdir())) as file:
         assert file["pixels"].shape == (2, 16, 16, 16, 3) and (np.diff(file["scores"]) <= 0).all()
+        assert file["all_scores"].shape == file["hit"].shape == (40,) and 0 < file["hit"].mean() < 1
+    assert (tmp_path / "scores.svg").exists()
 
 
 def test_bad_options_are_one_sentence(capsys):
