@@ -8,7 +8,7 @@
 - InfoGraph: PyGCL's global-to-local contrast with the Jensen-Shannon estimator, on rince's GIN (3 layers, width 32),
   Adam 0.01, 20 epochs, batches of 128, as GraphCL has them.
 
-Features go into the protocol's SVM (10 folds, nested). JOAO was not found in a library.
+Features go into the protocol's SVM (10 folds, nested). sub2vec, JOAO and JOAOv2 are in none of these libraries.
 """
 
 import argparse
