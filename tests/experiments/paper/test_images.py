@@ -199,11 +199,11 @@ def test_trial_chooses_on_one_seed_reports_fresh_ones_and_lengthens_the_best_thr
     assert {(s["loss"]["class_path"], s["loss"]["init_args"]["temperature"]) for s in fresh} == {
         ("rince.InfoNCE", 0.5), ("rince.GCE", 0.2), ("rince.RINCE", 0.5)
     }  # fmt: skip
-    longer = [s for s in fresh if s["trainer"]["max_epochs"] == 48]
+    longer = [s for s in fresh if s["trainer"]["max_epochs"] == 32]
     assert len(longer) == 9 and not any(s["loss"]["init_args"].get("q") == 1 and "RINCE" in str(s) for s in longer)
     assert all(s["data"]["init_args"]["wrong_pairs"] == 0.4 for s in trained_with)
     told = capsys.readouterr().out
-    assert "3 paired seeds" in told and "48 epochs" in told
+    assert "3 paired seeds" in told and "32 epochs" in told
     assert main([*command, "--report-only"]) == 0 and len(trained_with) == len(seeds), "a finished run was done again"
     assert capsys.readouterr().out == told
 
