@@ -39,8 +39,7 @@ results in OUT: suspects.csv (the pairs that fit worst, in order), audit.html (a
   audit.csv (all pairs), audit.json (the result).
 exit codes: 0 the audit is done, whatever its verdict; 2 wrong input or options; 130, 143 interrupted or terminated.
 """
-LOCAL_ONLY = ("held_out", "checks", "encode", "encoder", "encoder_a", "encoder_b", "near_duplicates", "images_a",
-              "images_b", "texts_a", "texts_b", "no_header", "review")  # fmt: skip
+LOCAL_ONLY = ("held_out", "checks", "near_duplicates", "review")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -361,20 +360,49 @@ def _on_cluster(options: argparse.Namespace) -> int:
     if options.table == "csv":
         raise UsageError("on a cluster the table is written as Parquet, one file per partition: leave out --table csv")
     from rince.audit.shards.run import audit_shards
-    from rince.audit.shards.runner import connected
-    from rince.audit.shards.write import check_out
+    from rince.audit.shards.runner import DaskRunner, connected
+    from rince.audit.shards.write import check_out, joined_path
     from rince.pairs.shards import file_shards
 
+    for name in "ab":
+        if getattr(options, f"images_{name}") is not None and getattr(options, f"texts_{name}") is not None:
+            raise UsageError(f"give --images-{name} or --texts-{name}, not both")
     check_out(options.out, options.force)
+    out = options.out if "://" in options.out else str(Path(options.out).absolute())
+    shards = file_shards(
+        options.a,
+        options.b,
+        ids=options.ids,
+        duplicates=options.duplicates,
+        groups=options.groups,
+        show_a=options.images_a or options.texts_a,
+        show_b=options.images_b or options.texts_b,
+        header=not options.no_header,
+        raw=_encodes(options),
+        media_root=options.media_root,
+    )
+    fit = bool(options.fit)
+    more: dict[str, Any] = {}
     with connected(options.scheduler, options.workers) as client:
-        shards = file_shards(
-            options.a, options.b, ids=options.ids, duplicates=options.duplicates, groups=options.groups
-        )
+        if _encodes(options):
+            from rince.audit.encode.shards import encode_shards
+
+            encoded = encode_shards(
+                shards,
+                str(Path(options.cache).absolute()) if options.cache else joined_path(out, "encoded"),
+                DaskRunner(client, not options.quiet),
+                specs={name: getattr(options, f"encoder_{name}") or options.encoder for name in "ab"},
+                seed=options.seed,
+                skip_invalid=options.skip_invalid,
+            )
+            shards, fit = encoded.shards, not encoded.comparable if options.fit is None else options.fit
+            more["facts"] = {"encoders": dict(zip("ab", encoded.how, strict=True))}
+            more["remarks"] = [f"{name} is {how}" for name, how in zip("AB", encoded.how, strict=True) if how]
         result = audit_shards(
             shards,
             client=client,
-            out=options.out if "://" in options.out else Path(options.out).absolute(),
-            fit=bool(options.fit),
+            out=out,
+            fit=fit,
             score=options.score,
             scorer=options.scorer,
             embeddings=options.embeddings,
@@ -384,6 +412,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
             title=options.title or " and ".join(Path(side).name for side in (options.a, options.b) if side),
             force=True,
             progress=not options.quiet,
+            **more,
         )
     if options.json:
         from rince.audit.result import findings_record

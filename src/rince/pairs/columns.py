@@ -132,11 +132,11 @@ def naming(path: Path) -> Iterator[None]:
         raise UsageError(f"{path} cannot be read: {why}") from error
 
 
-def column_source(text: str, beside: Source) -> Source:
+def column_source(text: str, beside: Source, raw: bool = False) -> Source:
     """``FILES[:COLUMN]``, or the name of a column of the files ``beside``."""
     if beside.kind in TABLES and ":" not in text and not Path(text).exists() and suffix_of(Path(text)) not in KINDS:
         return beside._replace(column=",".join(chosen(beside._replace(column=text), column_names(beside))))
-    return source(text, beside.header)
+    return source(text, beside.header, raw)
 
 
 def column_names(where: Source) -> list[str]:

@@ -15,7 +15,7 @@ from rince.pairs.columns import chosen, column_names, is_blank, listed, naming, 
 from rince.pairs.formats import Tar, format_of
 from rince.pairs.source import ARROW_TABLES, FOLDER, LINES, TABLES, TAR, Source
 from rince.pairs.text_files import is_number as reads_as_number
-from rince.report.gallery import kind_of_name, media_type
+from rince.report.gallery import Contents, Files, Gallery, Texts, kind_of_name, media_type
 
 Kind = Literal["texts", "pictures", "sounds", "videos"]
 LOOKED_AT = 200
@@ -41,6 +41,16 @@ class Raw(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.items)
+
+    @property
+    def gallery(self) -> Gallery:
+        """The items, for a page."""
+        if self.kind == "texts":
+            return Texts(self.items)
+        first = next((item for item in (self.items[k] for k in range(len(self))) if item is not None), None)
+        if isinstance(first, bytes):
+            return Contents(self.items, self.remark)
+        return Files(self.items, self.remark, self.root)
 
     def fingerprint(self) -> str:
         """A code of all items: of texts and bytes by their content, of files by name, size and time of change."""

@@ -17,10 +17,13 @@ from rince.errors import UsageError
 from rince.pairs.arrow_files import open_arrow
 from rince.pairs.columns import check_different, column_source, naming, number_batches, values
 from rince.pairs.files import is_url, location
-from rince.pairs.formats import format_of
+from rince.pairs.fingerprint import SidePrint, item_codes, sums_of
+from rince.pairs.formats import Tar, format_of
 from rince.pairs.layouts import PairFiles, pair_files
 from rince.pairs.matrix import Keys, Matrix, RowCheck, chunk_rows, chunks, codes, one_dimensional, read, release
+from rince.pairs.raw import Raw, raw_column
 from rince.pairs.source import ARROW_TABLES, FOLDER, Source
+from rince.report.gallery import Gallery, Texts
 
 TARGET_NUMBERS = 64_000_000  # of both sides of a shard: 256 MB as float32
 MAX_ROWS = 1_000_000
@@ -72,6 +75,19 @@ class Shard(ABC):
         """One value per pair, such as its source; None if there are no groups."""
         return None
 
+    def gallery(self, side: str) -> Gallery | None:
+        """What a page shows of side ``"a"`` or ``"b"``, one item per pair. Default: None, nothing."""
+        return None
+
+    def item_prints(self, start: int, dropped: NDArray[np.int64] | None) -> tuple[SidePrint | None, SidePrint | None]:
+        """Fingerprints of the items that either side was encoded from. Default: None, sides of numbers.
+
+        Args:
+            start: Number of its first usable row among all usable rows.
+            dropped: Unusable rows. Default: None, no rows.
+        """
+        return None, None
+
     def id_type(self) -> Any:
         """The Arrow type of the ids, so that all files of the table have the same; None if there are no ids."""
         ids = self.ids()
@@ -120,14 +136,19 @@ class FileShard(Shard):
     """Some rows of files of any format.
 
     Args:
-        a, b: The two columns, restricted to these rows (``Source.part``). Raw texts and media can be read from them by
-            :func:`rince.pairs.raw.raw_column`, for instance to encode them on a worker.
+        a, b: The two columns of numbers, restricted to these rows (``Source.part``).
         rows: Number of rows.
-        columns: Columns with one value per pair: ``"ids"``, ``"duplicates"`` or ``"groups"``.
+        columns: Columns with one value per pair: ``"ids"``, ``"duplicates"`` or ``"groups"``, and ``"show_a"`` and
+            ``"show_b"`` for the page.
+        root: Folder that must contain media files named in a table. Default: the folder of the table.
+
+    Attributes:
+        raw: Items that a side was encoded from, by ``"a"`` and ``"b"``; see ``rince.audit.encode.encode_shards``.
     """
 
-    def __init__(self, a: Source, b: Source, rows: int, columns: dict[str, Source]):
-        self.a, self.b, self._rows, self.columns = a, b, rows, columns
+    def __init__(self, a: Source, b: Source, rows: int, columns: dict[str, Source], root: Path | None = None):
+        self.a, self.b, self._rows, self.columns, self.root = a, b, rows, columns, root
+        self.raw: dict[str, Source] = {}
         (first, start, _), (other, _, _) = a.segments[0], b.segments[0]
         name = location(first) if first == other else f"{location(first)} with {location(other)}"
         self.name = f"{name}, rows {start:,} to {start + rows:,}"
@@ -157,6 +178,31 @@ class FileShard(Shard):
     def groups(self) -> Any:
         return self._column("groups")
 
+    def items(self, side: str) -> Raw | None:
+        """The raw items of side ``"a"`` or ``"b"``; None if it holds numbers."""
+        where = self.raw.get(side, self.a if side == "a" else self.b)
+        found = raw_column(where, self.root)
+        return None if found is None else Raw(found.kind, found.items, self.name, found.root, found.remark)
+
+    def gallery(self, side: str) -> Gallery | None:
+        where = self.columns.get(f"show_{side}", self.raw.get(side))
+        if where is None:
+            return None
+        found = raw_column(where, self.root)
+        return Texts(values(where)) if found is None else found.gallery
+
+    def item_prints(self, start: int, dropped: NDArray[np.int64] | None) -> tuple[SidePrint | None, SidePrint | None]:
+        used = np.arange(self.rows) if dropped is None else np.delete(np.arange(self.rows), dropped)
+        prints: list[SidePrint | None] = []
+        for side in "ab":
+            found = self.items(side) if side in self.raw else None
+            if found is None:
+                prints.append(None)
+                continue
+            codes_of_items = item_codes((found.items[row] for row in used.tolist()), self.raw[side].folder)
+            prints.append(SidePrint(found.kind, 0, sums_of(codes_of_items, start)))
+        return prints[0], prints[1]
+
     def id_type(self) -> Any:
         where = self.columns.get("ids")
         if where is None or where.kind not in ARROW_TABLES or where.column is None:
@@ -183,10 +229,13 @@ def file_shards(
     ids: str | None = None,
     duplicates: str | None = None,
     groups: str | None = None,
+    show_a: str | None = None,
+    show_b: str | None = None,
     rows: int | None = None,
     header: bool = True,
     raw: bool = False,
-) -> list[Shard]:
+    media_root: Path | None = None,
+) -> list[FileShard]:
     """The pairs of files of any format as shards: one or several per file, of up to a million rows each.
 
     Large files are split where the format allows to skip rows: .npy, .safetensors, Parquet, Arrow and tars.
@@ -195,9 +244,11 @@ def file_shards(
         a, b: ``FILES:COLUMN`` as for ``rince audit``: files, patterns or URLs that every worker can read. One folder of
             clip-retrieval or DataComp if ``b`` is None.
         ids, duplicates, groups: A column of A's files, or ``FILES:COLUMN``, see :func:`rince.audit.audit`.
+        show_a, show_b: Texts or media for the page, likewise. Default: the items of a side that is encoded.
         rows: Maximum number of rows per shard. Default: as many as take 256 MB, at most a million.
         header: Whether CSV files have a header.
-        raw: Whether A and B may be texts or media, to be encoded by workers.
+        raw: Whether A and B may be texts or media, see :func:`rince.audit.encode.encode_shards`.
+        media_root: Folder that must contain media files named in a table. Default: the folder of the table.
 
     Returns:
         Shards for :func:`rince.audit.audit_shards`.
@@ -215,9 +266,10 @@ def file_shards(
     pairs = a if isinstance(a, PairFiles) else pair_files(str(a), other, header=header, raw=raw)
     check_different(pairs.a, pairs.b)
     columns = {} if pairs.ids is None else {"ids": pairs.ids}
-    for name, text in (("ids", ids), ("duplicates", duplicates), ("groups", groups)):
+    given = {"ids": ids, "duplicates": duplicates, "groups": groups, "show_a": show_a, "show_b": show_b}
+    for name, text in given.items():
         if text is not None:
-            columns[name] = column_source(text, pairs.a)
+            columns[name] = column_source(text, pairs.a, raw=name.startswith("show_"))
     sources = {"A": _absolute(pairs.a), "B": _absolute(pairs.b), **{k: _absolute(v) for k, v in columns.items()}}
     lengths = {name: _file_rows(where) for name, where in sources.items()}
     for name in sources:
@@ -227,13 +279,13 @@ def file_shards(
     step = rows or (MAX_ROWS // 20 if raw else _rows_for(sources["A"], sources["B"]))
     if not all(format_of(sources[name]).skips_rows for name in "AB"):
         step = MAX_ROWS * 1000
-    shards: list[Shard] = []
+    shards: list[FileShard] = []
     for first, last in itertools.pairwise(bounds):
         for start in range(first, last, step):
             stop = min(last, start + step)
             parts = {name: _restricted(where, ends[name], start, stop) for name, where in sources.items()}
             a_part, b_part = parts.pop("A"), parts.pop("B")
-            shards.append(FileShard(a_part, b_part, stop - start, parts))
+            shards.append(FileShard(a_part, b_part, stop - start, parts, media_root))
     return shards
 
 
@@ -245,6 +297,8 @@ def _absolute(where: Source) -> Source:
 
 def _file_rows(where: Source) -> list[int]:
     content = format_of(where)
+    if isinstance(content, Tar):
+        content.check_keys()
     counts = []
     for file in content.shards:
         with naming(file):

@@ -167,8 +167,8 @@ def audit_data(
             "id": [name_of(row) for row in rows],
             "score": _rounded(result.scores[order], 4),
             "p": _rounded(result.p_wrong[order], 3),
-            "a": _items(show_a, rows),
-            "b": _items(show_b, rows),
+            "a": shown_items(show_a, rows),
+            "b": shown_items(show_b, rows),
             "wrong": [] if truth is None else truth[order].astype(int).tolist(),
         },
         "rows_issues": [[name for name, mask in affected.items() if mask[row]] for row in rows] if affected else [],
@@ -299,7 +299,7 @@ def _slider_counts(suspects: int) -> list[int]:
     return sorted({round(x) for x in np.linspace(0, suspects, SLIDER_STEPS + 1)})
 
 
-def _items(show: Gallery | None, rows: list[int]) -> list[Any]:
+def shown_items(show: Gallery | None, rows: list[int]) -> list[Any]:
     """What is shown of every row: all texts, shortened to fit, and the media of the first rows."""
     if show is None:
         return [None] * len(rows)

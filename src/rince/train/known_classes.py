@@ -21,6 +21,7 @@ BASES = {"Method", "DataModule", "Images", "Pairs", "Graphs", "GraphData", "View
 OTHERS = {
     "optimizer": ["rince.optimizers.LARS", "torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD"],
     "callback": ["rince.audit.callback.PairMonitor"],
+    "data": ["rince.trust.streamed_pairs.StreamedPairs"],
 }
 SOURCES = Path(__file__).parents[2]
 
@@ -35,7 +36,7 @@ def known_classes() -> dict[str, dict[str, str]]:
         found[part] = {path.rpartition(".")[2]: path for path in paths if _is_choice(path)}
     found["loss"] = _losses()
     for part, paths in OTHERS.items():
-        found[part] = {path.rpartition(".")[2]: path for path in paths}
+        found[part] = {**found.get(part, {}), **{path.rpartition(".")[2]: path for path in paths}}
     return {part: found[part] for part in (*PARTS, "noise", "callback")}
 
 

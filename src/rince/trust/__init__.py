@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rince.trust.cross_fitted import judge_embeddings, judge_labels, weights_from_embeddings
     from rince.trust.repair import Partners, best_partners
     from rince.trust.stream import PairedFiles
+    from rince.trust.streamed_pairs import StreamedPairs
     from rince.trust.table import KeepSample, read_trust, weights_by_id
     from rince.trust.weights import WarmUpWeights, WeightEstimate, estimate_weights, weights_of
 
@@ -27,6 +28,7 @@ HOMES = {  # public name: the module that defines it
     "weights_by_id": "table",
     "KeepSample": "table",
     "PairedFiles": "stream",
+    "StreamedPairs": "streamed_pairs",
     "clean_table": "clean",
 }
 RENAMED = {"pair_trust": "weights_from_embeddings", "trust_of": "weights_of"}
@@ -35,6 +37,7 @@ __all__ = [
     "KeepSample",
     "PairedFiles",
     "Partners",
+    "StreamedPairs",
     "WarmUpWeights",
     "WeightEstimate",
     "best_partners",

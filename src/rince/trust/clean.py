@@ -52,10 +52,11 @@ class Audited(NamedTuple):
 
     def ids(self) -> Iterator[str]:
         """Ids of the pairs, as they were before they were escaped for a CSV file."""
+        escaped = self.table.kind in TEXT_TABLES
         for batch in value_batches(self.table._replace(column="id")):
             for name in batch:
                 text = "" if name is None else str(name)
-                yield unescaped(text) if self.table.kind in TEXT_TABLES else text
+                yield unescaped(text) if escaped else text
 
 
 def read_audit(folder: Path) -> Audited:

@@ -12,7 +12,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from rince.errors import UsageError
 from rince.pairs.columns import number_batches, values
 from rince.pairs.raw import raw_column
-from rince.pairs.shards import FileShard, file_shards
+from rince.pairs.shards import file_shards
 from rince.pairs.source import Source
 from rince.trust.table import read_trust
 
@@ -59,16 +59,18 @@ class PairedFiles(IterableDataset[dict[str, Any]]):
     ):
         if not 0 <= rank < world_size:
             raise UsageError(f"rank must be in [0, {world_size - 1}], got {rank}")
-        shards = file_shards(a, b, ids=ids, rows=chunk, raw=True)
-        self.shards = [shard for shard in shards if isinstance(shard, FileShard)]
+        self.shards = file_shards(a, b, ids=ids, rows=chunk, raw=True)
         self.starts = np.cumsum([0, *(shard.rows for shard in self.shards)])
         self.shuffle, self.seed, self.rank, self.world_size = shuffle, seed, rank, world_size
         self.epoch, self.consumed = 0, (0, 1)
         self.weights: NDArray[np.float32] | None = None
         if weights is not None:
-            columns = [shard.columns["ids"] for shard in self.shards if "ids" in shard.columns]
-            names = np.concatenate([values(column) for column in columns]) if columns else None
-            self.weights = read_trust(weights, self.pairs, names)  # type: ignore[arg-type]
+            self.weights = read_trust(weights, self.pairs, self.names())  # type: ignore[arg-type]
+
+    def names(self) -> NDArray[Any] | None:
+        """Ids of all pairs in their order; None if they are named by row number."""
+        columns = [shard.columns["ids"] for shard in self.shards if "ids" in shard.columns]
+        return np.concatenate([values(column) for column in columns]) if columns else None
 
     @property
     def pairs(self) -> int:
@@ -78,6 +80,10 @@ class PairedFiles(IterableDataset[dict[str, Any]]):
     def __len__(self) -> int:
         """Number of pairs of this process and epoch."""
         return self.pairs // self.world_size
+
+    def rows_of_workers(self, workers: int) -> list[int]:
+        """Number of pairs of each of so many workers of this process."""
+        return [len(self) * (k + 1) // workers - len(self) * k // workers for k in range(workers)]
 
     def resume(self, epoch: int, batches: int = 0, batch_size: int = 1) -> None:
         """Begin at an epoch, after as many batches of the loader; the number of its workers must be the same."""
@@ -101,8 +107,9 @@ class PairedFiles(IterableDataset[dict[str, Any]]):
         if self.shuffle:
             np.random.default_rng([self.seed, self.epoch]).shuffle(order)
         ends = np.cumsum([0, *(self.shards[k].rows for k in order)])
-        bounds = np.linspace(self.rank * len(self), (self.rank + 1) * len(self), workers + 1).astype(np.int64)
-        first, last = int(bounds[number]), int(bounds[number + 1])
+        rows = self.rows_of_workers(workers)
+        first = self.rank * len(self) + sum(rows[:number])
+        last = first + rows[number]
         for place, k in enumerate(order.tolist()):
             start, stop = max(first, int(ends[place])), min(last, int(ends[place + 1]))
             if start < stop:

@@ -24,7 +24,7 @@ from rince.pairs.fingerprint import SidePrint, item_codes, sums_of
 from rince.pairs.matrix import Matrix, codes
 from rince.pairs.raw import Raw, lines_of, raw_column, raw_of_table
 from rince.pairs.source import FOLDER, LINES, TABLES, Source, source
-from rince.report.gallery import Contents, Files, Gallery, Texts
+from rince.report.gallery import Gallery
 
 Columns = str | Sequence[str]
 
@@ -54,14 +54,7 @@ class Side(NamedTuple):
     @property
     def gallery(self) -> Gallery | None:
         """The raw items, for the page."""
-        if self.raw is None:
-            return None
-        if self.raw.kind == "texts":
-            return Texts(self.raw.items)
-        first = next((item for item in (self.raw.items[k] for k in range(len(self.raw))) if item is not None), None)
-        if isinstance(first, bytes):
-            return Contents(self.raw.items, self.raw.remark)
-        return Files(self.raw.items, self.raw.remark, self.raw.root)
+        return None if self.raw is None else self.raw.gallery
 
     def rows(self, cache: Path | None, skip_invalid: bool, progress: bool | None) -> tuple[Matrix, str]:
         """The rows of this side, and a description of how they were made."""

@@ -63,6 +63,10 @@ class Encoder(ABC):
     def learn(self, sample: Sequence[Any]) -> None:  # noqa: B027 (optional)
         """Fit the encoder to a sample of the items. Called if ``learns`` is set."""
 
+    def sample(self, items: Sequence[Any]) -> list[Any]:
+        """Items as ``learn`` takes them, reduced to what it needs, so that many fit into memory. Default: unchanged."""
+        return list(items)
+
     @abstractmethod
     def encode(self, items: Sequence[Any]) -> NDArray[np.float32]:
         """Items as rows (items, width)."""
@@ -243,6 +247,9 @@ class Patches(Encoder):
 
     def identity(self) -> str:
         return f"patches 1 {PATCH_SIDE} {PATCH_WIDTH} {self.seed}"
+
+    def sample(self, items: Sequence[Any]) -> list[Any]:
+        return [image.convert("RGB").resize((PATCH_SIDE, PATCH_SIDE)) for image in items]
 
     def learn(self, sample: Sequence[Any]) -> None:
         from rince.encoders.images import PatchStem

@@ -18,6 +18,7 @@ from rince._support.optional_imports import require
 from rince._support.progress import track, working
 from rince._support.regular_files import Unreadable, read_regular
 from rince.audit.encode.encoders import SAMPLE_RATE, Encoder
+from rince.audit.scan import draw_rows
 from rince.errors import UsageError
 from rince.pairs.raw import Raw
 
@@ -77,35 +78,61 @@ def encoded(
         60
     """
     if cache is None:
-        rows, bad = _encode(raw, encoder, None, progress)
-        _check(raw, rows, bad, skip_invalid)
+        _learn(raw, encoder, progress)
+        rows, bad = encode_rows(raw, encoder, None, progress)
+        check_rows(raw, rows, bad, skip_invalid)
         return Encoded(rows, False, tuple(bad))
     key = hashlib.blake2b(f"{raw.fingerprint()} {encoder.identity()}".encode(), digest_size=12).hexdigest()
     path = cache / f"{key}.npy"
     kept = _cached(path, len(raw))
     if kept is not None:
-        _check(raw, kept, [], skip_invalid)
+        check_rows(raw, kept, [], skip_invalid)
         return Encoded(kept, True)
     _remove_old(cache)
     with written_whole(path) as temporary:
-        rows, bad = _encode(raw, encoder, temporary, progress)
-        _check(raw, rows, bad, skip_invalid)
+        _learn(raw, encoder, progress)
+        rows, bad = encode_rows(raw, encoder, temporary, progress)
+        check_rows(raw, rows, bad, skip_invalid)
         cast(np.memmap[Any, Any], rows).flush()
     return Encoded(np.load(path, mmap_mode="r", allow_pickle=False), False, tuple(bad))
 
 
-def _encode(raw: Raw, encoder: Encoder, path: Path | None, progress: bool | None) -> tuple[NDArray[Any], list[str]]:
-    """All rows, in the file ``path`` if given, and the reasons why items could not be read."""
+def _learn(raw: Raw, encoder: Encoder, progress: bool | None) -> None:
     if encoder.learns:
-        most = MAX_LEARN_TEXTS if raw.kind == "texts" else MAX_LEARN_MEDIA
-        chosen = np.sort(np.random.default_rng(0).permutation(len(raw))[:most]).tolist()
-        sample = [item for item in decoded(raw, chosen)[0] if item is not None]
-        if len(sample) < MIN_LEARN_ITEMS:
-            raise UsageError(
-                f"{raw.name} has {len(sample)} items that can be read: an encoder needs at least {MIN_LEARN_ITEMS}"
-            )
-        with working(f"fitting {encoder.name} to {len(sample):,} {raw.kind}", progress):
-            encoder.learn(sample)
+        chosen = learning_rows(len(raw), raw.kind)
+        with working(f"fitting {encoder.name} to {len(chosen):,} {raw.kind}", progress):
+            learn(encoder, [learning_items(raw, encoder, chosen)], raw.name)
+
+
+def learning_rows(count: int, kind: str) -> NDArray[np.int64]:
+    """Rows of the items that an encoder learns from, of a column of ``count`` items."""
+    return draw_rows(count, MAX_LEARN_TEXTS if kind == "texts" else MAX_LEARN_MEDIA, np.random.default_rng(0))
+
+
+def learning_items(raw: Raw, encoder: Encoder, rows: NDArray[np.int64]) -> list[Any]:
+    """The items of these rows that can be read, as the encoder learns from them."""
+    items: list[Any] = []
+    for start in range(0, len(rows), encoder.batch):
+        part, _ = decoded(raw, rows[start : start + encoder.batch].tolist())
+        items += encoder.sample([item for item in part if item is not None])
+    return items
+
+
+def learn(encoder: Encoder, parts: Sequence[list[Any]], name: str) -> Encoder:
+    """Fit an encoder to the items of all parts of the column ``name``."""
+    sample = [item for part in parts for item in part]
+    if len(sample) < MIN_LEARN_ITEMS:
+        raise UsageError(
+            f"{name} has {len(sample)} items that can be read: an encoder needs at least {MIN_LEARN_ITEMS}"
+        )
+    encoder.learn(sample)
+    return encoder
+
+
+def encode_rows(
+    raw: Raw, encoder: Encoder, path: Path | None = None, progress: bool | None = False
+) -> tuple[NDArray[Any], list[str]]:
+    """All rows, in the file ``path`` if given, and the reasons why items could not be read."""
     rows: NDArray[Any] | None = None
     bad: list[str] = []
     starts = range(0, len(raw), encoder.batch)
@@ -125,7 +152,8 @@ def _encode(raw: Raw, encoder: Encoder, path: Path | None, progress: bool | None
     return rows, bad
 
 
-def _check(raw: Raw, rows: NDArray[Any], bad: list[str], skip_invalid: bool) -> None:
+def check_rows(raw: Raw, rows: NDArray[Any], bad: list[str], skip_invalid: bool) -> None:
+    """Raise for items that are missing or cannot be read, unless they are to be skipped."""
     if skip_invalid:
         return
     if bad:

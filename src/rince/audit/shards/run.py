@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -25,16 +25,18 @@ from rince.audit.shards.write import (
     check_out,
     check_parts,
     common_type,
+    in_order,
     joined_path,
     results_folder,
     score_histogram,
     sharded_page,
+    shown_pairs,
     write_shard,
     write_summary,
 )
 from rince.audit.units import count_units
 from rince.errors import UsageError
-from rince.pairs.fingerprint import Fingerprint
+from rince.pairs.fingerprint import Fingerprint, SidePrint, added_sums
 from rince.pairs.matrix import FEWEST
 from rince.pairs.shards import Shard, Usable, unusable
 from rince.report.page import MAX_ROWS
@@ -55,6 +57,8 @@ def audit_shards(
     skip_invalid: bool = False,
     title: str = "Audit of pairs",
     force: bool = False,
+    facts: Mapping[str, Any] | None = None,
+    remarks: Sequence[str] = (),
     progress: bool | None = None,
 ) -> ShardedAudit:
     """Find the unrelated pairs of data that is too large for one place.
@@ -77,6 +81,8 @@ def audit_shards(
         skip_invalid: Leave out pairs with NaN, infinite or missing values; they stay in the table without a score.
         title: Heading of the page.
         force: Overwrite earlier results.
+        facts: Further entries of ``audit.json``.
+        remarks: Further notes, one sentence each.
         progress: Show a progress bar. Default: on a terminal.
 
     Returns:
@@ -143,16 +149,37 @@ def audit_shards(
             table=None if out is None else joined_path(out, TABLE),
             counts=counts,
             rank_probability=probability,
-            fingerprint=scored.fingerprint,
+            fingerprint=_with_items(runner, scored.fingerprint, shards, parts, dropped),
             conditions=conditions,
         )
+        result = dataclasses.replace(result, remarks=(*result.remarks, *remarks))
         tallies = [one.tally for one in done if one.tally is not None]
         if tallies:
             result = dataclasses.replace(result, groups=rates_of(added_up(tallies), result))
         if folder is not None:
             chart = score_histogram(runner, scores, result.pairs, result.null)
-            write_summary(result, folder, sharded_page(result, title, [one.listed for one in done], chart, null))
+            listed = in_order([one.listed for one in done])
+            shows = shown_pairs(runner, shards, parts.offset, listed)
+            write_summary(result, folder, sharded_page(result, title, listed, shows, chart, null), facts or {})
     return result
+
+
+def _with_items(
+    runner: Runner, known: Fingerprint, shards: Sequence[Shard], parts: "Parts", dropped: list[Any]
+) -> Fingerprint:
+    """The fingerprint, of the items instead of the numbers where a side was encoded."""
+    prints = runner.gather(runner.map(_item_prints, shards, parts.start, dropped))
+    sides = []
+    for side, numbers in enumerate((known.a, known.b)):
+        found = [one[side] for one in prints if one[side] is not None]
+        sides.append(found[0]._replace(sums=added_sums(one.sums for one in found)) if found else numbers)
+    return known._replace(a=sides[0], b=sides[1])
+
+
+def _item_prints(
+    shard: Shard, start: int, dropped: NDArray[np.int64] | None
+) -> tuple[SidePrint | None, SidePrint | None]:
+    return shard.item_prints(start, dropped)
 
 
 def audit_partitions(

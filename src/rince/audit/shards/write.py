@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,8 @@ from rince.errors import ExistingFile, FileError, UsageError
 from rince.pairs.files import exists, file_system
 from rince.pairs.matrix import one_dimensional
 from rince.pairs.shards import Shard
-from rince.report.page import AUDIT_BODY, extent, findings_data, group_data, histogram, page
+from rince.report.gallery import Contents, Files
+from rince.report.page import AUDIT_BODY, MAX_MEDIA, extent, findings_data, group_data, histogram, page, shown_items
 
 TABLE = "audit.parquet"
 BINS = 60
@@ -240,26 +241,66 @@ def is_address(out: str | os.PathLike[str]) -> bool:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
+def in_order(listed: list[Listed]) -> Listed:
+    """The listed pairs of all shards, the most suspicious first."""
+    score, row, chance = (np.concatenate([part[k] for part in listed]) for k in (2, 0, 3))
+    ids = [name for part in listed for name in part.id]
+    groups = [name for part in listed for name in part.group]
+    order = np.lexsort([row, score])
+    return Listed(
+        row[order], [ids[k] for k in order], score[order], chance[order], [groups[k] for k in order] if groups else []
+    )
+
+
+def shown_pairs(
+    runner: Runner, shards: Sequence[Shard], offset: Sequence[int], listed: Listed
+) -> tuple[list[Any] | None, list[Any] | None]:
+    """What the page shows of A and B of the most suspicious pairs, read from their shards; None for nothing."""
+    rows = listed.row[:MAX_MEDIA]
+    shard_of = np.searchsorted(offset, rows, side="right") - 1
+    used = np.unique(shard_of).tolist()
+    wanted = [(rows[shard_of == k] - offset[k]).tolist() for k in used]
+    parts = runner.gather(runner.map(_shown, [shards[k] for k in used], wanted))
+    shows: list[list[Any] | None] = []
+    for side in range(2):
+        items: list[Any] = [None] * len(listed.row)
+        for k, part in zip(used, parts, strict=True):
+            for place, item in zip(np.flatnonzero(shard_of == k).tolist(), part[side] or (), strict=False):
+                items[place] = item
+        shows.append(items if any(part[side] is not None for part in parts) else None)
+    return shows[0], shows[1]
+
+
+def _shown(shard: Shard, rows: list[int]) -> list[list[Any] | None]:
+    found: list[list[Any] | None] = []
+    for side in "ab":
+        gallery = shard.gallery(side)
+        if isinstance(gallery, Files | Contents):
+            gallery.budget = gallery.budget * len(rows) // MAX_MEDIA  # of all shards together
+        found.append(None if gallery is None else shown_items(gallery, rows))
+    return found
+
+
 def sharded_page(
-    result: ShardedAudit, title: str, listed: list[Listed], chart: dict[str, Any], null: NDArray[np.float32]
+    result: ShardedAudit,
+    title: str,
+    listed: Listed,
+    shows: tuple[list[Any] | None, list[Any] | None],
+    chart: dict[str, Any],
+    null: NDArray[np.float32],
 ) -> str:
     """The whole page as HTML.
 
     Args:
         result: The audit.
         title: The heading.
-        listed: The most suspicious pairs, by shard.
+        listed: The most suspicious pairs, in order.
+        shows: What is shown of A and B of these pairs; None for nothing.
         chart: The histogram of scores, see ``score_histogram``.
         null: The scores of mismatched pairs, for the slider.
     """
-    score = np.concatenate([part.score for part in listed])
-    row = np.concatenate([part.row for part in listed])
-    order = np.lexsort([row, score])
-    ids = [name for part in listed for name in part.id]
-    groups = [name for part in listed for name in part.group]
-    chance = np.concatenate([part.p_wrong for part in listed])
     stops, start = _stops(result, np.sort(null))
-    about = f"{result.pairs} {title} {score.sum()} {ids[:100]}".encode("utf-8", "replace")
+    about = f"{result.pairs} {title} {listed.score.sum()} {listed.id[:100]}".encode("utf-8", "replace")
     data = {
         **findings_data(result, title, result.fdr),
         "key": hashlib.blake2b(about, digest_size=12).hexdigest(),
@@ -267,19 +308,19 @@ def sharded_page(
         "stops": stops,
         "start": start,
         "rows": {
-            "row": row[order].tolist(),
-            "id": [ids[k] for k in order],
-            "score": np.round(score[order].astype(np.float64), 4).tolist(),
-            "p": np.round(chance[order].astype(np.float64), 3).tolist(),
-            "a": [None] * len(order),
-            "b": [None] * len(order),
+            "row": listed.row.tolist(),
+            "id": listed.id,
+            "score": np.round(listed.score.astype(np.float64), 4).tolist(),
+            "p": np.round(listed.p_wrong.astype(np.float64), 3).tolist(),
+            "a": shows[0] or [None] * len(listed.row),
+            "b": shows[1] or [None] * len(listed.row),
             "wrong": [],
         },
-        "shows": {"a": False, "b": False},
-        "cut": result.pairs - len(order),
+        "shows": {"a": shows[0] is not None, "b": shows[1] is not None},
+        "cut": result.pairs - len(listed.row),
         "truth": False,
         "marks": {},
-        **group_data(result.groups, [groups[k] for k in order] if groups else []),
+        **group_data(result.groups, listed.group),
     }
     return page(title, AUDIT_BODY, {"kind": "audit", "audit": data})
 
@@ -328,9 +369,9 @@ def bin_counts(scores: NDArray[np.float32], span: tuple[float, float]) -> NDArra
     return counts
 
 
-def write_summary(result: ShardedAudit, folder: str, html: str) -> None:
-    """Write ``audit.html`` and ``audit.json``, the record last."""
-    record = {**sharded_record(result), **group_record(result.groups)}
+def write_summary(result: ShardedAudit, folder: str, html: str, facts: Mapping[str, Any]) -> None:
+    """Write ``audit.html`` and ``audit.json`` with these further entries, the record last."""
+    record = {**sharded_record(result), **facts, **group_record(result.groups)}
     record |= table_record(Path(joined_path(folder, TABLE)))
     for name, text in (("audit.html", html), (RECORD, json.dumps(record, indent=2) + "\n")):
         with opened_whole(folder, name) as file:
