@@ -39,6 +39,7 @@ EVIDENCE = {
     "trust": ("evidence.trust:main", "trust weights beside other methods for noisy pairs"),
     "trust-trained": ("evidence.trust_trained:main", "rince train --trust auto end to end"),
     "flickr8k": ("evidence.flickr8k:main", "trust weights beside noisy-correspondence methods"),
+    "flickr8k-tars": ("evidence.flickr8k_tars:main", "rince audit on raw tars, one machine and Dask workers"),
     "false-negatives": (
         "evidence.false_negatives:main",
         "ids, debiasing and a guide where a batch holds false negatives",

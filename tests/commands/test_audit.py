@@ -485,7 +485,7 @@ def compare_with_one_process(shards, capsys):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--workers", "2", "--encode"], "--encode is for audits on one machine"),
+        (["--workers", "2", "--near-duplicates"], "--near-duplicates is for audits on one machine"),
         (["--workers", "2", "--scheduler", "tcp://x:1"], "not both"),
         (["--workers", "2", "--table", "csv"], "leave out --table csv"),
         (["--workers", "0"], "at least 1, got 0"),

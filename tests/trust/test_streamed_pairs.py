@@ -72,7 +72,7 @@ def test_weights_are_those_of_the_keys(tars):
 
 
 def test_what_cannot_be_streamed_is_one_sentence(tars, tmp_path):
-    with pytest.raises(UsageError, match="data.test_a"):
+    with pytest.raises(UsageError, match="set data"):
         StreamedPairs(*tars).stream("test")
     data = StreamedPairs(*tars, batch_size=200)
     data.trainer = Trainer(0)

@@ -143,7 +143,7 @@ class FileShard(Shard):
         root: Folder that must contain media files named in a table. Default: the folder of the table.
 
     Attributes:
-        raw: Items that a side was encoded from, by ``"a"`` and ``"b"``; see ``rince.audit.encode.encode_shards``.
+        raw: Items that a side was encoded from, by ``"a"`` and ``"b"``; see ``rince.audit.encode.shards.encode_shards``.
     """
 
     def __init__(self, a: Source, b: Source, rows: int, columns: dict[str, Source], root: Path | None = None):
@@ -247,7 +247,7 @@ def file_shards(
         show_a, show_b: Texts or media for the page, likewise. Default: the items of a side that is encoded.
         rows: Maximum number of rows per shard. Default: as many as take 256 MB, at most a million.
         header: Whether CSV files have a header.
-        raw: Whether A and B may be texts or media, see :func:`rince.audit.encode.encode_shards`.
+        raw: Whether A and B may be texts or media, see :func:`rince.audit.encode.shards.encode_shards`.
         media_root: Folder that must contain media files named in a table. Default: the folder of the table.
 
     Returns:

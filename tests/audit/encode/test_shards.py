@@ -5,7 +5,7 @@ import pytest
 
 from rince import cli
 from rince.audit import audit_shards, file_shards
-from rince.audit.encode import encode_shards
+from rince.audit.encode.shards import encode_shards
 from rince.audit.shards.runner import LocalRunner
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs

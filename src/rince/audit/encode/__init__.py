@@ -2,6 +2,5 @@
 
 from rince.audit.encode.encoders import Encoder, encoder_for
 from rince.audit.encode.run import Encoded, encoded
-from rince.audit.encode.shards import EncodedShards, encode_shards
 
-__all__ = ["Encoded", "EncodedShards", "Encoder", "encode_shards", "encoded", "encoder_for"]
+__all__ = ["Encoded", "Encoder", "encoded", "encoder_for"]

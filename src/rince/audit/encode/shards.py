@@ -54,12 +54,15 @@ def encode_shards(
         seed: Seed of encoders that learn from the items. Default: 0.
         skip_invalid: Rows of NaN for items that are missing or cannot be read, instead of an error. Default: False.
 
+    Returns:
+        Shards whose blocks are read from the cache.
+
     Raises:
         UsageError: An encoder does not take what a side holds, or items cannot be read.
 
     Example:
         >>> from pathlib import Path
-        >>> from rince.audit.encode import encode_shards
+        >>> from rince.audit.encode.shards import encode_shards
         >>> from rince.audit.shards.runner import LocalRunner
         >>> _ = Path("texts.txt").write_text("".join(f"text number {i}\\n" for i in range(60)))
         >>> np.save("b.npy", np.eye(60))
