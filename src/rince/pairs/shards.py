@@ -143,7 +143,7 @@ class FileShard(Shard):
         root: Folder that must contain media files named in a table. Default: the folder of the table.
 
     Attributes:
-        raw: Items that a side was encoded from, by ``"a"`` and ``"b"``; see ``rince.audit.encode.shards.encode_shards``.
+        raw: Items that a side was encoded from, by ``"a"`` and ``"b"``; see ``rince.audit.encode.shards``.
     """
 
     def __init__(self, a: Source, b: Source, rows: int, columns: dict[str, Source], root: Path | None = None):

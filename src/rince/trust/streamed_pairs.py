@@ -69,6 +69,9 @@ class StreamedPairs(DataModule):
             words: Number of counts that the words of a text are hashed into.
             encoder_a: Encoder of raw items, as for rince audit --encoder-a. Default: none.
             encoder_b: Encoder of raw items, as for rince audit --encoder-b. Default: none.
+
+        Raises:
+            UsageError: batch_size is below 2.
         """
         super().__init__()
         if batch_size < 2:
