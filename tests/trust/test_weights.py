@@ -1,11 +1,13 @@
 """Weights from columns and from audits: 1 - p_wrong, 0 for skipped pairs, and 1 for all unless noise is found."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
 import rince
-from rince.audit import audit_pairs
+from rince.audit import audit_pairs, judge
 from rince.audit.cca import cross_fit_cca
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
@@ -40,6 +42,26 @@ def test_uninformative_scores_give_equal_weights():
     found = audit_pairs(a, b)
     assert found.uninformative
     assert (weights_of(found) == 1).all()
+
+
+def uncertain(n=1500, rate=0.55):
+    """Scores that rank pairs, but leave open how many are wrong."""
+    random = np.random.default_rng(0)
+    wrong = np.arange(n) < rate * n
+    scores = random.normal(np.where(wrong, 0, 1.3), np.where(wrong, 1, 1.2), n)
+    return judge(scores, random.normal(size=100_000)), wrong
+
+
+def test_weights_follow_the_best_guess_where_the_verdict_is_cannot_tell():
+    found, wrong = uncertain()
+    assert found.cannot_tell and not found.uninformative and (found.p_wrong == 0).all()
+    weights = weights_of(found)
+    assert weights[wrong].mean() < 0.4 and weights[~wrong].mean() > weights[wrong].mean() + 0.2
+
+
+def test_weights_of_a_class_are_one_where_the_verdict_is_cannot_tell():
+    found, _ = uncertain()
+    assert (weights_of(dataclasses.replace(found, of_classes=True)) == 1).all()
 
 
 def test_pairs_that_the_audit_left_out_weigh_nothing():

@@ -26,8 +26,8 @@ class WeightEstimate:
     """Weights of pairs, and the estimate behind them.
 
     Attributes:
-        weights: (pairs,) weights in [0, 1] for ``loss(..., weights=)``: the probability that the pair is right. All 1
-            unless wrong pairs were found.
+        weights: (pairs,) weights in [0, 1] for ``loss(..., weights=)``: the probability that the pair is right; see
+            ``weights_of``.
         audit: The audit of the scores, with the summary and the page.
         scorer: What the scores come from, such as "CCA of the given features".
         seconds: Time the estimate took.
@@ -65,7 +65,9 @@ class WeightEstimate:
         if self.audit.noise_found:
             result = f"about {self.noise_rate:.1%} of the pairs are wrong (95 % interval {low:.1%} to {high:.1%})"
         elif self.audit.uninformative or self.audit.cannot_tell:
-            result = f"cannot tell whether pairs are wrong (up to {high:.0%} may be), so all weights are 1"
+            result = f"cannot tell whether pairs are wrong (up to {high:.0%} may be), so "
+            guess = f"weights follow the best guess of {self.audit.best_guess:.0%}"
+            result += "all weights are 1" if (self.weights == 1).all() else guess
         else:
             result = f"no wrong pairs found (at most {max(high, 0.001):.1%}), so all weights are 1"
         return f"{result}; {self.scorer}, {self.seconds:.1f} s"
@@ -102,8 +104,9 @@ def estimate_weights(
         seed: The same seed gives the same weights.
 
     Returns:
-        The weights and the estimate. All weights are 1 where no wrong pairs are found, and where the features cannot
-        tell right from wrong pairs.
+        The weights and the estimate. All weights are 1 where no wrong pairs are found, and where the features say
+        nothing about pairs. Where they rank pairs but the share of wrong ones is uncertain ("cannot tell"), the weights
+        follow the best guess of the share.
 
     Raises:
         UsageError: The columns have different lengths or fewer than 50 pairs, or hold invalid values.
@@ -247,12 +250,16 @@ class WarmUpWeights(nn.Module):
 def weights_of(audit: "Audit") -> NDArray[np.float32]:
     """Training weights from an audit: the probability of every pair to be right.
 
+    Where the verdict is "cannot tell", the interval of the share of wrong pairs begins at 0, too low to flag pairs. The
+    weights then follow the best guess of the share: a wrong guess costs training little.
+
     Args:
         audit: An audit of the pairs.
 
     Returns:
         One weight in [0, 1] per pair: ``1 - p_wrong``, and 0 for pairs that the audit skipped. All are 1 where no wrong
-        pairs were found, and where the scores cannot tell pairs from mismatched ones.
+        pairs were found, where the scores do not tell pairs from mismatched ones, and where one side is a class and the
+        verdict is "cannot tell".
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -262,7 +269,15 @@ def weights_of(audit: "Audit") -> NDArray[np.float32]:
         >>> bool(weights[:400].mean() > 0.9 > 0.2 > weights[400:].mean())
         True
     """
-    return np.nan_to_num(1 - audit.p_wrong, nan=0.0).astype(np.float32)
+    p_wrong = audit.p_wrong
+    if audit.cannot_tell and not audit.uninformative and not audit.of_classes and audit.best_guess > 0:
+        from rince.audit.calibrate import probability_curve
+
+        quantile = 1 - audit.p_values.astype(np.float64)
+        valid = quantile[np.isfinite(quantile)]
+        curve = probability_curve(valid, np.ones(len(valid), dtype=np.int64), audit.best_guess)
+        p_wrong = np.interp(quantile, *curve)
+    return np.nan_to_num(1 - p_wrong, nan=0.0).astype(np.float32)
 
 
 def check_weights(weights: NDArray[Any], where: str) -> NDArray[np.float32]:

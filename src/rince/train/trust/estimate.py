@@ -5,7 +5,8 @@
    itself starts afresh, with the weights.
 3. *Copies*, on request (``--trust copies``): see ``rince.train.trust.copies``.
 
-The next step is taken where a step cannot tell right from wrong pairs. Everything is kept below ``RUN/trust``, and
+The next step is taken where a step cannot tell right from wrong pairs. If none can, the weights follow the best guess
+of the step whose scores separate pairs best. Everything is kept below ``RUN/trust``, and
 the warm-up and the copies are runs of their own there, so an interrupted command resumes wherever it was.
 """
 
@@ -95,6 +96,9 @@ def _estimate(job: Job, place: Path, record: Path) -> tuple[dict[str, Any], NDAr
         if cheapest is None or cheapest.cannot_tell:
             result = _from_warm_up(job, place)
             say(f"trust, step 2: {_sentence(result)}")
+            if result.cannot_tell and cheapest is not None and cheapest.audit.auroc >= result.audit.auroc:
+                result = cheapest._replace(steps=result.steps, seconds=cheapest.seconds + result.seconds)
+                say("trust: neither step can tell; the weights are those of step 1, whose scores separate pairs better")
         else:
             result = cheapest
     audit, weights = result.audit, weights_of(result.audit)
@@ -124,7 +128,9 @@ def _estimate(job: Job, place: Path, record: Path) -> tuple[dict[str, Any], NDAr
 def _sentence(result: Estimate) -> str:
     audit, (low, high) = result.audit, result.audit.interval
     if result.cannot_tell:
-        verdict = f"cannot tell whether pairs are wrong (up to {high:.0%} may be); all weights are 1"
+        verdict = f"cannot tell whether pairs are wrong (up to {high:.0%} may be); "
+        equal = bool((weights_of(audit) == 1).all())
+        verdict += "all weights are 1" if equal else f"weights follow the best guess of {audit.best_guess:.0%}"
     elif audit.noise_found:
         verdict = f"about {audit.noise_rate:.1%} of the pairs are wrong (95 % interval {low:.1%} to {high:.1%})"
     else:
