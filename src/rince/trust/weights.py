@@ -269,7 +269,7 @@ def weights_of(audit: "Audit") -> NDArray[np.float32]:
         >>> bool(weights[:400].mean() > 0.9 > 0.2 > weights[400:].mean())
         True
     """
-    p_wrong = audit.p_wrong
+    p_wrong: NDArray[np.floating] = audit.p_wrong
     if audit.cannot_tell and not audit.uninformative and not audit.of_classes and audit.best_guess > 0:
         from rince.audit.calibrate import probability_curve
 
