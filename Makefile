@@ -1,4 +1,4 @@
-# Two commands matter: `make demo` and `make test`. Both set up .venv by themselves, once.
+# The two main commands are `make demo` and `make test`. Both set up .venv once.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin

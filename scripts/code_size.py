@@ -1,7 +1,7 @@
 """Count lines of code, without blank lines, comments and docstrings, and the files that run in five typical flows.
 
 python scripts/code_size.py                 # lines and files per package
-python scripts/code_size.py --flows         # files of rince that run in each flow
+python scripts/code_size.py --flows         # files of rince and experiments that run in each flow
 """
 
 import argparse
@@ -47,8 +47,8 @@ def report_sizes(folder: Path) -> None:
     print(f"{folder.name:16} {sum(total):6} lines {len(total):4} files")
 
 
-def traced_files(function: Callable[[], object], package: Path) -> int:
-    """Number of files of a package in which a function runs while another is called."""
+def traced_files(function: Callable[[], object], folders: list[Path]) -> int:
+    """Number of files below some folders with functions that run during a call."""
     files: set[str] = set()
 
     def profile(frame: object, event: str, argument: object) -> None:
@@ -63,15 +63,15 @@ def traced_files(function: Callable[[], object], package: Path) -> int:
         pass
     finally:
         sys.setprofile(None)
-    return len({name for name in files if name.startswith(str(package))})
+    return len({name for name in files if name.startswith(tuple(map(str, folders)))})
 
 
-def command(*arguments: str) -> Callable[[], object]:
-    """Call of the command line, in this process."""
+def command(module: str, *arguments: str) -> Callable[[], object]:
+    """Call of ``python -m MODULE ARGUMENTS`` in this process."""
 
     def run() -> None:
-        sys.argv = ["rince", *arguments]
-        runpy.run_module("rince", run_name="__main__")
+        sys.argv = [module, *arguments]
+        runpy.run_module(module, run_name="__main__")
 
     return run
 
@@ -93,7 +93,8 @@ def report_flows() -> None:
 
     import rince
 
-    package = Path(rince.__file__).parent
+    sys.path.insert(0, str(ROOT))
+    folders = [Path(rince.__file__).parent, ROOT / "experiments"]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         random = np.random.default_rng(0)
@@ -103,11 +104,13 @@ def report_flows() -> None:
         np.save("b.npy", b)
         np.savez("pairs.npz", a=a.astype("float32"), b=b.astype("float32"))
         short = ("--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false")
+        little = ("--losses", "infonce", "--rates", "0.4", "--temperatures", "0.2", "--seeds", "1", "--epochs", "1")
         flows = {
             "loss backward": loss_backward,
-            "audit --fit": command("audit", "a.npy", "b.npy", "--fit"),
-            "train digits/simclr": command("train", "digits/simclr", *short),
-            "train --trust auto": command("train", "pairs.yaml", "--trust", "auto", *short),
+            "audit --fit": command("rince", "audit", "a.npy", "b.npy", "--fit"),
+            "train digits/simclr": command("rince", "train", "digits/simclr", *short),
+            "train --trust auto": command("rince", "train", "pairs.yaml", "--trust", "auto", *short),
+            "experiments compare": command("experiments", "compare", "digits", *little, "--workers", "1"),
         }
         Path("pairs.yaml").write_text(PAIRS)
         for name, function in flows.items():
@@ -116,7 +119,7 @@ def report_flows() -> None:
                 os.chdir(tempfile.mkdtemp(dir=folder))
                 for file in ("a.npy", "b.npy", "pairs.npz", "pairs.yaml"):
                     Path(file).symlink_to(Path(folder, file))
-                count = traced_files(function, package)
+                count = traced_files(function, folders)
             print(f"{name:20} {count:4} files", flush=True)
 
 

@@ -31,7 +31,7 @@ def ran(tmp_path_factory):
     return folder
 
 
-def test_the_report_opens_in_a_browser_with_table_bars_histograms_and_marked_pairs(ran, tmp_path):
+def test_demo_report_renders_in_a_browser(ran, tmp_path):
     browser = Browser(tmp_path)
     try:
         for width in (390, 1280):
@@ -53,18 +53,18 @@ def test_the_record_holds_the_rows_of_the_table(ran):
     assert [(row["loss"], row["rate"]) for row in record["rows"]] == [(n, r) for r in (0.4, 0.0) for n in names]
 
 
-def test_a_second_demo_goes_into_a_new_folder_unless_forced(ran):
+def test_second_demo_uses_a_new_folder_unless_forced(ran):
     assert demo.fresh_folder(ran, force=False) == ran.with_name("demo-2")
     assert demo.fresh_folder(ran, force=True) == ran
 
 
-def test_a_demo_at_work_keeps_another_one_out_of_its_folder(tmp_path, capsys):
+def test_demo_locks_its_folder(tmp_path, capsys):
     with locked(tmp_path / "demo"):
         assert cli.main(["demo", "--out", str(tmp_path / "demo")]) == 2
     assert "is being written by another rince command" in capsys.readouterr().err
 
 
-def test_the_temperature_is_chosen_on_the_pairs_for_choosing_not_on_the_test():
+def test_demo_temperature_is_chosen_on_validation_pairs():
     def one(temperature, chosen_by, recall):
         nothing = np.zeros(1)
         return demo.Run("InfoNCE", temperature, 0.4, 0, chosen_by, recall, recall, 0.5, nothing, nothing > 0)
@@ -73,14 +73,14 @@ def test_the_temperature_is_chosen_on_the_pairs_for_choosing_not_on_the_test():
     assert demo.best_temperature(runs, "InfoNCE", 0.4) == 0.1
 
 
-def test_the_oracle_gives_wrong_pairs_no_weight_and_others_weigh_all_alike():
+def test_oracle_weights_are_zero_for_wrong_pairs_only():
     data = demo.split(*demo_halves(), 0.4, 0, 200, 397)
     oracle = demo.weights_of(demo.Task("oracle", 0.2, 0.4, 0, 1), data)
     assert np.array_equal(oracle.numpy() == 0, data.wrong) and oracle.max() == 1
     assert all(demo.weights_of(demo.Task(name, 0.2, 0.4, 0, 1), data) is None for name in ("InfoNCE", "RINCE", "GCE"))
 
 
-def test_two_processes_find_what_one_finds(monkeypatch):
+def test_demo_results_do_not_depend_on_the_number_of_processes(monkeypatch):
     monkeypatch.setattr("rince.compare.grid.get_context", lambda kind: ranks.context())
     tasks = [(i, demo.Task("GCE", 0.2, 0.4, i, 2)) for i in range(2)]
     one, two = (sorted(demo.work_off(tasks, demo.work, jobs), key=lambda x: x[0]) for jobs in (1, 2))
@@ -89,7 +89,7 @@ def test_two_processes_find_what_one_finds(monkeypatch):
         assert np.allclose(a.scores, b.scores, atol=1e-4) and abs(a.recall_1 - b.recall_1) < 0.01
 
 
-def test_bad_settings_are_one_line(capsys):
+def test_demo_rejects_invalid_options_in_one_line(capsys):
     assert cli.main(["demo", "--seeds", "0"]) == 2
     assert "must be at least 1" in capsys.readouterr().err
 
@@ -109,7 +109,7 @@ def test_recalls_count_the_rank_of_the_partner():
     assert demo.recalls(torch.nn.Identity(), torch.nn.Identity(), (z, swapped))[0] == pytest.approx(0.9)
 
 
-def test_the_split_keeps_training_choosing_and_testing_apart_and_tests_on_clean_pairs():
+def test_demo_splits_do_not_overlap_and_test_on_clean_pairs():
     x = np.arange(100, dtype=np.float32)[:, None]
     parts = demo.split(x, x, 0.4, seed=0, choose=10, test=20)
     rows = [set(part[:, 0].tolist()) for part in (parts.a, parts.validation[0], parts.test[0])]
@@ -127,7 +127,7 @@ def test_training_is_the_same_for_the_same_seed():
     assert all(torch.equal(p, q) for p, q in zip(first.parameters(), again.parameters(), strict=True))
 
 
-def test_a_weight_of_nothing_is_as_good_as_another_partner():
+def test_pair_of_weight_zero_has_no_influence():
     """Pairs without weight pull at nothing: who their partners are matters to them as negatives of others only."""
     torch.manual_seed(1)
     a, b = torch.randn(256, 8), torch.randn(256, 8)

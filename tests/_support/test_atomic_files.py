@@ -18,7 +18,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_rest(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_a_write_makes_its_folder_and_keeps_the_suffix_for_writers_that_look_at_it(tmp_path):
+def test_atomic_write_creates_the_folder_and_keeps_the_suffix(tmp_path):
     with written_whole(tmp_path / "new" / "table.parquet") as temporary:
         assert temporary.suffix == ".parquet"
         temporary.write_bytes(b"x")
@@ -44,7 +44,7 @@ def test_a_full_disk_is_told_before_the_work(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
-def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path, number):
+def test_full_disk_keeps_the_old_file_and_names_it(tmp_path, number):
     path = tmp_path / "table.csv"
     write_text(path, "old")
     with pytest.raises(FileError, match=r"table\.csv cannot be written \("), written_whole(path):
@@ -52,7 +52,7 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path, number):
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["table.csv"]
 
 
-def test_other_errors_and_those_that_name_a_file_stay_as_they_are(tmp_path):
+def test_other_os_errors_are_not_changed(tmp_path):
     for error in (OSError(errno.EIO, "of a reader"), OSError(errno.ENOSPC, "full", "other.csv")):
         with pytest.raises(OSError, match=r"of a reader|other\.csv"), written_whole(tmp_path / "table.csv"):
             raise error
@@ -70,7 +70,7 @@ def test_a_place_that_takes_no_file_is_named(tmp_path):
         write_text(tmp_path / "file" / "x.csv", "1")
 
 
-def test_a_place_for_results_is_looked_at_before_the_work(tmp_path):
+def test_invalid_output_folder_is_rejected_before_the_work(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "lost").symlink_to("nowhere")
     (tmp_path / "loop").symlink_to("loop")

@@ -58,7 +58,7 @@ with atomic_results(sys.argv[2], ["table.csv", "table.parquet", "page.html"]) as
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_results_are_old_or_new_wherever_the_writer_is_killed(tmp_path):
+def test_killed_writer_leaves_the_old_or_the_new_results(tmp_path):
     seen = []
     for calls in range(60):
         folder = tmp_path / str(calls)
@@ -87,7 +87,7 @@ with atomic_folder(sys.argv[2], force=True) as new:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_folder_is_old_or_new_wherever_the_writer_is_killed(tmp_path):
+def test_killed_writer_leaves_the_old_or_the_new_folder(tmp_path):
     old, new = (dict.fromkeys(("a.npy", "b.npy"), text) for text in ("old", "new"))
     for calls in range(60):
         folder = tmp_path / str(calls) / "clean"

@@ -35,8 +35,6 @@ def test_values_are_left_alone(parser):
     ("values", "message"),
     [
         ({"seeds": 0}, "--seeds must be at least 1, got 0"),
-        ({"seeds": 10**12}, "--seeds must be at most 1000, got 1000000000000"),
-        ({"workers": 10**6}, "--workers must be at most"),
         ({"tune_seeds": -1}, "--tune-seeds must be at least 1"),
     ],
 )
@@ -72,12 +70,12 @@ def test_other_names_are_places(place):
 
 
 @pytest.mark.parametrize(("place", "message"), [("", "got an empty name"), ("~/runs", "must be spelt out, got ~/runs")])
-def test_a_variable_that_is_not_set_and_a_tilde_that_nobody_replaced_are_no_places(place, message):
+def test_empty_path_and_unexpanded_tilde_are_rejected(place, message):
     with pytest.raises(UsageError, match=message):
         check_local(place)
 
 
-def test_a_file_whose_name_begins_with_a_dash_is_told_how_to_be_named(parser, tmp_path, monkeypatch):
+def test_file_name_with_leading_dash_gets_a_hint(parser, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "-x.npy").write_bytes(b"")
     with pytest.raises(UsageError, match=r"-x\.npy looks like an option: name the file as \./-x\.npy"):

@@ -4,7 +4,7 @@ import torch
 from rince._support.fingerprints import equal_rows
 
 
-def test_every_row_points_to_the_first_one_that_equals_it_on_all_sides():
+def test_equal_rows_point_to_the_first_one():
     draws = torch.Generator().manual_seed(0)
     a = torch.randint(0, 3, (200, 2, 2), generator=draws, dtype=torch.uint8)
     b = torch.randint(0, 2, (200, 1), generator=draws).float()

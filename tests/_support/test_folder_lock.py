@@ -13,7 +13,7 @@ from rince._support.folder_lock import locked
 from rince.errors import FileError
 
 
-def test_a_folder_is_locked_for_others_as_long_as_it_is_written(tmp_path):
+def test_folder_is_locked_while_written(tmp_path):
     with (
         locked(tmp_path / "a"),
         pytest.raises(FileExistsError, match="being written by another"),
@@ -22,7 +22,7 @@ def test_a_folder_is_locked_for_others_as_long_as_it_is_written(tmp_path):
         pass
 
 
-def test_a_worker_that_outlives_its_run_does_not_keep_the_folder_locked(tmp_path):
+def test_orphaned_worker_does_not_keep_the_lock(tmp_path):
     folder, fork = tmp_path / "a", multiprocessing.get_context("fork")
     born = fork.Event()
 
@@ -79,7 +79,7 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
         pass
 
 
-def test_a_lock_that_was_given_back_leaves_nothing_in_memory(tmp_path, monkeypatch):
+def test_released_lock_leaves_no_state(tmp_path, monkeypatch):
     import rince._support.folder_lock as module
 
     opened, real = [], module._opened

@@ -17,7 +17,7 @@ from rince.methods.method import width_of
 PEERS = ("sentence_transformers", "transformers", "pytorch_metric_learning", "lightly", "open_clip", "GCL", "timm")
 
 
-def test_no_peer_is_imported_before_its_module_is_asked_for():
+def test_libraries_are_imported_with_their_module_only():
     code = (
         "import sys, rince, rince.integrations, rince.integrations.lightly, rince.integrations.open_clip, "
         "rince.integrations.pygcl, rince.integrations.timm, rince.integrations.transformers, rince.losses\n"
@@ -34,7 +34,7 @@ def test_no_peer_is_imported_before_its_module_is_asked_for():
         ("pytorch_metric_learning", ("pytorch_metric_learning",), "pytorch-metric-learning"),
     ),
 )
-def test_a_missing_peer_is_named_with_the_command_that_brings_it(module, names, package):
+def test_missing_library_is_named_with_its_install_command(module, names, package):
     code = (
         f"import sys\nfor name in {names}: sys.modules[name] = None\n"
         f"try:\n import rince.integrations.{module}\nexcept ImportError as error: print(error)"
@@ -58,7 +58,7 @@ def stand_in(name, **attributes):
     return module
 
 
-def test_models_of_timm_lose_their_classifier_and_say_their_width(monkeypatch):
+def test_timm_encoder_has_no_classifier_and_a_width(monkeypatch):
     class Model(nn.Module):
         def __init__(self, classes):
             super().__init__()

@@ -10,12 +10,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_nothing_is_written_where_standard_error_is_not_a_terminal(capsys):
+def test_no_progress_without_a_terminal(capsys):
     assert list(track([1, 2], "reading")) == [1, 2]
     assert capsys.readouterr().err == ""
 
 
-def test_nothing_is_written_where_standard_error_is_closed(monkeypatch):
+def test_no_progress_with_closed_stderr(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     assert list(track([1, 2], "reading", show=True)) == [1, 2]
 
@@ -46,7 +46,7 @@ def test_durations():
     assert [duration(s) for s in (7.2, 180, 4800)] == ["7 s", "3 min", "1 h 20 min"]
 
 
-def test_a_step_without_progress_shows_its_label_and_clears_it(monkeypatch):
+def test_step_without_progress_shows_and_clears_its_label(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     with working("fitting"):
         assert sys.stderr.getvalue() == "fitting ..."

@@ -12,7 +12,7 @@ from rince._support.signals import children_without_interrupts
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has other interrupts")
 
 
-def test_children_do_not_hear_an_interrupt_and_end_when_they_are_told():
+def test_children_ignore_interrupts_and_end_on_request():
     with children_without_interrupts():
         child = subprocess.Popen(["sleep", "30"])
     other = subprocess.Popen(["sleep", "30"])
@@ -23,7 +23,7 @@ def test_children_do_not_hear_an_interrupt_and_end_when_they_are_told():
     assert child.wait(10) == -signal.SIGTERM
 
 
-def test_the_first_process_of_multiprocessing_does_not_hear_it_either():
+def test_multiprocessing_tracker_ignores_interrupts():
     """It starts a process of its own before, and unblocks the signal then."""
     code = (
         "import multiprocessing, os, signal, sys, time\n"

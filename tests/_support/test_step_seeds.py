@@ -6,7 +6,7 @@ import torch
 from rince._support.step_seeds import Draws, generator, number, seed_globally
 
 
-def test_numbers_depend_on_the_whole_key_and_on_nothing_else():
+def test_step_rng_depends_on_the_whole_key_only():
     keys = [(0, 1), (1, 1), (0, 2), (1, 2), (0, 0, 1), (0, 1, 1), (5, 7, 9), (7, 5, 9)]
     assert len({number(*key) for key in keys}) == len(keys)
     torch.manual_seed(3)

@@ -23,7 +23,7 @@ def columns(tmp_path, monkeypatch):
 SMALL = ["--losses", "infonce", "rince-0.5", "--temperatures", "0.1", "0.5", "--rates", "0", "0.4", "--seeds", "2"]
 
 
-def test_two_columns_are_compared_and_everything_is_written(columns, tmp_path, capsys):
+def test_comparison_of_two_columns_writes_all_files(columns, tmp_path, capsys):
     assert cli.main(["compare", *columns, *SMALL, "--workers", "1", "--out", "out"]) == 0
     shown = capsys.readouterr()
     assert "unknown noise rate" in shown.out and "[16/16]" in shown.err
@@ -36,7 +36,7 @@ def test_two_columns_are_compared_and_everything_is_written(columns, tmp_path, c
     assert (tmp_path / "out/comparison.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_finished_runs_are_not_done_again(columns, monkeypatch, capsys):
+def test_finished_runs_are_not_repeated(columns, monkeypatch, capsys):
     arguments = ["compare", *columns, *SMALL, "--workers", "1", "--out", "out"]
     assert cli.main(arguments) == 0
     monkeypatch.setattr(compare, "one_run", lambda run, **others: pytest.fail("a finished run was done again"))
@@ -45,7 +45,7 @@ def test_finished_runs_are_not_done_again(columns, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("report_only", [[], ["--report-only"]])
-def test_results_of_other_data_are_not_taken_for_those_of_these(columns, tmp_path, capsys, report_only):
+def test_runs_on_other_data_are_rejected(columns, tmp_path, capsys, report_only):
     arguments = ["--losses", "infonce", "--temperatures", "0.1", "--rates", "0", "--seeds", "1", "--workers", "1"]
     assert cli.main(["compare", *columns, *arguments]) == 0
     page = (tmp_path / "runs/compare/columns/comparison.html").read_bytes()
@@ -92,7 +92,7 @@ def test_arrays_that_are_no_columns_are_one_sentence(columns, made, said, capsys
     assert said in error and error.count("\n") == 1
 
 
-def test_other_seeds_run_at_the_temperature_that_the_first_one_chose(columns, tmp_path, capsys):
+def test_other_seeds_use_the_tuned_temperature(columns, tmp_path, capsys):
     small = ["--losses", "infonce", "--temperatures", "0.1", "0.5", "--rates", "0", "--seeds", "3", "--epochs", "1"]
     arguments = ["compare", *columns, *small, "--workers", "1", "--out", "out"]
     assert cli.main([*arguments, "--tune-seeds", "1"]) == 0
@@ -121,7 +121,7 @@ def test_other_seeds_run_at_the_temperature_that_the_first_one_chose(columns, tm
         (["a.npy", "b.npy"], "there is no file"),
     ],
 )
-def test_bad_input_is_one_sentence(arguments, said, capsys, tmp_path, monkeypatch):
+def test_invalid_input_is_a_usage_error(arguments, said, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["compare", *arguments]) == 2
     error = capsys.readouterr().err
@@ -136,7 +136,7 @@ def test_bad_input_is_one_sentence(arguments, said, capsys, tmp_path, monkeypatc
         (None, "a.npy are equal"),
     ],
 )
-def test_columns_that_would_give_made_up_numbers_are_refused(tmp_path, monkeypatch, capsys, value, message):
+def test_columns_unfit_for_a_comparison_are_rejected(tmp_path, monkeypatch, capsys, value, message):
     monkeypatch.chdir(tmp_path)
     columns = [str(tmp_path / name) for name in ("a.npy", "b.npy")]
     a = np.ones((1000, 3)) if value is None else np.random.default_rng(0).normal(size=(1000, 3))

@@ -59,14 +59,14 @@ def test_what_a_run_leaves_behind_is_gone_before_the_next(tmp_path):
     assert len(left) == 3
 
 
-def test_a_place_that_cannot_be_written_to_is_told_before_the_work(tmp_path):
+def test_unwritable_folder_is_rejected_before_the_work(tmp_path):
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file" / "x", tmp_path / "file"):
         with pytest.raises(OSError):
             run_grid(runs(1), lambda run: pytest.fail("it has begun"), folder, name)
 
 
-def test_a_file_that_is_no_report_of_ours_is_not_written_over(tmp_path):
+def test_foreign_file_is_not_overwritten(tmp_path):
     (tmp_path / "results.csv").write_text("of a year of work")
     with pytest.raises(FileExistsError, match=r"results\.csv exists"):
         run_grid(runs(2), squared, tmp_path / "runs", name)
@@ -102,7 +102,7 @@ def test_an_error_in_a_process_is_passed_on(tmp_path, forked):
         run_grid(runs(3), failing, tmp_path, name, workers=2, say=lambda line: None)
 
 
-def test_results_of_other_settings_are_not_mixed_in(tmp_path):
+def test_runs_with_other_settings_are_rejected(tmp_path):
     run_grid(runs(1), squared, tmp_path, name, say=lambda line: None)
     with pytest.raises(ValueError, match="a run with different epochs"):
         run_grid([{"dataset": "toy", "seed": 0, "epochs": 5}], squared, tmp_path, name, say=lambda line: None)
@@ -133,7 +133,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="Windows has no groups of processes")
-def test_an_interrupt_is_one_line_and_no_tracebacks_of_processes_that_have_just_begun(tmp_path):
+def test_interrupt_prints_one_line_without_worker_tracebacks(tmp_path):
     (tmp_path / "command.py").write_text(INTERRUPTED)
     told = open(tmp_path / "told", "w+")  # noqa: SIM115
     command = subprocess.Popen([sys.executable, tmp_path / "command.py"], stderr=told, start_new_session=True)

@@ -81,7 +81,7 @@ def test_growing_q_starts_and_ends_where_the_name_says():
     assert parse_loss("gce-1").schedule is None
 
 
-def test_loss_by_class_path_gets_what_its_constructor_takes(tmp_path, monkeypatch):
+def test_loss_by_class_path_gets_supported_arguments_only(tmp_path, monkeypatch):
     (tmp_path / "losses_of_mine.py").write_text(
         "from torch import nn\nclass Mine(nn.Module):\n    def __init__(self, temperature):\n"
         "        super().__init__()\n        self.temperature = temperature\n"

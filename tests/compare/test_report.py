@@ -29,7 +29,7 @@ def test_the_temperature_is_chosen_on_the_validation_part_not_on_the_test(summar
     assert cell.temperature == 0.1 and cell.mean == 71 and cell.deviation == 1 and cell.seeds == 3
 
 
-def test_losses_that_a_paired_test_does_not_show_to_be_worse_are_named(summary):
+def test_advice_lists_losses_without_significant_difference(summary):
     # At 0 the differences of InfoNCE and GCE are 1, 1, 1 and those of InfoNCE and RINCE 15, 16, 17.
     assert summary.not_worse(0.0) == [] and summary.not_worse(0.4) == []
     close = [*RESULTS, *(result("dcl", 0.0, 0.1, seed, 70, 71 - seed) for seed in range(3))]
@@ -49,7 +49,7 @@ def test_fewer_than_three_seeds_give_no_verdict():
     assert not any("no significant difference" in line for line in few.advice())
 
 
-def test_report_is_written_without_a_figure_where_drawing_fails(summary, tmp_path, monkeypatch):
+def test_report_is_written_if_drawing_fails(summary, tmp_path, monkeypatch):
     monkeypatch.setattr("rince.compare.report.figure", lambda summary: 1 / 0)
     assert "comparison.png" not in write_report(summary, RESULTS, tmp_path, "rince compare a b")
     assert "Which loss" in (tmp_path / "comparison.html").read_text("utf-8")
@@ -64,7 +64,7 @@ def test_report_that_fails_midway_leaves_the_earlier_one(summary, tmp_path, monk
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_only_the_seeds_that_tune_choose_the_temperature_and_all_seeds_are_counted():
+def test_tune_seeds_choose_the_temperature_and_all_seeds_are_reported():
     results = [
         *(result("infonce", 0.0, t, 0, validation, 50) for t, validation in ((0.1, 60), (0.2, 70))),
         *(result("infonce", 0.0, 0.2, seed, 10, 50 + seed) for seed in (1, 2)),
@@ -74,7 +74,7 @@ def test_only_the_seeds_that_tune_choose_the_temperature_and_all_seeds_are_count
     assert summarize("toy", "R@1", "mismatched pairs", results).cells["infonce", 0.0].temperature == 0.1
 
 
-def test_losses_that_lack_a_rate_are_no_advice_for_an_unknown_rate():
+def test_losses_without_results_at_every_rate_are_not_recommended():
     some = summarize("toy", "R@1", "mismatched pairs", [*RESULTS, result("dcl", 0.4, 0.1, 0, 99, 99)])
     assert ", DCL at" in some.advice()[1] and "unknown noise rate: GCE q 1" in some.advice()[2]
     none = summarize("toy", "R@1", "noise", [result("dcl", 0.4, 0.1, 0, 9, 9), result("sce", 0.0, 0.1, 0, 9, 9)])

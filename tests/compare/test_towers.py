@@ -23,7 +23,7 @@ def columns(n=400):
     return Columns(a, a @ torch.randn(8, 6, generator=random))
 
 
-def test_parts_share_no_pair_and_only_training_pairs_are_mismatched():
+def test_splits_do_not_overlap_and_only_training_is_mismatched():
     data = columns()
     parts = split(*data[:2], 0.4, 1, validation=50, test=100)
     assert len(parts.a) == 250 and len(parts.validation[0]) == 50 and len(parts.test[0]) == 100
@@ -60,13 +60,13 @@ def test_recall_is_the_mean_of_both_directions():
     assert recall_at_1(identity, identity, (a, b)) == 25
 
 
-def test_texts_become_numbers_of_words():
+def test_word_numbers_of_texts():
     rows = word_numbers(["A dog runs.", "a dog", "", "zebra a"])
     assert rows.shape == (4, 3) and rows[1].tolist()[2] == 0
     assert rows[0, 0] == rows[1, 0] == rows[3, 1] and rows[3, 0] == 1 and rows[2].tolist() == [1, 0, 0]
 
 
-def test_towers_that_tell_nothing_apart_find_nothing():
+def test_collapsed_towers_have_recall_zero():
     """A loss under which they collapse would win every comparison else."""
     pairs = (torch.randn(50, 4), torch.randn(50, 4))
     for value in (1.0, float("nan")):
@@ -84,7 +84,7 @@ def test_no_pair_is_mismatched_within_its_group():
     assert np.array_equal(swapped, parts.wrong) and parts.wrong.sum() == 36
 
 
-def test_fit_takes_every_batch_of_the_plan_and_ends_at_a_rate_of_zero():
+def test_fit_uses_all_batches_and_ends_at_learning_rate_zero():
     a, b = torch.randn(2, 60, 5)
     plan = batches(60, 2, None, 20)
     towers = tower(a, Training(width=8, dim=4)), tower(b, Training(width=8, dim=4))

@@ -9,7 +9,7 @@ def batches(seen=0, rank=0, processes=1, seed=0):
     return SeededBatches(23, 4, seed, lambda: seen, rank, processes)
 
 
-def test_an_epoch_holds_no_item_twice_and_the_next_has_another_order():
+def test_epoch_has_no_duplicates_and_order_changes_between_epochs():
     first, second = list(batches(0)), list(batches(5))
     assert len(first) == len(batches()) == 5
     flat = list(itertools.chain(*first))
@@ -45,7 +45,7 @@ def test_a_limited_epoch_is_as_long_as_the_trainers(limit, count):
 
 
 @pytest.mark.parametrize(("processes", "last"), [(1, 3), (2, 0)])
-def test_the_last_smaller_batch_is_kept_where_every_process_finds_two_items_in_it(processes, last):
+def test_keep_last_needs_two_items_per_rank(processes, last):
     def kept(seen=0, rank=0):
         return SeededBatches(23, 4, 0, lambda: seen, rank, processes, keep_last=True)
 

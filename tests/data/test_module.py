@@ -58,7 +58,7 @@ def test_items_without_a_label_are_their_own_partners():
         assert partner.tolist() == [2, 1, 0, 5, 4, 3, 6]
 
 
-def test_pairs_by_label_are_refused_where_there_are_no_labels(tmp_path):
+def test_pairs_by_label_need_labels(tmp_path):
     path = tmp_path / "images.npz"
     np.savez(path, images=np.zeros((20, 4, 4), np.uint8))
     data = Arrays(str(path), batch_size=4)

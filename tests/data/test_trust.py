@@ -102,7 +102,7 @@ def test_partners_by_label_come_from_the_same_pairs(images):
     assert train(data, among=among, pairing="label")
 
 
-def test_an_undecodable_image_is_replaced_by_one_that_may_be_learnt_from(folder):
+def test_undecodable_image_is_replaced_from_the_training_subset(folder):
     (folder.root / "train" / "cat" / "0.png").write_text("no image")
     with pytest.warns(UserWarning, match="cannot be decoded"):
         batches = train(folder, among=torch.tensor([0, 2, 4, 6]))

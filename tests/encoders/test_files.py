@@ -11,7 +11,7 @@ from rince.encoders.video import AudioConvNet
 RECIPE = {"class_path": "rince.encoders.images.ConvNet", "init_args": {"channels": 1, "width": 4}}
 
 
-def test_an_encoder_comes_back_as_it_was_without_lightning(tmp_path):
+def test_encoder_round_trip_without_lightning(tmp_path):
     encoder = ConvNet(1, 4).eval()
     save_encoder(tmp_path / "e.safetensors", encoder, RECIPE, {"data": "mine"})
     again = load_encoder(tmp_path / "e.safetensors")
@@ -26,7 +26,7 @@ def test_equal_encoders_are_equal_files(tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_a_class_from_elsewhere_is_not_built_from_its_name(tmp_path):
+def test_class_from_outside_rince_is_not_constructed(tmp_path):
     save_encoder(tmp_path / "e", torch.nn.Linear(2, 2), {"class_path": "torch.nn.Linear"}, {})
     with pytest.raises(ValueError, match="from outside rince"):
         load_encoder(tmp_path / "e")
@@ -49,7 +49,7 @@ def test_encoders_within_an_encoder_are_built_too(tmp_path):
 
 
 @pytest.mark.parametrize("inner", ["torch.nn.Linear", "os.system", "rince._support.atomic_files.write_text"])
-def test_a_class_from_elsewhere_within_an_encoder_is_not_built_either(inner, tmp_path):
+def test_nested_class_from_outside_rince_is_not_constructed(inner, tmp_path):
     towers = Towers(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
     part = {"class_path": inner, "init_args": {}}
     save_encoder(tmp_path / "e", towers, {"class_path": "rince.encoders.heads.Towers", "init_args": {"a": part}}, {})
@@ -59,7 +59,7 @@ def test_a_class_from_elsewhere_within_an_encoder_is_not_built_either(inner, tmp
     assert torch.equal(load_encoder(tmp_path / "e", mine).a.weight, towers.a.weight)
 
 
-def test_another_architecture_a_foreign_file_and_a_cut_one_are_refused(tmp_path):
+def test_other_architecture_foreign_and_truncated_files_are_rejected(tmp_path):
     save_encoder(tmp_path / "e", ConvNet(1, 4), RECIPE, {})
     with pytest.raises(ValueError, match=r"layers.0.weight is \(4, 1, 3, 3\) in the file and \(6, 1, 3, 3\)"):
         load_encoder(tmp_path / "e", ConvNet(1, 6))

@@ -57,6 +57,6 @@ def test_sizes_below_one_are_refused(name):
 
 
 @pytest.mark.parametrize("layers", (0, 10**9))
-def test_numbers_of_layers_that_nobody_can_train_are_refused(layers):
+def test_number_of_layers_is_bounded(layers):
     with pytest.raises(UsageError, match=f"layers must be at .* got {layers}"):
         GIN(5, layers=layers)

@@ -7,7 +7,7 @@ def some_edges(nodes: int = 7, edges: int = 20) -> torch.Tensor:
     return torch.randint(nodes, (2, edges), generator=torch.Generator().manual_seed(0))
 
 
-def test_sums_along_directed_edges_in_any_order_equal_a_matrix_product():
+def test_neighbor_sums_equal_a_matrix_product():
     edge_index = some_edges()
     x = torch.randn(7, 3, dtype=torch.float64)
     adjacency = torch.zeros(7, 7, dtype=torch.float64)

@@ -24,7 +24,7 @@ def test_the_parameters_are_as_many_as_counted_by_hand(width):
     assert sum(p.numel() for p in R2Plus1D(width).parameters()) == by_hand(width)
 
 
-def test_the_full_size_has_the_documented_number_of_parameters_and_of_features():
+def test_default_network_has_the_documented_parameters_and_features():
     assert by_hand(64) == 15_380_928 and "15,380,928" in str(R2Plus1D.__doc__)
     assert R2Plus1D().features == 512
 

@@ -64,7 +64,7 @@ def untrusted(monkeypatch):
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_hostile_recipe_is_one_sentence_and_builds_nothing(tmp_path, capsys, what):
+def test_malicious_recipe_is_a_usage_error(tmp_path, capsys, what):
     path = written(tmp_path / "e.safetensors", HOSTILE[what])
     with pytest.raises(UsageError):
         rince.load_encoder(path)
@@ -74,7 +74,7 @@ def test_a_hostile_recipe_is_one_sentence_and_builds_nothing(tmp_path, capsys, w
 
 
 @pytest.mark.parametrize("text", ["", "[", "3", "{}", '{"encoder": {}}', '{"encoder": 3, "about": 4}'])
-def test_a_file_that_says_nonsense_of_itself_is_one_sentence(tmp_path, text):
+def test_invalid_metadata_is_a_usage_error(tmp_path, text):
     save_file({"x": torch.ones(2)}, tmp_path / "e.safetensors", metadata={"rince_encoder": text})
     with pytest.raises(UsageError, match=r"invalid metadata|has no class path"):
         rince.load_encoder(tmp_path / "e.safetensors")

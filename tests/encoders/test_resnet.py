@@ -31,7 +31,7 @@ def test_names_and_sizes_are_torchvisions(depth, width, parameters):
     assert sum(p.numel() for p in encoder.parameters()) + 1000 * width + 1000 == parameters
 
 
-def test_a_torchvision_checkpoint_loads_with_its_classifier_left_out():
+def test_torchvision_checkpoint_loads_without_its_classifier():
     source, target = ResNet(18), ResNet(18)
     checkpoint = {**source.state_dict(), "fc.weight": torch.zeros(1000, 512), "fc.bias": torch.zeros(1000)}
     target.load_state_dict(checkpoint)

@@ -26,7 +26,7 @@ def test_heads_have_norms_where_the_protocols_have_them():
     assert isinstance(last[-1], nn.BatchNorm1d) and not last[-1].affine and last[-2].bias is None
 
 
-def test_a_patch_stem_is_centered_blind_to_brightness_and_reproducible():
+def test_patch_stem_is_centered_brightness_invariant_and_reproducible():
     images = torch.randint(40, 200, (700, 3, 12, 12), dtype=torch.uint8, generator=generator(0))
     stem, same = (PatchStem(features=16, patches=8, patch=4).fit(images, seed=1) for _ in range(2))
     features = stem(images)

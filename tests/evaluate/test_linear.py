@@ -29,7 +29,7 @@ def test_the_exact_probe_is_a_minimum(decay, classes):
 
 
 @pytest.mark.parametrize("small, threads", [(10**7, 1), (1, 2)])
-def test_a_small_problem_is_one_threads_and_a_large_one_takes_what_there_is(monkeypatch, small, threads):
+def test_small_probe_uses_one_thread_and_a_large_one_all(monkeypatch, small, threads):
     from threadpoolctl import threadpool_info, threadpool_limits
 
     seen, real = [], LogisticRegression.fit
@@ -64,7 +64,7 @@ def test_the_probe_with_a_chosen_decay_predicts_like_scikit_learns():
     assert (mine == theirs.predict(scaler.transform(x[test]))).mean() > 0.99
 
 
-def test_decay_is_chosen_for_few_items_with_many_useless_features():
+def test_decay_is_tuned_for_few_items_with_many_noise_features():
     x, y = make_classification(400, 300, n_informative=5, n_redundant=0, random_state=0)
     x, y = torch.from_numpy(x), torch.from_numpy(y)
     chosen, weakest = fit_linear(x[:200], y[:200]), fit_linear(x[:200], y[:200], decay=1e-6)

@@ -17,7 +17,7 @@ def slowly(a, b, labels):
     return 100 * sum(r < 1 for r in ranks) / n, 100 * sum(r < 10 for r in ranks) / n, 100 * sum(same) / n
 
 
-def test_retrieval_is_what_a_slow_count_says_in_both_directions():
+def test_retrieval_equals_a_slow_reference():
     a = torch.randn(40, 6, generator=generator(1))
     b = a + 1.2 * torch.randn(40, 6, generator=generator(2))
     labels = torch.arange(40) % 5

@@ -21,7 +21,7 @@ def test_a_vote_is_the_mean_of_the_scores_of_an_item(items, looks, seed):
     assert votes.accuracy == pytest.approx(right / items)
 
 
-def test_one_confident_clip_can_win_over_two_doubtful_ones():
+def test_scores_of_clips_are_averaged_not_counted():
     votes = vote(torch.tensor([1, 1, 1]), torch.tensor([[0.4, 0.6], [0.4, 0.6], [0.95, 0.05]]), torch.zeros(3).long())
     assert votes.accuracy == 1
 

@@ -43,7 +43,7 @@ def squares(tmp_path):
     return lambda *arguments: Squares().main(["--out", str(tmp_path), *arguments])
 
 
-def test_a_rate_of_nought_given_by_hand_is_the_run_without_noise(squares, capsys):
+def test_explicit_rate_zero_is_the_run_without_noise(squares, capsys):
     """Two runs that are the same are one run, not two of the same name."""
     assert squares("--rates", "0", "--seeds", "2") == 0
     assert [run["seed"] for run in Squares.done] == [0, 1]

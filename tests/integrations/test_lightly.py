@@ -23,7 +23,7 @@ def test_ntxent_and_dcl_equal_lightlys(n, temperature, views, equal):
 
 
 @pytest.mark.parametrize("n", (2, 3))
-def test_small_losses_keep_their_digits_where_lightlys_lose_them(n, views):
+def test_small_losses_are_more_precise_than_lightlys(n, views):
     """At t 0.05 a right pair among few has a loss near 0, which theirs gets as the difference of two large numbers."""
     theirs_ntx, _ = lightly_losses()
     worst = {"theirs": 0.0, "ours": 0.0}
@@ -65,7 +65,7 @@ def test_a_full_memory_bank_gives_lightlys_numbers(views, equal):
     assert torch.equal(before, ours.contrastive.contrast.pushed), "a batch without gradient must not be remembered"
 
 
-def test_a_memory_bank_takes_its_width_from_the_first_batch_or_from_a_state_dict(views, equal):
+def test_memory_bank_width_from_first_batch_or_state_dict(views, equal):
     given, found = NTXentLoss(0.2, (32, 8)), NTXentLoss(0.2, 32)
     for seed in range(3):
         a, b = views(16, seed=seed)

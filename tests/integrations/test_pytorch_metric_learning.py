@@ -32,7 +32,7 @@ def test_miners_choose_the_pairs(miner, views, equal):
     assert torch.isfinite(ours.GCELoss()(a, y, found)) and torch.isfinite(ours.RINCELoss()(a, y, found))
 
 
-def test_distances_reducers_and_regularizers_work_as_everywhere(views, equal):
+def test_distances_reducers_and_regularizers_are_supported(views, equal):
     a, _ = views(30)
     y = labels(30)
     for options in (

@@ -114,7 +114,7 @@ def test_labels_that_the_library_fills_in_are_no_error(model):
     assert torch.allclose(ours.InfoNCELoss(model)(features, torch.zeros(8, dtype=torch.int64)), expected, rtol=1e-5)
 
 
-def test_a_missing_peer_is_named_with_the_command_that_brings_it():
+def test_missing_library_is_named_with_its_install_command():
     code = (
         "import sys; sys.modules['sentence_transformers'] = None\n"
         "try:\n    import rince.integrations.sentence_transformers\n"

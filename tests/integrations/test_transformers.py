@@ -93,7 +93,7 @@ def clip_trainer(folder, func, data, collate=None, **options):
     )
 
 
-def test_the_loss_of_an_evaluation_is_ours_where_the_batch_asks_for_one(tmp_path):
+def test_trainer_evaluation_uses_the_loss(tmp_path):
     def collate(items):
         return {"return_loss": True, **{name: torch.stack([item[name] for item in items]) for name in "xy"}}
 

@@ -9,7 +9,7 @@ from rince.views.image import Recipe
 STILL = {"crop": None, "flip": 0, "jitter_chance": 0, "gray_chance": 0, "blur_chance": 0}
 
 
-def test_only_the_views_that_it_reports_are_changed_and_at_its_rate():
+def test_extra_crop_changes_reported_views_at_the_rate():
     images = torch.randint(256, (600, 3, 16, 16), dtype=torch.uint8, generator=generator(3))
     noisy = Recipe(size=16, noise=ExtraCrop(0.3), **STILL)
     view = noisy(images, Draws(generator(5), 600))
@@ -18,7 +18,7 @@ def test_only_the_views_that_it_reports_are_changed_and_at_its_rate():
     assert abs(noisy.last_hit.float().mean() - 0.3) < 0.06
 
 
-def test_the_account_of_a_resumed_run_is_that_of_a_run_in_one_piece():
+def test_noise_count_of_a_resumed_run_equals_an_uninterrupted_run():
     images = torch.zeros(50, 3, 8, 8, dtype=torch.uint8)
     whole, before, after = (Recipe(size=8, noise=ExtraCrop(0.5), **STILL) for _ in range(3))
     hit = 0

@@ -6,7 +6,7 @@ from rince.noise.labels import CIFAR10_PAIRS, LabelFlips, PaperFlips, UniformFli
 LABELS = torch.arange(10).repeat(2000)
 
 
-def test_only_classes_of_a_pair_are_flipped_to_their_partner_at_the_rate():
+def test_label_flips_apply_to_paired_classes_at_the_rate():
     noisy = LabelFlips(0.4, seed=1)(LABELS)
     for old in range(10):
         mine = noisy.labels[old == LABELS]
@@ -17,7 +17,7 @@ def test_only_classes_of_a_pair_are_flipped_to_their_partner_at_the_rate():
             assert (mine == old).all()
 
 
-def test_it_says_what_it_hit_and_the_hash_knows_noise_from_noise():
+def test_noise_record_lists_changed_items_and_hashes_differ():
     one, same, other = LabelFlips(0.4, 1)(LABELS), LabelFlips(0.4, 1)(LABELS), LabelFlips(0.4, 2)(LABELS)
     assert torch.equal(one.hit, one.labels != LABELS)
     assert one.digest() == same.digest() != other.digest()

@@ -8,7 +8,7 @@ from rince.noise import wrong_pairs
 
 @settings(max_examples=200, deadline=None)
 @given(n=st.integers(2, 300), rate=st.floats(0, 1), seed=st.integers(0, 9))
-def test_exactly_the_rate_is_hit_and_only_the_hit_have_a_new_partner(n, rate, seed):
+def test_wrong_pairs_matches_the_rate_exactly(n, rate, seed):
     index, hit = wrong_pairs(n, rate, seed)
     assert hit.sum() == round(rate * n)
     assert ((index != np.arange(n)) == hit).all()

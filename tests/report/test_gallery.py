@@ -46,7 +46,7 @@ def test_what_is_shown_must_have_one_item_a_pair():
 
 
 @pytest.mark.parametrize("form", ["array", "last", "first", "bytes", "list", "normalized", "large"])
-def test_arrays_and_tensors_of_images_are_shown_as_their_pixels(form):
+def test_image_arrays_and_tensors_are_shown(form):
     red = np.zeros((2, 64, 80, 3), np.float32)
     red[1, ..., 0] = 1
     tensor = torch.from_numpy(red)
@@ -64,7 +64,7 @@ def test_arrays_and_tensors_of_images_are_shown_as_their_pixels(form):
     assert found.shape == (64, 80, 3) or form == "large"
 
 
-def test_images_of_pillow_and_paths_are_shown_and_other_texts_stay_texts(tmp_path):
+def test_pillow_images_and_paths_are_shown_other_texts_stay_texts(tmp_path):
     Image = pytest.importorskip("PIL.Image")
     file = tmp_path / "blue.png"
     Image.new("RGB", (50, 50), "blue").save(file)
@@ -94,7 +94,7 @@ WAV = b"RIFF\x00\x00\x00\x00WAVEfmt "
 MP4 = b"\x00\x00\x00\x18ftypisom"
 
 
-def test_small_sounds_and_videos_are_put_in_the_page_and_large_ones_named(tmp_path):
+def test_small_media_are_embedded_and_large_ones_named(tmp_path):
     for name, content in (("a.wav", WAV), ("b.MP4", MP4), ("c.mp3", b"ID3" + bytes(1_000_000)), ("d.txt", b"hello")):
         (tmp_path / name).write_bytes(content)
     items = gallery_of(
@@ -113,7 +113,7 @@ def test_sounds_fill_the_page_up_to_a_bound(tmp_path):
     assert sum("audio" in items.item(index) for index in range(40)) == 22
 
 
-def test_pipes_and_devices_are_named_and_never_opened_for_long(tmp_path):
+def test_pipes_and_devices_are_rejected_without_blocking(tmp_path):
     os.mkfifo(tmp_path / "a.wav")
     os.mkfifo(tmp_path / "b.png")
     (tmp_path / "c.png").symlink_to("/dev/zero")
@@ -121,14 +121,14 @@ def test_pipes_and_devices_are_named_and_never_opened_for_long(tmp_path):
     assert [items.item(k)["text"] for k in range(3)] == [f"{n} is no regular file" for n in ("a.wav", "b.png", "c.png")]
 
 
-def test_a_private_file_under_the_name_of_a_sound_stays_private(tmp_path):
+def test_private_file_named_like_audio_is_not_shown(tmp_path):
     (tmp_path / "private").write_bytes(b"the secret key")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.wav").symlink_to(tmp_path / "private")
     assert Files([tmp_path / "data" / "a.wav"]).item(0) == {"text": "a.wav cannot be read"}  # no sound by its content
 
 
-def test_a_link_out_of_the_folder_is_not_followed_and_one_inside_is(tmp_path):
+def test_links_are_followed_only_inside_the_folder(tmp_path):
     Image = pytest.importorskip("PIL.Image")
     (tmp_path / "data").mkdir()
     for folder in (tmp_path, tmp_path / "data"):
@@ -179,14 +179,14 @@ def test_ids_find_their_files_with_or_without_ending(pictures):
     assert names(files) == ["item2.png", "item10.png", "item1.jpg", "item2.png"] and not files.remark
 
 
-def test_ids_without_a_file_show_nothing_and_the_first_is_named(pictures):
+def test_ids_without_a_file_are_reported(pictures):
     files = Files.from_folder(pictures, ["item10", "item7", None, "item1", "item8"])
     assert names(files) == ["item10.png", None, None, "item1.jpg", None]
     assert files.remark.startswith("3 of 5 pairs have no file in") and files.remark.endswith("the first is item7")
     assert files.item(1) is None
 
 
-def test_if_no_id_is_a_name_the_order_counts_and_this_is_said(pictures):
+def test_files_are_matched_by_order_if_no_id_matches(pictures):
     files = Files.from_folder(pictures, [5, 6, 7])
     assert names(files) == ["item1.jpg", "item2.png", "item10.png"]
     assert files.remark.endswith("in the order of their names, since none is named like an id")

@@ -35,7 +35,7 @@ from support.made_up_audit import made_up_audit
 
 
 @given(st.text())
-def test_no_text_can_end_the_script_it_stands_in_and_none_is_lost(text):
+def test_page_data_cannot_close_the_script_element(text):
     encoded = as_json({"text": text})
     assert not set(encoded) & set("<>&\u2028\u2029")
     assert json.loads(encoded) == {"text": text}
@@ -47,7 +47,7 @@ def test_the_title_is_text_and_the_policy_allows_no_request():
     assert "default-src 'none'" in made and "http://" not in made.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_shares_add_up_to_one_and_outliers_end_at_the_border():
+def test_histogram_sums_to_one_and_clips_outliers():
     values = np.concatenate([np.linspace(0, 1, 10_000), [1e6]]).astype(np.float32)
     found = histogram({"some": values, "others": np.ones(5, dtype=np.float32)})
     assert found["high"] < 2 and len(found["shares"][0]) == 60
@@ -118,7 +118,7 @@ def open_page(browser, folder, **size):
     browser.open(folder / "audit.html", **size, ready="document.documentElement.dataset.ready === 'yes'")
 
 
-def test_the_page_draws_complains_about_nothing_and_asks_for_nothing(browser, saved):
+def test_page_renders_without_errors_or_requests(browser, saved):
     result, folder, _ = saved
     open_page(browser, folder)
     assert browser.evaluate("document.querySelectorAll('#histogram path').length") == 2
@@ -149,7 +149,7 @@ def with_issues(result, conditions=()):
     return dataclasses.replace(result, issues=issues, conditions=conditions)
 
 
-def test_first_suspicious_pair_is_visible_on_a_laptop_below_verdict_and_conditions(browser, tmp_path):
+def test_first_suspect_is_visible_without_scrolling(browser, tmp_path):
     result = with_issues(made_up_audit()[0], ("Valid only if the model was not trained on these pairs.",))
     result.save(tmp_path, show_a=["left"] * len(result), show_b=["right"] * len(result), title="question and answer")
     open_page(browser, tmp_path, width=1280)
@@ -212,7 +212,7 @@ def test_text_from_the_data_is_shown_and_never_run(browser, saved):
     assert browser.evaluate("document.scripts.length") == 2
 
 
-def test_the_slider_changes_the_count_and_the_download_holds_exactly_the_flagged_ids(browser, saved, tmp_path):
+def test_slider_changes_count_and_download(browser, saved, tmp_path):
     result, folder, ids = saved
     open_page(browser, folder)
     shown = int(browser.evaluate("document.getElementById('count').textContent").replace(",", ""))
@@ -297,7 +297,7 @@ def test_pairs_are_searched_filtered_and_sorted(browser, saved):
     assert browser.complaints() == []
 
 
-def test_groups_are_listed_with_their_rates_and_choose_their_pairs(browser, saved):
+def test_groups_are_listed_and_filter_the_pairs(browser, saved):
     _, folder, _ = saved
     open_page(browser, folder)
     assert browser.evaluate("document.getElementById('groups').hidden") is False
@@ -360,7 +360,7 @@ def test_a_pair_is_enlarged_and_marked_there(browser, saved):
     clear_marks(browser)
 
 
-def test_a_hundred_thousand_pairs_are_listed_and_few_rows_drawn(browser, tmp_path):
+def test_page_lists_100000_pairs_and_renders_few_rows(browser, tmp_path):
     result, _ = made_up_audit(n=100_000)
     texts = [f"sentence number {i} about nothing in particular" for i in range(len(result))]
     result.save(tmp_path, show_a=texts, show_b=texts)
@@ -435,7 +435,7 @@ def name(row):
     return f"pair {row} </script>"
 
 
-def test_every_listed_pair_has_its_partners_and_all_else_stays(repaired):
+def test_listed_pairs_get_partners_and_the_page_is_unchanged(repaired):
     page, new, pictures = repaired
     before, after = (
         json.loads(re.search(r'id="data">([^<]*)<', text)[1])

@@ -223,7 +223,7 @@ def test_a_name_that_looks_like_a_chain_of_places_is_a_folder(train, tmp_path):
         ("--trainer.accelerator tpu", "trainer: Requirement 'torch_xla"),
         ("--trainer.limit_train_batches 0.001", "trainer: You requested to check 0.001 of the `train_dataloader`"),
         ("--optimizer torch.optim.SparseAdam", "the optimizer rejects a step: SparseAdam does not support"),
-        ("--encoder.depth 100000", "depth of a ConvNet must lie between 1 and 1000, got 100000"),
+        ("--encoder.depth 0", "depth of a ConvNet must be in [1, 1000], got 0"),
         ("--trainer.val_check_interval 1000", "trainer: `val_check_interval` (1000) must be less than or equal to the"),
         (
             "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor no",

@@ -10,18 +10,13 @@ from typing import NoReturn
 
 from rince.errors import UsageError
 
-# Beyond these a slip of the finger fills the memory with a list of runs, or with processes.
-MOST = {"seeds": 1000, "workers": max(64, 4 * (os.cpu_count() or 1))}
-
 
 def check_counts(options: argparse.Namespace, *names: str) -> None:
-    """Refuse counts below 1, and more seeds or workers than make sense; what is not given is left alone."""
+    """Reject counts below 1."""
     for name in names:
         value, option = getattr(options, name, None), f"--{name.replace('_', '-')}"
         if value is not None and value < 1:
             raise UsageError(f"{option} must be at least 1, got {value}")
-        if value is not None and name in MOST and value > MOST[name]:
-            raise UsageError(f"{option} must be at most {MOST[name]}, got {value}")
 
 
 def check_local(text: str | os.PathLike[str], option: str = "--out") -> Path:
@@ -82,12 +77,6 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise UsageError(f"there is no option '{unknown[0]}'{hint} ({parser.prog} --help lists them)")
     return found
-
-
-def check_workers(workers: int) -> None:
-    """Refuse fewer processes than none, and more than any machine would like."""
-    if not 0 <= workers <= MOST["workers"]:
-        raise UsageError(f"workers must be from 0 to {MOST['workers']}, got {workers}")
 
 
 def add_allow_custom_code(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from rince._support.step_seeds import generator
 from rince.errors import UsageError
 
-MAX_DEPTH = 1000  # layers take a while to be built, and by far not that many can be trained
+MAX_DEPTH = 1000  # files from others could otherwise take forever to load
 
 
 class ConvNet(nn.Module):
@@ -33,11 +33,11 @@ class ConvNet(nn.Module):
             norm: Normalization after every convolution.
 
         Raises:
-            UsageError: If the depth is not between 1 and 1000.
+            UsageError: If the depth is not in [1, 1000].
         """
         super().__init__()
         if not 1 <= depth <= MAX_DEPTH:
-            raise UsageError(f"depth of a ConvNet must lie between 1 and {MAX_DEPTH}, got {depth}")
+            raise UsageError(f"depth of a ConvNet must be in [1, {MAX_DEPTH}], got {depth}")
         layers: list[nn.Module] = []
         before = channels
         for stage in range(3):

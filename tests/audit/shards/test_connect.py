@@ -46,7 +46,6 @@ def test_an_address_that_is_none_is_one_sentence():
     [
         ({}, "one of the two"),
         ({"workers": 0}, "at least 1, got 0"),
-        ({"workers": 1_000_000}, "at most [0-9]+ on this machine, got 1000000"),
         ({"scheduler": "x", "workers": 1}, "one of the two"),
     ],
 )

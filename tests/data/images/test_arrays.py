@@ -12,7 +12,7 @@ def write(path, **arrays):
     return str(path)
 
 
-def test_every_tenth_image_is_for_tests_unless_there_is_a_test_part(tmp_path):
+def test_every_tenth_image_is_the_default_test_split(tmp_path):
     images, labels = np.zeros((20, 6, 5, 3), np.uint8), np.arange(20)
     data = Arrays(write(tmp_path / "a.npz", images=images, labels=labels))
     assert data.split("train")[0].shape == (18, 3, 6, 5) and data.split("test")[1].tolist() == [9, 19]
@@ -28,12 +28,7 @@ def test_every_tenth_image_is_for_tests_unless_there_is_a_test_part(tmp_path):
         ({"pictures": np.zeros((2, 4, 4), np.uint8)}, "no array 'images', only pictures"),
         ({"images": np.zeros((2, 4, 4))}, "must be uint8"),
         ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.zeros(3, int)}, "2 whole numbers"),
-        ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.array([0, 10**15])}, "below 1000000, .* got 10{15}:"),
         ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.array([0, -2])}, "or -1 for none, got -2"),
-        (
-            {"images": np.zeros((2, 4, 4), np.uint8), "labels": np.full(2, 2**64 - 1, np.uint64)},
-            "got 18446744073709551615",
-        ),
         ({"images": np.array([{"code": 1}], dtype=object)}, "not a valid .npz file"),
         ({"images": np.zeros((0, 4, 4), np.uint8)}, "images in .* must hold at least 2 items, got 0"),
         ({"images": np.zeros((1, 4, 4), np.uint8)}, "images in .* must hold at least 2 items, got 1"),

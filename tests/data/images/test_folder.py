@@ -47,7 +47,7 @@ def make(kind):
     return kind(ConvNet(width=4), RINCE(), views, lambda p: torch.optim.Adam(p), hidden=8, width=4)
 
 
-def test_batches_hold_two_crops_of_each_image_and_are_the_same_again(folder):
+def test_batches_have_two_crops_per_image_and_are_reproducible(folder):
     module, method = data(folder), make(SimCLR)
     batches = batches_of(module, method)
     assert len(batches) == 3 and batches[0].cropped
@@ -68,7 +68,7 @@ def test_evaluation_sees_the_center_of_every_image(folder):
     assert images.shape == (4, 3, 16, 16) and labels.tolist() == [0, 0, 1, 1] and module.class_names == ("cat", "dog")
 
 
-def test_an_image_that_does_not_decode_is_replaced_and_told_or_stops_when_strict(folder):
+def test_undecodable_image_is_replaced_with_a_warning_or_raises_if_strict(folder):
     (folder / "val" / "cat" / "0.png").write_bytes(b"not an image")
     with pytest.warns(UserWarning, match="cat/0.png cannot be decoded"):
         images, _ = data(folder).split("test")
@@ -77,21 +77,21 @@ def test_an_image_that_does_not_decode_is_replaced_and_told_or_stops_when_strict
         data(folder, strict=True).split("test")
 
 
-def test_the_image_that_stands_in_for_another_has_its_own_label(folder):
+def test_replacement_image_keeps_its_own_label(folder):
     (folder / "val" / "cat" / "1.png").write_bytes(b"not an image")
     with pytest.warns(UserWarning, match="cat/1.png cannot be decoded"):
         images, labels = data(folder).split("test")
     assert torch.equal(images[1], images[2]) and labels.tolist() == [0, 1, 1, 1]
 
 
-def test_a_truncated_image_counts_as_one_that_does_not_decode(folder):
+def test_truncated_image_counts_as_undecodable(folder):
     path = folder / "val" / "cat" / "0.png"
     path.write_bytes(path.read_bytes()[:200])
     with pytest.warns(UserWarning, match="cannot be decoded"):
         data(folder).split("test")
 
 
-def test_an_empty_class_folder_no_classes_and_no_folder_are_named(folder, tmp_path):
+def test_missing_folder_or_class_or_images_are_named(folder, tmp_path):
     (folder / "train" / "emu").mkdir()
     with pytest.raises(ValueError, match="train/emu has no images"):
         data(folder).setup()
@@ -112,7 +112,7 @@ def test_crops_have_the_areas_and_ratios_asked_for():
     assert boxes.min() >= 0 and boxes[:, 2].max() <= 400 and boxes[:, 3].max() <= 300
 
 
-def test_the_partner_of_an_image_that_stands_in_has_the_label_that_is_shown(tmp_path):
+def test_partner_of_a_replacement_image_has_its_label(tmp_path):
     """Cats are black and dogs are white; the last cat does not decode, so that the first dog stands in for it."""
     for part in ("train", "val"):
         for label, gray in (("cat", 0), ("dog", 255)):
@@ -139,13 +139,11 @@ def test_pipes_and_devices_among_the_images_are_left_out(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"workers": -1}, "workers must be from 0 to [0-9]+, got -1"),
-        ({"workers": 10**6}, "workers must be from 0 to [0-9]+, got 1000000"),
-        ({"size": 0}, "size must be from 1 to 16384 pixels, got 0"),
-        ({"size": 10**6}, "size must be from 1 to 16384 pixels, got 1000000"),
+        ({"workers": -1}, "workers at least 0"),
+        ({"size": 0}, "size must be at least 1"),
         ({"crop": (2, 1)}, r"crop must be two areas above 0 and up to 1, the smaller first, got \(2, 1\)"),
         ({"crop": (0.5, math.nan)}, "crop must be two areas"),
-        ({"ratio": (0, 1)}, r"ratio must be two ratios from 0.001 to 1000, the smaller first, got \(0, 1\)"),
+        ({"ratio": (0, 1)}, "ratio must be two ratios above 0"),
         ({"ratio": (1, math.inf)}, "ratio must be two ratios"),
     ],
 )

@@ -6,7 +6,7 @@ from rince.data.module import SeededBatches
 from rince.noise.labels import LabelFlips
 
 
-def test_partners_have_the_same_label_are_not_the_item_itself_and_cover_the_class():
+def test_partners_by_label_cover_the_class_without_the_item_itself():
     labels = torch.tensor([0, 1, 0, 1, 0, 2, 0])
     partner, ids = SameLabel(labels), torch.arange(7)
     seen = torch.stack([partner(ids, Draws(generator(i), 7)) for i in range(300)])
@@ -17,7 +17,7 @@ def test_partners_have_the_same_label_are_not_the_item_itself_and_cover_the_clas
     assert counts.min() > 70
 
 
-def test_a_loader_gives_what_its_batches_say_and_the_same_partners_after_a_resume():
+def test_loader_resumes_with_the_same_items_and_partners():
     images, labels = torch.arange(40, dtype=torch.uint8).view(40, 1, 1, 1), torch.arange(40) % 4
     whole = list(ImageLoader(images, labels, SeededBatches(40, 8, 0, lambda: 0), SameLabel(labels)))
     resumed = list(ImageLoader(images, labels, SeededBatches(40, 8, 0, lambda: 3), SameLabel(labels)))
@@ -27,7 +27,7 @@ def test_a_loader_gives_what_its_batches_say_and_the_same_partners_after_a_resum
         assert torch.equal(a.images.flatten().long(), a.ids) and torch.equal(a.labels, a.ids % 4)
 
 
-def test_digits_are_split_without_overlap_and_noise_is_recorded():
+def test_digit_splits_do_not_overlap_and_noise_is_recorded():
     data = DigitImages(noise=LabelFlips(0.5, pairs={3: 8}))
     (train, labels), (test, _) = data.split("train"), data.split("test")
     assert train.shape == (1397, 1, 8, 8) and test.shape == (400, 1, 8, 8) and data.classes == 10

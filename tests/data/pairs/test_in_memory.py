@@ -19,7 +19,7 @@ class Numbers(Pairs):
         return {"train": Part(a, a + 100, self.labels), "test": Part(a[:8], a[:8] + 100, self.labels[:8])}
 
 
-def test_a_wrong_pair_is_of_another_class_and_the_record_says_which():
+def test_mismatched_pairs_differ_in_class_and_are_recorded():
     data = Numbers(wrong_pairs=0.5, wrong_pairs_seed=3)
     record = data.noise_record()
     (right,), (trained,) = data.pair_batches("train"), data.pair_batches("train", noisy=True)
@@ -50,7 +50,7 @@ def test_without_groups_a_partner_is_any_other_pair(tmp_path):
     assert ((record["partner"] != np.arange(27)) == record["partner_hit"]).all()
 
 
-def test_batches_come_in_pieces_that_cover_everything_once():
+def test_batches_cover_all_items_once():
     pieces = list(Numbers().pair_batches("train", batch_size=16))
     assert [len(p.a) for p in pieces] == [16, 16, 8]
     assert torch.equal(torch.cat([p.ids for p in pieces]), torch.arange(40))

@@ -94,7 +94,7 @@ def test_a_recording_of_many_gigabytes_is_not_read(tmp_path):
         read_recordings(tmp_path)
 
 
-def test_the_real_recordings_are_parted_as_their_authors_do(real_data):
+def test_real_recordings_match_the_published_split(real_data):
     data = SpokenDigits(str(real_data("fsdd.zip")), wrong_pairs=0.6)
     parts = {name: data.split(name) for name in ("train", "validation", "test")}
     assert {name: len(part.labels) for name, part in parts.items()} == {"train": 2400, "validation": 300, "test": 300}

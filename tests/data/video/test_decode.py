@@ -231,7 +231,7 @@ def test_a_clip_past_the_end_is_refused_held_or_looped(numbered):
     assert all(np.array_equal(a, pictures[i]) for a, i in zip(looped, [87, 88, 89, 0, 1, 2], strict=True))
 
 
-def test_real_files_give_the_protocol_s_shapes_and_the_frames_of_a_whole_decode(real_data):
+def test_real_files_match_a_full_decode(real_data):
     sounds = 0
     for path in sorted(real_data("video").iterdir()):
         with VideoFile(path) as file:

@@ -5,7 +5,7 @@ import pytest
 from rince.data.video.videos import Kinetics400
 
 
-def test_kinetics_has_train_and_val_and_other_classes_there_are_told(root):
+def test_kinetics_reports_classes_missing_in_val(root):
     data = Kinetics400(str(root))
     assert data.classes == 2 and len(data.videos("test").paths) == 4
     shutil.copytree(root / "val" / "cat", root / "val" / "emu")

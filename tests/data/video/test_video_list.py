@@ -27,7 +27,7 @@ def test_a_table_names_paths_labels_and_starts(films, tmp_path):
             videos(films, **options).setup()
 
 
-def test_a_label_of_minus_one_or_none_is_unknown_and_numbers_are_in_their_order(films, tmp_path):
+def test_labels_of_minus_one_or_none_are_unknown(films, tmp_path):
     labels = ["10", "2", "-1", "", " 2 "]
     lines = [f"{path.name},{label}\n" for path, label in zip(sorted(films.iterdir()), labels, strict=False)]
     (tmp_path / "list.csv").write_text("path,label\n" + "".join(lines))

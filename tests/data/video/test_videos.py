@@ -39,7 +39,7 @@ def test_workers_change_nothing_and_neither_does_asking_again(root):
     assert not equal(alone[0], next(iter(other.train_dataloader())))
 
 
-def test_a_resumed_run_goes_on_with_the_very_next_batch_and_processes_share_it(root):
+def test_resumed_sampler_continues_with_the_next_batch_on_all_ranks(root):
     data = videos(root)
     whole = list(data.train_dataloader())
     data.trainer = trainer(seen=1)
@@ -187,8 +187,7 @@ def test_a_partner_without_sound_is_replaced_too(root, tmp_path):
     [
         ({"size": 0}, "size must be at least 1"),
         ({"fps": 0}, "fps must be above 0"),
-        ({"workers": -1}, "workers must be from 0 to"),
-        ({"workers": 10**6}, "workers must be from 0 to"),
+        ({"workers": -1}, "workers must be at least 0"),
         ({"ratio": (0, 1)}, "ratio must be two ratios"),
         ({"clips": 3}, "multiple of clips, 3, and hold two videos or more, got 4"),
         ({"clips": 4}, "multiple of clips, 4, and hold two videos or more, got 4"),

@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rince._support.command_options import MOST
 from rince._support.optional_imports import require
 from rince._support.progress import track
 from rince._support.signals import children_without_interrupts
@@ -119,8 +118,6 @@ def connected(scheduler: str | None = None, workers: int | None = None, timeout:
     if workers is not None:
         if workers < 1:
             raise UsageError(f"workers must be at least 1, got {workers}")
-        if workers > MOST["workers"]:
-            raise UsageError(f"workers must be at most {MOST['workers']} on this machine, got {workers}")
         with ExitStack() as opened:
             # What workers spill goes with the cluster; Dask's own place would keep locks of those that were stopped.
             scratch = opened.enter_context(TemporaryDirectory(prefix="rince-workers-", ignore_cleanup_errors=True))

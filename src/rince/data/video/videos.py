@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from rince._support.command_options import check_workers
 from rince._support.fingerprints import of_lines
 from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
@@ -105,7 +104,8 @@ class Videos(DataModule):
         for name, number in (("fps", fps), ("audio_duration", audio_duration), ("sample_rate", sample_rate)):
             if not 0 < number < float("inf"):
                 raise UsageError(f"{name} must be above 0, got {number}")
-        check_workers(workers)
+        if workers < 0:
+            raise UsageError(f"workers must be at least 0, got {workers}")
         if not 0 < ratio[0] <= ratio[1] < float("inf"):
             raise UsageError(
                 f"ratio must be two ratios of width to height with 0 < least <= largest, got {tuple(ratio)}"
