@@ -5,19 +5,9 @@ import torch
 import rince
 from rince.losses import objectives
 from support.losses import reference
+from support.losses.reference import contrasts
 
 WIDTH = 16
-
-
-def contrasts(width, queue):
-    """All kinds of contrast, by name; ``queue`` is how many embeddings of ``width`` numbers a queue holds."""
-    return {
-        "TwoView": rince.TwoView,
-        "CrossView": rince.CrossView,
-        "CrossView one way": lambda: rince.CrossView(symmetric=False),
-        "Queue": lambda: rince.Queue(width, queue),
-        "Supervised": rince.Supervised,
-    }
 
 
 CONTRASTS = contrasts(WIDTH, 40)

@@ -1,10 +1,13 @@
 """Contrastive losses, dense, slow, in float64, one obvious line after the other: what the library is held against."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, normalize
+
+from rince.losses import Contrast, CrossView, Queue, Supervised, TwoView
 
 
 def rince(pos: Tensor, neg: Tensor, q: float, lam) -> Tensor:
@@ -78,6 +81,17 @@ def mil_nce(rows: Rows) -> Tensor:
 def sigmoid(rows: Rows, bias) -> Tensor:
     judged = logsigmoid(torch.where(rows.positive, 1, -1) * (rows.exponentials.log() + bias))
     return -(judged * (rows.positive | rows.negatives)).sum(1)
+
+
+def contrasts(width: int, queue: int) -> dict[str, Callable[[], Contrast]]:
+    """Constructors of all contrasts by name, with a queue of ``queue`` embeddings of ``width`` numbers."""
+    return {
+        "TwoView": TwoView,
+        "CrossView": CrossView,
+        "CrossView one way": lambda: CrossView(symmetric=False),
+        "Queue": lambda: Queue(width, queue),
+        "Supervised": Supervised,
+    }
 
 
 def rows(kind: str, z1: Tensor, z2: Tensor, t: float, ids=None, queue_ids=None, **others) -> Rows:
