@@ -152,6 +152,7 @@ def paracrawl(language: str) -> Judged:
 
 SETS: dict[str, Callable[[], Pairs]] = {
     "docstrings": docstrings,
+    "docstrings 4,000": lambda: docstrings(4000),
     "flickr8k": flickr8k,
     "digits halves": digits_halves,
     "multi30k n-grams": multi30k,
@@ -179,3 +180,11 @@ def shuffled(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, NDArray[np.b
     b = pairs.b.copy()
     b[chosen] = b[np.roll(chosen, 1)]
     return Pairs(pairs.a, b, pairs.unit), wrong
+
+
+def oracle_recall(scores: NDArray[np.floating], wrong: NDArray[np.bool_], alarms: float = 0.1) -> float:
+    """Recall of the best threshold with at most this share of false alarms."""
+    order = np.argsort(scores)
+    false = np.cumsum(~wrong[order]) / np.arange(1, len(order) + 1)
+    within = np.flatnonzero(false <= alarms)
+    return float(wrong[order][: within[-1] + 1].sum() / wrong.sum()) if len(within) else 0.0

@@ -19,14 +19,6 @@ from rince.audit.cca import cross_fit_cca
 Scores = NDArray[np.floating]
 
 
-def oracle_recall(scores: Scores, wrong: NDArray[np.bool_], alarms: float = 0.1) -> float:
-    """Recall of the best threshold with at most this share of false alarms."""
-    order = np.argsort(scores)
-    false = np.cumsum(~wrong[order]) / np.arange(1, len(order) + 1)
-    within = np.flatnonzero(false <= alarms)
-    return float(wrong[order][: within[-1] + 1].sum() / wrong.sum()) if len(within) else 0.0
-
-
 def flags(scores: Scores, probability: Scores, fdr: float = 0.1) -> NDArray[np.int64]:
     """The longest list, lowest scores first, with an expected share of false alarms of at most ``fdr``."""
     order = np.argsort(scores, kind="stable")
@@ -43,7 +35,7 @@ def table(names: list[str], shares: tuple[float, ...] = (0.2, 0.4, 0.6), seed: i
             start = time.process_time()
             result = cross_fit_cca(noisy.a, noisy.b, seed=seed)
             seconds = time.process_time() - start
-            auc, best = roc_auc_score(~wrong, result.scores), oracle_recall(result.scores, wrong)
+            auc, best = roc_auc_score(~wrong, result.scores), data.oracle_recall(result.scores, wrong)
             room = room_for_mismatched(result.scores, result.null)
             chosen = flags(result.scores, local_probability(result.scores, result.null, room))
             recall, alarms = wrong[chosen].sum() / wrong.sum(), (~wrong[chosen]).mean() if len(chosen) else 0.0

@@ -94,6 +94,15 @@ def test_order_is_not_claimed_for_shuffled_rows(digits):
     assert not checks.order(*(x[rows] for x in digits)).dependent
 
 
+def test_rows_sorted_by_class_are_not_a_series():
+    random = np.random.default_rng(0)
+    labels = np.sort(random.integers(0, 4, 600))
+    items, classes = 3 * np.eye(8)[labels] + random.normal(size=(600, 8)), np.eye(4)[labels]
+    assert not checks.order(items, classes).dependent
+    clips = items + np.repeat(random.normal(size=(60, 8)), 10, axis=0)
+    assert checks.order(clips, classes).dependent
+
+
 @pytest.mark.parametrize("length", [20, 200])
 def test_shifted_stretch_is_found_with_its_offset(length):
     a, b = embeddings(1000, noise=0.7)

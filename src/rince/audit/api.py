@@ -12,10 +12,10 @@ from torch import Tensor
 from rince.audit import checks as issue_checks
 from rince.audit.cca import CCAScorer, block_folds
 from rince.audit.checks import Issue
-from rince.audit.estimate import Null, decide, p_at
+from rince.audit.estimate import Null, Verdict, decide, p_at
 from rince.audit.null import Scored, as_scored
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
-from rince.audit.result import TRAINED, Audit, conditions_of, findings_of, with_gaps
+from rince.audit.result import TRAINED, UNCHECKED, Audit, conditions_of, findings_of, with_gaps
 from rince.audit.scan import check_scans, scan, summarize
 from rince.audit.scores import Blocks, Scorer, check_scoring, fit_scorer, sample_rows, score_shard, widths_of
 from rince.audit.units import together
@@ -111,13 +111,13 @@ def audit_pairs(
         "config": config,
         "progress": progress,
     }
+    unchecked: tuple[str, ...] = ()
     if n - len(dropped) > MAX_CHECKED:
         pairs: Shard = Arrays(a, b, keys, progress)
         scored = score_pairs(Usable(pairs, dropped) if len(dropped) else pairs, **options)
-        result = _result(scored.scores, scored.null, count_units(scored.codes), seed, fit, scored.scorer)
-        result = dataclasses.replace(result, fingerprint=scored.fingerprint)
-        skipped = f"The checks {', '.join(sorted(wanted))} were not run: they are limited to {MAX_CHECKED:,} pairs."
-        result = dataclasses.replace(result, remarks=(*result.remarks, *([skipped] if wanted else [])))
+        result = judge_scores(scored.scores, scored.null, count_units(scored.codes), seed, fit, scored.scorer)
+        result = dataclasses.replace(result, fingerprint=scored.fingerprint, settings=scored.settings)
+        unchecked = (UNCHECKED,) if wanted else ()
         rows = np.delete(np.arange(n), dropped)
     else:
         rows = np.delete(np.arange(n), dropped)
@@ -127,7 +127,7 @@ def audit_pairs(
         issue = _held_out(a, b, held_out)
         result.issues[issue.name] = issue
         conditions = (TRAINED,) if issue.claimed else conditions
-    result = dataclasses.replace(result, conditions=(*conditions, *result.conditions))
+    result = dataclasses.replace(result, conditions=(*conditions, *unchecked, *result.conditions))
     if len(rows) == n:
         return result
     invalid = f"Left out for NaN, infinite, missing or all-zero values: {named_rows(dropped.tolist())}."
@@ -187,8 +187,8 @@ def _checked(
     units = count_units(scored.codes[:, :-1] if blocks is not None else scored.codes)
     if order is not None and order.dependent:
         units = min(units, max(order.independent, issue_checks.effective_size(scored.scores, order.length)))
-    result = _result(scored.scores, scored.null, units, seed, fit, scored.scorer)
-    result = dataclasses.replace(result, fingerprint=scored.fingerprint)
+    result = judge_scores(scored.scores, scored.null, units, seed, fit, scored.scorer)
+    result = dataclasses.replace(result, fingerprint=scored.fingerprint, settings=scored.settings)
     if x is not judged_x:
         pairs = Arrays(judged_x, judged_y)
         fingerprint = check_scans(len(rows), [summarize(scan(pairs, 0, 0, rows[:0], one_space=not fit))])
@@ -198,8 +198,10 @@ def _checked(
     flagged[result.flag()] = True
     if "group" in wanted and flagged.any():
         labels = None if groups is None else groups[rows]
-        if add(issue_checks.group(flagged, (x, y), labels, seed)).claimed:
-            conditions.append(issues["group"].explanation)
+        doubtful = issue_checks.group(flagged, (x, y), labels, seed)
+        if add(doubtful).claimed:
+            conditions.append(doubtful.explanation)
+            result = without_group(result, doubtful.scores > 0, scored.null, seed)
     spaces = _spaces(x, y, scored.model, fit) if wanted & {"shifted", "better_partner"} else None
     if spaces is not None:
         za, zb = spaces
@@ -211,6 +213,29 @@ def _checked(
         conditions += [placeholders.explanation] if placeholders.claimed else []
     unrelated = _unrelated(result).spread(rows, n)
     return dataclasses.replace(result, issues={"unrelated": unrelated, **issues}, conditions=tuple(conditions)), rows
+
+
+def without_group(result: Audit, doubtful: NDArray[np.bool_], null: Null, seed: int) -> Audit:
+    """The audit if nobody knows whether a group is mispaired or unreadable.
+
+    The interval reaches from the unrelated pairs among the others to those with the group. The group is not flagged.
+    """
+    rest = np.flatnonzero(~doubtful)
+    if len(rest) < FEWEST:
+        return result
+    share = len(rest) / len(doubtful)
+    units = max(1, round(result.units * share))
+    others = judge_scores(result.scores[rest], null, units, seed, result.fitted, result.scorer)
+    p_wrong = np.zeros(len(doubtful), dtype=np.float32)
+    p_wrong[rest] = others.p_wrong
+    return dataclasses.replace(
+        result,
+        verdict=Verdict.FOUND if others.noise_found else Verdict.CANNOT_TELL,
+        noise_rate=others.noise_rate * share,
+        interval=(others.interval[0] * share, result.interval[1]),
+        curve=others.curve,
+        p_wrong=p_wrong,
+    )
 
 
 def _unrelated(result: Audit) -> Issue:
@@ -248,6 +273,7 @@ class ScoredPairs(NamedTuple):
         codes: (pairs, 1 + keys) codes of the pairs, see ``scan.Scan``.
         fingerprint: Of the data.
         scorer: Name of what gave the scores.
+        settings: What its fit chose.
         model: The fitted scorer; None for the cosine.
     """
 
@@ -256,6 +282,7 @@ class ScoredPairs(NamedTuple):
     codes: NDArray[np.int64]
     fingerprint: Fingerprint
     scorer: str
+    settings: str
     model: Scorer | None
 
 
@@ -275,10 +302,11 @@ def score_pairs(
     rows = sample_rows(pairs.rows, widths_of(pairs), seed, method)
     scanned = scan(pairs, 0, 0, rows, one_space=not fit)
     fingerprint = check_scans(pairs.rows, [summarize(scanned)])
-    name, model, null = fit_scorer(*scanned.samples, rows, method, seed, config, progress, blocks)
+    fitted = fit_scorer(*scanned.samples, rows, method, seed, config, progress, blocks)
+    name, model, null = fitted
     scores = scanned.scores if model is None else score_shard(pairs, 0, scanned.codes, model)
     assert scores is not None
-    return ScoredPairs(scores, null, scanned.codes, fingerprint, name, model)
+    return ScoredPairs(scores, null, scanned.codes, fingerprint, name, fitted.settings, model)
 
 
 def _spaces(x: Matrix, y: Matrix, model: Scorer | None, fit: bool) -> tuple[Floats, Floats] | None:
@@ -328,11 +356,11 @@ def judge(
     scored = as_scored(scored, mismatched)
     units = len(scored.scores) if scored.clusters is None else int(scored.clusters.max()) + 1
     null = Null(scored.null, scored.right_by_chance, scored.other_class_better)
-    result = _result(scored.scores, null, units, seed, fitted, scorer)
+    result = judge_scores(scored.scores, null, units, seed, fitted, scorer)
     return dataclasses.replace(result, issues={"unrelated": _unrelated(result)})
 
 
-def _result(scores: NDArray[np.float32], null: Null, units: int, seed: int, fitted: bool, scorer: str) -> Audit:
+def judge_scores(scores: NDArray[np.float32], null: Null, units: int, seed: int, fitted: bool, scorer: str) -> Audit:
     """Null, estimate and flags of scores."""
     step = tie_step(null.scores)
     used, drawn = break_ties(scores, step), break_ties(null.scores, step, first=len(scores))

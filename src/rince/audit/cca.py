@@ -13,6 +13,7 @@ Every pair is scored by a fit that never saw it, and so is every mismatched pair
 Large data are fitted on a sample of the pairs; all pairs are then scored in one pass, chunk by chunk.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -392,6 +393,14 @@ class CCAScorer:
 
     scorers: list[FoldScorer]
     folds: Folds | RowFolds
+
+    @property
+    def settings(self) -> str:
+        """What most folds chose."""
+        view = Counter(str(one.view) for one in self.scorers).most_common(1)[0][0]
+        ridges = sorted({one.ridge for one in self.scorers})
+        ridge = f"{ridges[0]:g}" + (f" to {ridges[-1]:g}" if len(ridges) > 1 else "")
+        return f"features: {view}; ridge {ridge}"
 
     def score(self, x: Tensor, y: Tensor, keys: Keys, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
         """Scores of pairs: raw rows of both sides; row numbers, codes of both sides and user keys; pair codes."""

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from rince.audit.null import class_side
 from rince.audit.side_features import Scaling, chunks, principal_axes, row_codes
 
 EXAMPLES = 10
@@ -30,6 +31,7 @@ MIN_SHIFT_GAIN = 0.8
 MAX_SHIFT_AUTOCORRELATION = 0.8
 """Neighbors that are too similar for telling an offset."""
 GROUP_SHARE, GROUP_EXCESS, GROUP_P = 0.5, 2.0, 1e-6
+MAX_GROUP_SHARE = 0.3  # of all pairs; a larger part of the data is not a subgroup
 LEAK_CORRELATION = 0.99
 MAX_LEAKS, MAX_LEAK_SHARE = 2, 0.25
 """Number of columns, or share of them, that may be leaks."""
@@ -120,7 +122,9 @@ def near_groups(x: Matrix, seed: int = 0) -> NDArray[np.int64]:
     step = max(1, 8_000_000 // x.shape[1])
     for start in range(0, len(x), step):
         projected[start : start + step] = np.asarray(x[start : start + step], dtype=np.float32) @ directions
-    width = np.maximum(1.35 * _iqr(projected), projected.std(0)) * (1 - NEAR) * 4
+    # Of heavy-tailed rows most are near the center for the standard deviation, not for the quartiles.
+    spread = 0.74 * _iqr(projected)
+    width = np.where(spread > 1e-6 * projected.std(0), spread, projected.std(0)) * (1 - NEAR) * 4
     cells = projected / np.maximum(width, 1e-12)
     best = np.full(len(x), -1)
     size = np.zeros(len(x), dtype=np.int64)
@@ -252,9 +256,19 @@ class Order:
 
 
 def order(a: Matrix, b: Matrix, seed: int = 0) -> Order:
-    """Whether rows are a series: then random folds leak, and neighbors do not count as independent pairs."""
+    """Whether rows are a series: then random folds leak, and neighbors do not count as independent pairs.
+
+    Where one side is a class, items of one class resemble each other in any order: what counts is how the rest of an
+    item depends on its neighbors, so rows that are sorted by class are not a series.
+    """
     n = len(a)
-    sides = [spread_features(x, seed) for x in (a, b)]
+    codes = row_codes(a), row_codes(b)
+    side = class_side(*codes)
+    if side is None:
+        sides = [spread_features(x, seed) for x in (a, b)]
+    else:
+        items, of_class = (b, codes[0]) if side == "left" else (a, codes[1])
+        sides = [within(spread_features(items, seed), of_class)]
     first = [autocorrelation(x, 1) for x in sides]
     correlation = min(first)
     # Mean of a product over rows and axes: its deviation under independence is about 1 / sqrt(rows * axes).
@@ -266,11 +280,21 @@ def order(a: Matrix, b: Matrix, seed: int = 0) -> Order:
         length = max(length + 1, int(length * 1.2))
     block = 4 * length
     blocks, independent = n // block, max(1, n // length)
+    differences = blocks < MIN_BLOCKS and side is None
     text = (
         f"Neighboring rows resemble each other (autocorrelation {correlation:.2f}, over about {length} rows): "
         f"{n:,} pairs count as {independent:,} to {n:,} independent ones."
     )
-    return Order(True, correlation, length, block, length, blocks, independent, blocks < MIN_BLOCKS, text)
+    return Order(True, correlation, length, block, length, blocks, independent, differences, text)
+
+
+def within(x: Floats, classes: Rows) -> Floats:
+    """Standardized rows with the mean of their class taken off."""
+    group = np.unique(classes, return_inverse=True)[1]
+    sums = np.zeros((int(group.max()) + 1, x.shape[1]))
+    np.add.at(sums, group, x)
+    rest = x - (sums / np.bincount(group)[:, None])[group]
+    return np.asarray(rest / np.maximum(rest.std(0), 1e-9))
 
 
 def effective_size(scores: Floats, length: int) -> int:
@@ -382,21 +406,24 @@ def group(
     for name, x in zip(("a", "b"), sides, strict=False):
         features = spread_features(x, seed)
         partitions += [(f"clusters of {name}", kmeans(features, k, seed)) for k in (8, 16)]
-    scores, found, average = np.zeros(len(flagged)), [], flagged.mean()
+    scores, found = np.zeros(len(flagged)), []
     for name, part in partitions:
         for number in range(int(part.max()) + 1):
             members = part == number
             size, hits = int(members.sum()), int(flagged[members].sum())
-            rest = flagged[~members].mean() if size < len(flagged) else average
-            if size < MIN_GROUP or hits < max(GROUP_SHARE, GROUP_EXCESS * rest) * size:
+            if not MIN_GROUP <= size <= MAX_GROUP_SHARE * len(flagged):
+                continue
+            rest = flagged[~members].mean()
+            if hits < max(GROUP_SHARE, GROUP_EXCESS * rest) * size:
                 continue
             if binomial_tail(hits, size, float(rest)) < GROUP_P:
                 scores[members] = np.maximum(scores[members], hits / size)
                 found.append({"by": name, "number": number, "pairs": size, "flagged": hits})
-    affected = (scores > 0) & flagged
+    affected = scores > 0
     text = (
-        f"{affected.sum():,} of {flagged.sum():,} flagged pairs lie in groups that are flagged nearly as a whole. "
-        "These flags are doubtful: if the encoder cannot read such a language or format, fewer pairs are unrelated."
+        f"{affected.sum():,} pairs are in groups of which nearly all score like mismatched pairs. Either such a group "
+        "is mispaired as a whole, or the encoder cannot read its language or format: its pairs are listed, not "
+        "flagged, and the interval allows for both."
     )
     return _issue("group", scores, affected, text, groups=found)
 

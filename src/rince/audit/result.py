@@ -35,6 +35,10 @@ TRAINED = (
     "The model behind the embeddings was trained on these pairs and may have memorized wrong ones: the true share may "
     "lie above the interval. Encode with a model that has not seen the pairs, or fit a scorer to raw features (fit)."
 )
+UNCHECKED = (
+    "So many pairs were not checked for placeholders, order of the rows and columns that give the pairing away: the "
+    "verdict assumes that there are none. Audit a random sample of up to 300,000 pairs to check."
+)
 NOT_COUNTED = "Pairs that are wrong but related are not counted."
 RENAMED = {
     "useless": "uninformative",
@@ -61,6 +65,7 @@ class Findings(ABC):
         issues: What the checks found, by issue type.
         remarks: Further notes, one sentence each.
         scorer: ``"cosine"``, ``"relative"``, ``"cca"``, ``"towers"``, or the description given to ``judge``.
+        settings: What the fit of the scorer chose without labels, such as scaling and ridge; empty without a choice.
         fitted: Whether the scorer was fitted to these pairs (cross-fitted).
         units: Number of independent pairs behind the interval.
         curve: Probability of a pair to be unrelated, as a function of its rank among mismatched pairs.
@@ -91,6 +96,7 @@ class Findings(ABC):
     conditions: tuple[str, ...] = ()
     issues: dict[str, Issue] = field(default_factory=dict, repr=False)
     scorer: str = "your scores"
+    settings: str = ""
     best_guess: float = 0.0
     auroc: float = 1.0
     auroc_interval: tuple[float, float] = (0.0, 1.0)
@@ -132,6 +138,7 @@ class Findings(ABC):
         """A few lines for a terminal."""
         by = SCORED_BY.get(self.scorer, self.scorer)
         lines = [f"{self.judged_pairs:,} pairs, {len(self.null):,} mismatched pairs, scored by {by}"]
+        lines[0] += f" ({self.settings})" if self.settings else ""
         lines += [*self.verdict_lines(fdr), *self.conditions]
         claimed = [issue.explanation for name, issue in self.issues.items() if issue.claimed and name != "unrelated"]
         lines += [line for line in claimed if line not in lines]
@@ -391,6 +398,7 @@ def findings_record(result: Findings, fdr: float) -> dict[str, Any]:
         "scorer": result.scorer,
         "fitted": result.fitted,
         "scored_by": SCORED_BY.get(result.scorer, result.scorer),
+        "settings": result.settings,
         "verdict": result.verdict.value,
         "noise_rate": result.noise_rate,
         "interval": list(result.interval),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince.audit.cca import MAX_FIT_PAIRS, fit_cca_sample, fit_relative
+from rince.audit.cca import MAX_FIT_PAIRS, CCAScorer, fit_cca_sample, fit_relative
 from rince.audit.estimate import Null
 from rince.audit.null import class_side, cosine_null
 from rince.audit.scan import Sample, draw_rows
@@ -58,6 +58,11 @@ class Fitted(NamedTuple):
     name: str
     scorer: Scorer | None
     null: Null
+
+    @property
+    def settings(self) -> str:
+        """What a fit chose without labels; empty if it had no choice."""
+        return self.scorer.settings if isinstance(self.scorer, CCAScorer) else ""
 
 
 def check_scoring(score: str, scorer: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rince.audit.result import SCORED_BY
 from rince.report.gallery import MAX_TEXT, Gallery, Texts
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def findings_data(
         "auroc": float(result.auroc),
         "uninformative": result.uninformative,
         "fdr": fdr,
-        "score": "log odds over chance" if result.fitted else result.scorer,
+        "score": SCORED_BY.get(result.scorer, result.scorer),
         "remarks": list(result.remarks),
         "advice": advice.label,
         "reason": advice.reason,
@@ -237,12 +238,12 @@ def affected_pairs(result: "Audit", flagged: NDArray[np.int64]) -> dict[str, NDA
 
 
 def by_suspicion(result: "Audit") -> NDArray[np.int64]:
-    """Rows to look at: suspects first, then placeholders and shifted pairs, then all others by increasing score.
+    """Rows to look at: suspects, placeholders, shifted pairs, doubtful groups; then all others by increasing score.
 
     Pairs that were not judged are left out, unless they are placeholders.
     """
     first = [result.suspects()[0]]
-    for name in ("placeholder", "shifted"):
+    for name in ("placeholder", "shifted", "group"):
         issue = result.issues.get(name)
         if issue is not None and issue.claimed and len(issue.scores) == len(result):
             rows = np.flatnonzero(issue.scores > 0)

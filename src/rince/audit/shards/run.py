@@ -15,7 +15,7 @@ from rince.audit.estimate import Null, decide, last_flagged, p_at
 from rince.audit.fit.towers import FitConfig
 from rince.audit.output.groups import added_up, rates_of
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
-from rince.audit.result import ShardedAudit, conditions_of, findings_of
+from rince.audit.result import UNCHECKED, ShardedAudit, conditions_of, findings_of
 from rince.audit.scan import Sample, Scan, check_scans, join_samples, rows_of_shard, scan, summarize
 from rince.audit.scores import check_scoring, fit_scorer, sample_rows, score_shard, widths_of
 from rince.audit.shards.runner import Runner, runner_of
@@ -150,7 +150,8 @@ def audit_shards(
             counts=counts,
             rank_probability=probability,
             fingerprint=_with_items(runner, scored.fingerprint, shards, parts, dropped),
-            conditions=conditions,
+            conditions=(*conditions, UNCHECKED),
+            settings=scored.settings,
         )
         result = dataclasses.replace(result, remarks=(*result.remarks, *remarks))
         tallies = [one.tally for one in done if one.tally is not None]
@@ -224,6 +225,7 @@ class ScoredShards(NamedTuple):
     keys: int
     fingerprint: Fingerprint
     scorer: str
+    settings: str
 
 
 def usable_shards(
@@ -264,13 +266,14 @@ def _scored(
     fitter = partial(fit_scorer, rows=rows, method=method, seed=seed, config=config, progress=progress)
     fitted = runner.submit(fitter, *samples)
     name, null, scorer = (runner.submit(attrgetter(field), fitted) for field in ("name", "null", "scorer"))
-    chosen, known = runner.gather([name, null], "fitting")
+    settings = runner.submit(attrgetter("settings"), fitted)
+    chosen, known, picked = runner.gather([name, null, settings], "fitting")
     if chosen == "cosine":
         scores = runner.map(attrgetter("scores"), scans)
     else:
         scores = runner.map(score_shard, parts.shards, parts.start, codes, [scorer] * len(codes))
         runner.gather(runner.map(len, scores), "scoring pairs")
-    return ScoredShards(scores, codes, known, summaries[0].keys, fingerprint, chosen)
+    return ScoredShards(scores, codes, known, summaries[0].keys, fingerprint, chosen, picked)
 
 
 def _sample(scanned: Scan, side: int) -> Sample:
