@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from experiments.evidence import audit_data as data
-from rince.audit import checks
+from rince.audit import Audit, audit_pairs, checks
 from rince.audit.calibrate import local_probability, recalibrate, room_for_mismatched
 from rince.audit.cca import cross_fit_cca
 
@@ -43,26 +43,50 @@ def table(names: list[str], shares: tuple[float, ...] = (0.2, 0.4, 0.6), seed: i
             print(f"| {name} | {share} | {values} |", flush=True)
 
 
-def claims(names: list[str]) -> None:
-    """Detection of damages and false claims on clean pairs, for each check."""
+def damages(names: list[str], most: int = 2000) -> None:
+    """Claims on clean pairs, and how much of four damages is found: placeholders, shifted stretches, exchanges."""
     for name in names:
         a, b, _ = data.load(name)
         random = np.random.default_rng(0)
-        rows = random.permutation(len(a))
-        clean = {
-            "placeholder": checks.placeholder(a, b).count,
-            "duplicate": checks.duplicate(a, b).count,
-            "leak": checks.leak(a, b).count,
-            "order as stored": checks.order(a, b).dependent,
-            "order shuffled": checks.order(a[rows], b[rows]).dependent,
-        }
-        found = {}
-        for share in (0.01, 0.05, 0.2, 0.4):
-            hit = random.random(len(a)) < share
-            damaged = b.copy()
-            damaged[hit] = b.mean(0)
-            found[share] = round(float((checks.placeholder(a, damaged).scores[hit] > 0).mean()), 2)
-        print(name, "clean:", clean, "placeholders found:", found, flush=True)
+        rows = random.permutation(len(a))[:most]
+        a, b = a[rows], b[rows]
+        claimed = [issue for issue, found in audited(a, b).issues.items() if found.claimed]
+        print(f"{name}, {len(a):,} pairs. Claimed on clean pairs: {', '.join(claimed) or 'nothing'}", flush=True)
+        for kind in ("mean row", "another row"):
+            found = []
+            for share in (0.01, 0.05, 0.2, 0.4):
+                hit = random.random(len(a)) < share
+                damaged = b.copy()
+                damaged[hit] = b.mean(0) if kind == "mean row" else b[7]
+                scores = checks.placeholder(a, damaged).scores
+                found.append(f"{(scores[hit] > 0).mean():.2f} ({(scores[~hit] > 0).sum()} others)")
+            print(f"  placeholders ({kind}) found at 1, 5, 20, 40 %: {', '.join(found)}", flush=True)
+        for length, count in ((10, 20), (50, 6), (300, 1)):
+            partner = np.arange(len(a))
+            for start in random.choice(len(a) // length - 1, count, replace=False) * length:
+                stretch = np.arange(start, start + length)
+                partner[stretch] = np.roll(stretch, -random.integers(1, 4))
+            moved, hit = partner != np.arange(len(a)), audited(a, b[partner]).issues["shifted"].scores > 0
+            print(
+                f"  {count} stretches of {length} shifted by 1 to 3: recall {(hit & moved).sum() / moved.sum():.2f}, "
+                f"precision {(hit & moved).sum() / max(1, hit.sum()):.2f}",
+                flush=True,
+            )
+        exchanged = random.permutation(len(a))[: len(a) // 10]
+        partner = np.arange(len(a))
+        partner[exchanged] = exchanged.reshape(-1, 2)[:, ::-1].ravel()
+        gain = audited(a, b[partner]).issues["better_partner"]
+        best = np.argsort(-gain.scores)[:100]
+        right = gain.details["partner"][best] == partner[best]
+        print(
+            f"  10 % in exchanged pairs: precision at 100 {np.isin(best, exchanged).mean():.2f}, right partner named "
+            f"in {right.mean():.2f}, AUC {roc_auc_score(np.isin(np.arange(len(a)), exchanged), gain.scores):.2f}",
+            flush=True,
+        )
+
+
+def audited(a: NDArray[np.float32], b: NDArray[np.float32]) -> Audit:
+    return audit_pairs(a, b, fit=True, progress=False)
 
 
 def paracrawl() -> None:
@@ -94,4 +118,4 @@ def paracrawl() -> None:
 
 if __name__ == "__main__":
     what, names = (sys.argv[1] if len(sys.argv) > 1 else "table"), sys.argv[2:] or list(data.SETS)
-    {"table": lambda: table(names), "checks": lambda: claims(names), "paracrawl": paracrawl}[what]()
+    {"table": lambda: table(names), "checks": lambda: damages(names), "paracrawl": paracrawl}[what]()

@@ -12,7 +12,7 @@ from torch import Tensor
 from rince.audit import checks as issue_checks
 from rince.audit.cca import CCAScorer, block_folds
 from rince.audit.checks import Issue
-from rince.audit.estimate import Null, Verdict, decide, p_at
+from rince.audit.estimate import NO_CURVE, Null, Verdict, decide, p_at
 from rince.audit.null import Scored, as_scored
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
 from rince.audit.result import TRAINED, UNCHECKED, Audit, conditions_of, findings_of, with_gaps
@@ -218,7 +218,8 @@ def _checked(
 def without_group(result: Audit, doubtful: NDArray[np.bool_], null: Null, seed: int) -> Audit:
     """The audit if nobody knows whether a group is mispaired or unreadable.
 
-    The interval reaches from the unrelated pairs among the others to those with the group. The group is not flagged.
+    The interval reaches from the unrelated pairs among the others, less half as many as the group has (its borders are
+    not exact), to all with the group. The group is not flagged.
     """
     rest = np.flatnonzero(~doubtful)
     if len(rest) < FEWEST:
@@ -226,15 +227,21 @@ def without_group(result: Audit, doubtful: NDArray[np.bool_], null: Null, seed: 
     share = len(rest) / len(doubtful)
     units = max(1, round(result.units * share))
     others = judge_scores(result.scores[rest], null, units, seed, result.fitted, result.scorer)
-    p_wrong = np.zeros(len(doubtful), dtype=np.float32)
+    low = others.interval[0] * share - (1 - share) / 2
+    if low <= 0:
+        interval = (0.0, result.interval[1])
+        nothing = np.zeros_like(result.p_wrong)
+        return dataclasses.replace(
+            result, verdict=Verdict.CANNOT_TELL, noise_rate=0.0, interval=interval, p_wrong=nothing, curve=NO_CURVE
+        )
+    p_wrong = np.zeros_like(result.p_wrong)
     p_wrong[rest] = others.p_wrong
     return dataclasses.replace(
         result,
-        verdict=Verdict.FOUND if others.noise_found else Verdict.CANNOT_TELL,
         noise_rate=others.noise_rate * share,
-        interval=(others.interval[0] * share, result.interval[1]),
-        curve=others.curve,
+        interval=(low, result.interval[1]),
         p_wrong=p_wrong,
+        curve=others.curve,
     )
 
 

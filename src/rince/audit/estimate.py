@@ -75,6 +75,9 @@ class Curve(NamedTuple):
         return np.interp(1 - p, self.quantile, self.probability).astype(np.float32)
 
 
+NO_CURVE = Curve(np.array([0.0, 1.0]), np.zeros(2))
+
+
 class Decision(NamedTuple):
     """The verdict, and the numbers behind it.
 
@@ -129,7 +132,7 @@ def decide(null: Null, counts: RankCounts, units: int, seed: int = 0) -> Decisio
     confused = upper_share(null.other_class_better * units, units) if null.other_class_better else 0.0
     interval = (rate.low if found else 0.0, 1.0 if uninformative else max(rate.high, confused))
     few = Verdict.NONE_FOUND if interval[1] <= FEW_ENOUGH else Verdict.CANNOT_TELL
-    curve = Curve(np.array([0.0, 1.0]), np.zeros(2))
+    curve = NO_CURVE
     if found:
         curve = Curve(*probability_curve(1 - p.astype(np.float64), counts.counts, rate.value))
     return Decision(
