@@ -36,8 +36,8 @@ TRAINED = (
     "lie above the interval. Encode with a model that has not seen the pairs, or fit a scorer to raw features (fit)."
 )
 UNCHECKED = (
-    "So many pairs were not checked for placeholders, order of the rows and columns that give the pairing away: the "
-    "verdict assumes that there are none. Audit a random sample of up to 300,000 pairs to check."
+    "Not checked: placeholders, order of the rows, and columns that give the pairing away. The verdict assumes that "
+    "there are none; audit a random sample of up to 300,000 pairs without a cluster to check."
 )
 NOT_COUNTED = "Pairs that are wrong but related are not counted."
 RENAMED = {

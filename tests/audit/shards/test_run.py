@@ -73,7 +73,8 @@ def test_however_the_pairs_are_divided_the_audit_is_the_same(cuts, tmp_path):
     assert set(np.flatnonzero(table["flagged"].to_numpy())) == set(whole.flag(0.1))
     assert table["id"].to_pylist() == ids.tolist()
     assert found.flagged == len(whole.flag(0.1)) and found.flagged_pairs(0.3) == len(whole.flag(0.3))
-    assert found.summary() == whole.summary()
+    unchecked = found.conditions[-1]
+    assert [line for line in found.summary().splitlines() if line != unchecked] == whole.summary().splitlines()
 
 
 def test_the_numbers_of_wrong_pairs_are_right():
