@@ -200,6 +200,7 @@ def main(arguments: list[str]) -> None:
         parser.add_argument(f"--{name}", type=Path, metavar="PATH")
     parser.add_argument("--cache", type=Path, required=True, help="folder for scores and embeddings")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--cached", action="store_true", help="only cases whose audits are in the cache")
     parser.add_argument("--as-stored", action="store_true", help="rows in their order, with a cache of their own")
     parser.add_argument("--only", default="", help="pairings whose name contains this")
     parser.add_argument("--leave-one-out", action="store_true")
@@ -214,7 +215,7 @@ def main(arguments: list[str]) -> None:
     chosen = [pairing for pairing in known if options.only in pairing.name]
     if options.as_stored:
         chosen = [dataclasses.replace(pairing, as_stored=True) for pairing in chosen]
-    every = [case for pairing in chosen for case in cases(pairing, options.seeds, options.cache)]
+    every = [case for pairing in chosen for case in cases(pairing, options.seeds, options.cache, options.cached)]
     if options.leave_one_out:
         return leave_one_out(every)
     head = (

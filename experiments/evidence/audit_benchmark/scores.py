@@ -55,16 +55,21 @@ class Case(NamedTuple):
         return api.judge_scores(self.scores, self.null, self.units, self.seed, self.pairing.fit, self.scorer)
 
 
-def cases(pairing: Pairing, seeds: int, folder: Path) -> Iterator[Case]:
-    """All rates and seeds of a pairing; audits that are not in the folder are made and put there."""
+def cases(pairing: Pairing, seeds: int, folder: Path, cached: bool = False) -> Iterator[Case]:
+    """All rates and seeds of a pairing; audits that are not in the folder are made and put there, unless ``cached``."""
     for rate in pairing.rates:
         # Clean data, where accusations are worst, and cheap scores get another seed.
         for seed in range(seeds + (rate == 0) if pairing.fit else 2 * seeds):
-            yield case(pairing, rate, seed, folder)
+            if not cached or path_of(pairing, rate, seed, folder).exists():
+                yield case(pairing, rate, seed, folder)
+
+
+def path_of(pairing: Pairing, rate: float, seed: int, folder: Path) -> Path:
+    return folder / (re.sub(r"\W+", "-", f"{pairing.name} {rate:g} {seed}") + ".npz")
 
 
 def case(pairing: Pairing, rate: float, seed: int, folder: Path) -> Case:
-    path = folder / (re.sub(r"\W+", "-", f"{pairing.name} {rate:g} {seed}") + ".npz")
+    path = path_of(pairing, rate, seed, folder)
     if not path.exists():
         np.savez(path, **audited(pairing, rate, seed))
     with np.load(path) as kept:

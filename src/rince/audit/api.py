@@ -201,7 +201,8 @@ def _checked(
         doubtful = issue_checks.group(flagged, (x, y), labels, seed)
         if add(doubtful).claimed:
             conditions.append(doubtful.explanation)
-            result = without_group(result, doubtful.scores > 0, scored.null, seed)
+            if doubtful.details["unreadable"].any():
+                result = without_group(result, doubtful.details["unreadable"], scored.null, seed)
     spaces = _spaces(x, y, scored.model, fit) if wanted & {"shifted", "better_partner"} else None
     if spaces is not None:
         za, zb = spaces

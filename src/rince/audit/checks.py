@@ -31,6 +31,7 @@ MIN_SHIFT_GAIN = 0.8
 MAX_SHIFT_AUTOCORRELATION = 0.8
 """Neighbors that are too similar for telling an offset."""
 GROUP_SHARE, GROUP_EXCESS, GROUP_P = 0.5, 2.0, 1e-6
+GIVEN, CHECK_FLAGS = "given column", "look at its flags before you trust them."
 MAX_GROUP_SHARE = 0.3  # of all pairs; a larger part of the data is not a subgroup
 LEAK_CORRELATION = 0.99
 MAX_LEAKS, MAX_LEAK_SHARE = 2, 0.25
@@ -402,11 +403,11 @@ def group(
         labels: (pairs,) a given column, such as language or source.
         seed: Of the clusters.
     """
-    partitions = [] if labels is None else [("given column", np.unique(np.asarray(labels), return_inverse=True)[1])]
+    partitions = [] if labels is None else [(GIVEN, np.unique(np.asarray(labels), return_inverse=True)[1])]
     for name, x in zip(("a", "b"), sides, strict=False):
         features = spread_features(x, seed)
         partitions += [(f"clusters of {name}", kmeans(features, k, seed)) for k in (8, 16)]
-    scores, found = np.zeros(len(flagged)), []
+    scores, unreadable, found = np.zeros(len(flagged)), np.zeros(len(flagged), dtype=bool), []
     for name, part in partitions:
         for number in range(int(part.max()) + 1):
             members = part == number
@@ -418,14 +419,15 @@ def group(
                 continue
             if binomial_tail(hits, size, float(rest)) < GROUP_P:
                 scores[members] = np.maximum(scores[members], hits / size)
+                unreadable |= members & (name != GIVEN)
                 found.append({"by": name, "number": number, "pairs": size, "flagged": hits})
     affected = scores > 0
     text = (
         f"{affected.sum():,} pairs are in groups of which nearly all score like mismatched pairs. Either such a group "
-        "is mispaired as a whole, or the encoder cannot read its language or format: its pairs are listed, not "
-        "flagged, and the interval allows for both."
+        "is mispaired as a whole, or the encoder cannot read its language or format: "
     )
-    return _issue("group", scores, affected, text, groups=found)
+    text += "its pairs are listed, not flagged, and the interval allows for both." if unreadable.any() else CHECK_FLAGS
+    return _issue("group", scores, affected, text, groups=found, unreadable=unreadable)
 
 
 def kmeans(x: NDArray[np.float32], k: int, seed: int, steps: int = 15) -> Rows:
