@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 MINIMUM := .venv-minimum
 
-.PHONY: demo reproduce test test-package test-peers test-minimum test-python fuzz fuzz-short lint format bench docs notebooks lock sbom audit-deps clean
+.PHONY: demo reproduce test test-package test-peers test-minimum test-python matrix docker fuzz fuzz-short lint format bench docs notebooks lock sbom audit-deps clean
 
 demo: $(VENV)/.demo
 	$(BIN)/rince demo
@@ -15,7 +15,7 @@ reproduce: $(VENV)/.dev
 
 # What users meet first takes minutes to run and has a command of its own: the wheel, pages, examples,
 # notebooks, docstrings, benchmarks, and every configuration with its documented commands.
-PACKAGE := tests/test_release.py tests/test_docs.py tests/test_examples.py tests/test_notebooks.py tests/test_docstrings.py \
+PACKAGE := tests/test_release.py tests/test_deploy.py tests/test_docs.py tests/test_examples.py tests/test_notebooks.py tests/test_docstrings.py \
 	tests/test_benchmarks.py tests/test_configs_run.py
 
 # What needs other libraries is left to `make test-peers`, which installs them.
@@ -79,6 +79,19 @@ $(OTHER)/.dev: requirements.lock pyproject.toml
 	$(OTHER)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(OTHER)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+# Commands of rince with every interpreter as a service runs them: without root, a home, or a terminal.
+matrix:
+	$(MAKE) --no-print-directory PY=3.10 .venv-3.10/.dev
+	$(MAKE) --no-print-directory PY=3.12 .venv-3.12/.dev
+	$(MAKE) --no-print-directory PY=3.13 .venv-3.13/.dev
+	$(MAKE) --no-print-directory $(MINIMUM)/.installed
+	$(PYTHON) scripts/matrix.py .venv-3.10/bin/python .venv-3.12/bin/python .venv-3.13/bin/python $(MINIMUM)/bin/python
+
+# The container, and in it the demo; without a Docker engine, the same steps in a plain shell.
+docker:
+	if docker info >/dev/null 2>&1; then docker build -t rince . && docker run --rm rince demo; \
+	else $(PYTHON) scripts/dockerfile_steps.py; fi
 
 # The lock: every package of the tested set with its hashes, for Python 3.10 to 3.13. torch and what only its CUDA builds
 # need are left out: which build is right depends on the machine, and builds of one version differ in their hashes.

@@ -31,7 +31,7 @@ import numpy as np
 from rince import cli
 from rince._support.atomic_files import finish_results
 
-ROWS = 1200
+ROWS, COMPARED_ROWS = 300, 1000
 TRAIN = ["--data.limit", "300", "--data.batch_size", "50", "--encoder.width", "4", "--trainer.max_epochs", "4"]
 TRAIN += ["--trust", "auto", "--data.wrong_pairs", "0.3", "--checkpoint_every", "3", "--probe", "false"]
 TRAIN += ["--trainer.accelerator", "cpu", "--trainer.enable_model_summary", "false", "--trainer.log_every_n_steps", "2"]
@@ -48,21 +48,23 @@ class Case(NamedTuple):
 
 def make_data(folder: Path) -> None:
     generator = np.random.default_rng(0)
-    a = generator.normal(size=(ROWS, 16)).astype(np.float32)
+    a = generator.normal(size=(COMPARED_ROWS, 16)).astype(np.float32)
     b = a + 0.5 * generator.normal(size=a.shape).astype(np.float32)
-    b[:200] = np.roll(b[:200], 1, axis=0)
-    np.save(folder / "a.npy", a)
-    np.save(folder / "b.npy", b)
+    b[:100] = np.roll(b[:100], 1, axis=0)
+    for name, rows in (("few", ROWS), ("many", COMPARED_ROWS)):
+        np.save(folder / f"a-{name}.npy", a[:rows])
+        np.save(folder / f"b-{name}.npy", b[:rows])
     words = np.array(["red", "blue", "green", "small", "large", "dog", "cat", "house", "car", "tree"])
-    texts = [" ".join(generator.choice(words, 4)) for _ in range(200)]
+    texts = [" ".join(generator.choice(words, 4)) for _ in range(120)]
     lines = ["first,second\n", *(f"{text},{text[::-1]}\n" for text in texts)]
     (folder / "pairs.csv").write_text("".join(lines))
 
 
 def cases(folder: Path) -> dict[str, Case]:
-    a, b, table = (str(folder / name) for name in ("a.npy", "b.npy", "pairs.csv"))
+    a, b, table = (str(folder / name) for name in ("a-few.npy", "b-few.npy", "pairs.csv"))
+    compared = [str(folder / "a-many.npy"), str(folder / "b-many.npy")]
     out = {name: folder / name for name in ("audit", "encode", "clean", "compare", "train")}
-    audit = ["audit", a, b, "--out", str(out["audit"]), "--force", "--quiet"]
+    audit = ["audit", a, b, "--out", str(out["audit"]), "--force", "--quiet", "--checks", "none"]
     encode = [
         "audit",
         f"{table}:first",
@@ -74,7 +76,7 @@ def cases(folder: Path) -> dict[str, Case]:
         "--quiet",
     ]
     clean = ["clean", a, b, "--out", str(out["clean"]), "--force"]
-    compare = ["compare", a, b, "--temperatures", "0.2", "--rates", "0", "--epochs", "1", "--workers", "1"]
+    compare = ["compare", *compared, "--temperatures", "0.2", "--rates", "0", "--epochs", "1", "--workers", "1"]
     compare += ["--out", str(out["compare"]), "--losses", "infonce"]
     table = ["--fdr", "0.01", "--table", "parquet"]
     train = ["train", "digits/simclr", *TRAIN, "--out", str(folder), "--name", "train"]
@@ -101,8 +103,9 @@ def digest(folder: Path, names: tuple[str, ...] = ()) -> str:
     """Hash of the names and contents of the files that are not hidden, or of those that are named."""
     result = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if path.is_file() and not path.name.startswith(".") and (not names or name in names):
+        name = path.relative_to(folder).as_posix()
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file() and not hidden and (not names or name in names):
             result.update(name.encode() + b"\0" + path.read_bytes())
     return result.hexdigest()
 
@@ -193,7 +196,8 @@ def main() -> int:
         folder = Path(scratch)
         make_data(folder)
         for name, fdr in (("strict", "0.01"), ("loose", "0.5")):
-            run(["audit", str(folder / "a.npy"), str(folder / "b.npy"), "--out", str(folder / name), "--fdr", fdr])
+            columns = [str(folder / "a-few.npy"), str(folder / "b-few.npy")]
+            run(["audit", *columns, "--out", str(folder / name), "--fdr", fdr])
         known = {name: case for name, case in cases(folder).items() if not options.only or name in options.only}
         expected: dict[str, dict[str, str]] = {}
         seconds: dict[str, float] = {}
@@ -207,16 +211,16 @@ def main() -> int:
             digests[case.digest(case.out)] = "new"
             assert len(digests) == 1 + (case.first is not None), f"{name}: both settings give the same results"
             expected[name] = digests
-        done, number = 0, 0
-        while done < options.kills:
-            name = generator.choice(sorted(known))
-            case, number = known[name], number + 1
+        kills: Counter[str] = Counter(dict.fromkeys(sorted(known), 0))
+        while kills.total() < options.kills:
+            name = min(kills, key=lambda name: kills[name])
+            case = known[name]
             shutil.rmtree(case.out, ignore_errors=True)
             if case.first is not None:
                 shutil.copytree(folder / f"kept-{name}", case.out)
             outcome = "ended before"
             while killed(case.second, case.out, seconds[name], generator.random() < 0.5, generator):
-                done += 1
+                kills[name] += 1
                 outcome = "killed"
                 if case.first is not None:
                     break
@@ -240,11 +244,10 @@ def main() -> int:
             if outcome.isupper():
                 shutil.copytree(case.out, f"{outcome.lower().replace(' ', '-')}-{name}", dirs_exist_ok=True)
             counts.setdefault(name, Counter())[outcome] += 1
-            if number % 20 == 0:
-                print(f"{done} kills, {dict(counts)}", flush=True)
+            print(f"{kills.total()} kills: {name} {outcome}", flush=True)
     for name, outcomes in sorted(counts.items()):
         print(f"{name:8} " + ", ".join(f"{outcome}: {count}" for outcome, count in sorted(outcomes.items())))
-    print(f"{done} kills")
+    print(f"{kills.total()} kills")
     return int(any(outcome.isupper() for outcomes in counts.values() for outcome in outcomes))
 
 

@@ -26,7 +26,7 @@ COMMANDS = {  # name: (module, one line for the help)
     "evaluate": ("rince.commands.evaluate", "linear probe, nearest neighbors and retrieval on the features of a run"),
     "compare": ("rince.commands.compare", "compare losses on your pairs, with and without added noise"),
     "reproduce": ("rince.commands.reproduce", "moved: python -m experiments, in a clone of the repository"),
-    "export": ("rince.commands.export", "write the encoder of a run as safetensors, ONNX or torch.export"),
+    "export": ("rince.commands.export", "write the encoder of a run as safetensors, ONNX, torch.export or a folder"),
 }
 
 # Their help is generated from the sources, since importing their modules takes seconds.

@@ -1,4 +1,4 @@
-"""Files of every format that the project reads, with bytes changed, cut, repeated or exchanged."""
+"""Files of every format that the project reads, to be damaged."""
 
 import gzip
 import hashlib

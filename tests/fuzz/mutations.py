@@ -1,28 +1,29 @@
-"""Bytes changed, cut, repeated or exchanged, and words that are hard to read put between them."""
+"""Damage that a disk, an interrupted copy or a person at an editor or a spreadsheet does to a file."""
 
 import random
 
-WORDS = (b"", b"-1", b"nan", b"1e999", b"99999999999999999999", "\u00b2".encode(), "\u0663".encode(), b'"', b",", b"\n")
-WORDS += (b"\0", b"=1+1", b"../x", b"\xef\xbb\xbf", b"\r", b"null", b"1_0", b"0x10", b"{", b"[" * 50, b"'" * 3)
+# What people and programs write into cells and settings by mistake; a BOM and \r come from other systems.
+WORDS = (b"", b"-1", b"nan", b"1e400", b'"', b",", b"\n", b"\t", b"=1+1", b"\xef\xbb\xbf", b"\r", b"null", b"{", b"'")
+BLOCKS = (1, 16, 512)  # bytes; a disk loses sectors, a small file most of its content with one
 
 
 def mutated(content: bytes, chance: random.Random) -> bytes:
     data = bytearray(content)
-    for _ in range(chance.choice((1, 1, 2, 8, 40))):
+    for _ in range(chance.choice((1, 1, 1, 2, 8))):
         place, kind = chance.randrange(len(data) or 1), chance.randrange(7)
-        length = chance.choice((1, 2, 4, 16, 200))
-        if kind == 0 and data:
+        length = chance.choice(BLOCKS)
+        if kind == 0 and data:  # a flipped bit
             data[place] ^= 1 << chance.randrange(8)
-        elif kind == 1:
-            data[place : place + length] = b""
-        elif kind == 2:
+        elif kind == 1:  # a missing block
+            del data[place : place + length]
+        elif kind == 2:  # a block that was written twice
             data[place:place] = data[place : place + length]
-        elif kind == 3:
-            data[place : place + length] = chance.randbytes(length)
-        elif kind == 4:
-            data[place : place + 4] = chance.choice((b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\xff\xff\xff\x7f"))
-        elif kind == 5:
-            data[place : place + chance.choice((0, 1, length))] = chance.choice(WORDS)
-        else:
-            del data[max(1, place) :]
+        elif kind == 3:  # a block of something else
+            data[place : place + length] = chance.randbytes(len(data[place : place + length]))
+        elif kind == 4:  # a block that was never written
+            data[place : place + length] = bytes(len(data[place : place + length]))
+        elif kind == 5:  # an edit
+            data[place : place + chance.choice((0, 1, 5))] = chance.choice(WORDS)
+        else:  # an interrupted copy
+            del data[place:]
     return bytes(data)

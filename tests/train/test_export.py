@@ -66,6 +66,39 @@ def test_onnx_model_gives_the_same_features_for_any_batch_size(run, tmp_path, ca
     assert json.loads(properties["rince"])["loss"]["name"] == "RINCE"
 
 
+def test_folder_loads_into_plain_torch(run, tmp_path, capsys):
+    from safetensors.torch import load_file
+
+    folder = tmp_path / "folder"
+    assert cli.main(["export", str(run), str(folder)]) == 0
+    line = capsys.readouterr().out
+    network = rince.encoders.ConvNet(channels=1, width=2, depth=2)
+    network.load_state_dict(load_file(folder / "model.safetensors"))
+    inputs = torch.rand(3, 1, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(network.eval()(inputs), expected(run, inputs))
+    assert json.loads((folder / "rince.json").read_text())["loss"]["name"] == "RINCE"
+    assert "model.safetensors" in line and "library_name: pytorch" in (folder / "README.md").read_text()
+    assert cli.main(["export", str(run), str(folder)]) == 2
+    assert cli.main(["export", str(run), str(folder), "--force"]) == 0
+
+
+def test_folder_of_a_transformers_model_loads_there(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="needs transformers (make test-peers)")
+    from rince.integrations.transformers import ImageEncoder
+    from rince.train.export import export_folder
+
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    encoder = ImageEncoder("vit", config={**small, "image_size": 16, "patch_size": 8}).eval()
+    metadata = {"rince": "0", "method": "SimCLR", "loss": {"name": "GCE"}}
+    assert "AutoModel" in export_folder(tmp_path / "vit", encoder, metadata)
+    again = ImageEncoder(str(tmp_path / "vit")).eval()
+    inputs = torch.rand(2, 3, 16, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(again(inputs), encoder(inputs))
+    assert transformers.AutoConfig.from_pretrained(tmp_path / "vit").hidden_size == 16
+
+
 def test_one_tower_of_a_cross_modal_run_is_exported(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)
@@ -85,7 +118,7 @@ def test_one_tower_of_a_cross_modal_run_is_exported(tmp_path, monkeypatch, capsy
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["x.bin"], ".safetensors, .onnx or .pt2, got x.bin"),
+        (["x.bin"], ".safetensors, .onnx, .pt2 or be a folder, without an ending, got x.bin"),
         (["x.pt2", "--shape", "3", "8"], "cannot be exported with inputs (3, 8)"),
         (["x.pt2", "--tower", "a"], "--tower a: leave it out"),
     ],

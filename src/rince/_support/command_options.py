@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -85,3 +86,26 @@ def add_allow_custom_code(parser: argparse.ArgumentParser) -> None:
         "--allow-custom-code", action="store_true", help="import classes from outside rince that the run names"
     )
     parser.add_argument("--trust-config", action="store_true", dest="allow_custom_code", help=argparse.SUPPRESS)
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """``--quiet`` and ``--json``, which mean the same in every command."""
+    parser.add_argument("--quiet", action="store_true", help="print errors only, and no progress")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def without_output_options(arguments: Sequence[str]) -> tuple[list[str], argparse.Namespace]:
+    """Arguments of ``train`` and ``finetune`` without ``--quiet`` and ``--json``, and these two."""
+    options = argparse.Namespace(quiet="--quiet" in arguments, json="--json" in arguments)
+    rest = [word for word in arguments if word not in ("--quiet", "--json")]
+    if options.quiet or options.json:
+        rest += ["--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]
+    return rest, options
+
+
+def print_result(options: argparse.Namespace, record: object, text: str) -> None:
+    """Print the result of a command: as JSON, as text, or not at all."""
+    if options.json:
+        print(json.dumps(record, indent=2))
+    elif not options.quiet:
+        print(text)

@@ -13,6 +13,42 @@ LINE_SECONDS = 0.2  # between updates of a terminal
 LOG_SECONDS = 10.0  # between lines where standard error is not a terminal
 
 
+class Progress:
+    """Progress of work whose units are counted by the caller.
+
+    Args:
+        label: What is done, such as ``"encoding texts"``.
+        total: Number of units, if it is known.
+        show: True reports on a terminal (one line that is updated) and in logs (a line every ten seconds), None on a
+            terminal only, False never.
+        done: Units that were done before.
+    """
+
+    def __init__(self, label: str, total: int | None = None, show: bool | None = None, done: int = 0):
+        self.label, self.total, self.before = label, total, done
+        self.stream = sys.stderr  # None where the caller closed it
+        self.terminal = self.stream is not None and self.stream.isatty()
+        self.active = self.stream is not None and show is not False and (bool(show) or self.terminal)
+        self.start = time.monotonic() if self.active else 0.0
+        self.shown, self.due = 0, self.start + (FIRST_SECONDS if self.terminal else LOG_SECONDS)
+
+    def update(self, done: int, label: str | None = None) -> None:
+        """Report that ``done`` units are done, if it is time for a report."""
+        if not self.active or (now := time.monotonic()) < self.due:
+            return
+        text = progress_line(label or self.label, done, self.total, now - self.start, self.before)
+        self.stream.write(f"\r{text:<{self.shown}}" if self.terminal else f"{text}\n")
+        self.stream.flush()
+        self.shown, self.due = len(text), now + (LINE_SECONDS if self.terminal else LOG_SECONDS)
+
+    def close(self) -> None:
+        """Clear the line of a terminal."""
+        if self.active and self.terminal and self.shown:
+            self.stream.write("\r" + " " * self.shown + "\r")
+            self.stream.flush()
+            self.shown = 0
+
+
 def track(
     items: Iterable[T], label: str, total: int | None = None, show: bool | None = None, step: int = 1
 ) -> Iterator[T]:
@@ -20,34 +56,20 @@ def track(
 
     Args:
         items: Units of work.
-        label: What is done, such as ``"encoding texts"``.
+        label: As for :class:`Progress`.
         total: Number of units. Default: the length of ``items`` times ``step``, if it has one.
-        show: True reports on a terminal (one line that is updated) and in logs (a line every ten seconds), None on a
-            terminal only, False never.
+        show: As for :class:`Progress`.
         step: Units per item, such as the batch size.
     """
-    stream = sys.stderr  # None where the caller closed it
-    terminal = stream is not None and stream.isatty()
-    if stream is None or show is False or (show is None and not terminal):
-        yield from items
-        return
     if total is None and isinstance(items, Sized):
         total = len(items) * step
-    start = time.monotonic()
-    shown, due = 0, start + (FIRST_SECONDS if terminal else LOG_SECONDS)
+    progress = Progress(label, total, show)
     try:
         for number, item in enumerate(items, 1):
             yield item
-            now = time.monotonic()
-            if now >= due:
-                text = progress_line(label, number * step, total, now - start)
-                stream.write(f"\r{text:<{shown}}" if terminal else f"{text}\n")
-                stream.flush()
-                shown, due = len(text), now + (LINE_SECONDS if terminal else LOG_SECONDS)
+            progress.update(number * step)
     finally:
-        if terminal and shown:
-            stream.write("\r" + " " * shown + "\r")
-            stream.flush()
+        progress.close()
 
 
 @contextmanager
@@ -66,9 +88,9 @@ def working(label: str, show: bool | None = None) -> Iterator[None]:
         stream.flush()
 
 
-def progress_line(label: str, done: int, total: int | None, seconds: float) -> str:
-    """Such as ``encoding texts: 12,000 of 40,000 (30%), 4,000/s, 7 s left``."""
-    rate = done / max(seconds, 1e-9)
+def progress_line(label: str, done: int, total: int | None, seconds: float, before: int = 0) -> str:
+    """Such as ``encoding texts: 12,000 of 40,000 (30%), 4,000/s, 7 s left``; ``before`` units took no time."""
+    rate = max(done - before, 1e-9) / max(seconds, 1e-9)
     speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"
     if total is None:
         return f"{label}: {done:,}, {speed}"

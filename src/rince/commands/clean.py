@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rince._support.atomic_files import naming_full
-from rince._support.command_options import parsed
+from rince._support.command_options import add_output_options, parsed, print_result
+from rince._support.progress import working
 from rince.errors import UsageError
 from rince.pairs.files import location
 
@@ -70,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, metavar="N", help="write shards in N Dask processes on this machine")
     parser.add_argument("--no-header", action="store_true", help="CSV and TSV files have no header")
     parser.add_argument("--force", action="store_true", help="overwrite files in --out")
+    add_output_options(parser)
     return parser
 
 
@@ -96,7 +98,8 @@ def main(arguments: list[str]) -> int:
     ids = None if options.ids is None else column_source(options.ids, pairs.a)
     kept = kept_pairs(audited, options.fdr, options.keep_above)
     media = "link" if options.link else "copy" if options.copy else None
-    with tempfile.TemporaryDirectory() as scratch:
+    checking = working("checking that the data are those of the audit", False if options.quiet else None)
+    with tempfile.TemporaryDirectory() as scratch, checking:
         check_same_data([pairs.a, pairs.b], audited, ids, Path(scratch))
     partners = None
     with _runner(options) as runner, new_folder(options.out, options.force) as folder:
@@ -111,18 +114,19 @@ def main(arguments: list[str]) -> int:
             ids_only=options.ids_only,
             media=media,
             runner=runner,
+            progress=not options.quiet,
         )
         if options.repair is not None and not kept.all():
             partners = _partners(options, [pairs.a, pairs.b], audited, kept)
             shows = [_shown(options, side) for side in "ab"]
             new = write_repair(folder, partners, audited, shows[0], shows[1])
             files += [options.out / path.name for path in new]
-    if partners is not None:
-        print(sentence(partners))
-    print(counts(audited, kept, options.weights))
     shown = [location(file) for file in files]
     more = f" and {len(shown) - 8:,} more" if len(shown) > 8 else ""
-    print(f"written: {', '.join(shown[:8])}{more}")
+    lines = [] if partners is None else [sentence(partners)]
+    lines += [counts(audited, kept, options.weights), f"written: {', '.join(shown[:8])}{more}"]
+    record = {"pairs": len(kept), "kept": int(kept.sum()), "dropped": int((~kept).sum()), "files": shown}
+    print_result(options, record, "\n".join(lines))
     return 0
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rince._support.command_options import check_counts, local_path, parsed
+from rince._support.command_options import add_output_options, check_counts, local_path, parsed, print_result
 from rince.errors import UsageError
 
 EPILOG = """
@@ -68,6 +68,7 @@ def comparison_parser(
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (%(default)s)")
     parser.add_argument("--report-only", action="store_true", help="report the finished runs and start none")
     parser.add_argument("--so-far", dest="report_only", action="store_true", help=argparse.SUPPRESS)  # until 0.4
+    add_output_options(parser)
     return parser
 
 
@@ -89,7 +90,7 @@ def main(arguments: list[str]) -> int:
 def compare_losses(task: Any, found: argparse.Namespace, command: str) -> int:
     """Train with every loss, write the report and print its table."""
     from rince.compare.losses import parse_loss
-    from rince.compare.report import summarize, table, write_report
+    from rince.compare.report import summarize, summary_record, table, write_report
 
     for name in ("losses", "rates", "temperatures"):
         if getattr(found, name) is None:
@@ -109,8 +110,10 @@ def compare_losses(task: Any, found: argparse.Namespace, command: str) -> int:
     shared = {"epochs": found.epochs or task.usual_epochs, "data": task.fingerprint()}
     results = results_of(task, found, shared, tune_seeds, out)
     summary = summarize(task.name, task.metric, task.noise, results, tune_seeds)
-    print(table(summary) + "".join(f"\n- {line}" for line in summary.advice()), flush=True)
-    print(f"\nwritten to {out}: {', '.join(write_report(summary, results, out, command))}")
+    files = write_report(summary, results, out, command)
+    text = table(summary) + "".join(f"\n- {line}" for line in summary.advice())
+    record = {**summary_record(summary, command), "files": [str(out / name) for name in files]}
+    print_result(found, record, f"{text}\n\nwritten to {out}: {', '.join(files)}")
     return 0
 
 
@@ -134,15 +137,20 @@ def results_of(
     if found.report_only:
         return finished_runs(everything, out / "runs", name_of)
     work = functools.partial(one_run, task=task, out=out)
+    say = _say_nothing if found.quiet else None
     tuning = [run for run in everything if tune_seeds is None or run["seed"] < tune_seeds]
-    results = run_grid(tuning, work, out / "runs", name_of, found.workers)
+    results = run_grid(tuning, work, out / "runs", name_of, found.workers, say)
     chosen = chosen_temperatures(results)
     rest = [
         run
         for run in everything
         if run not in tuning and run["temperature"] == chosen[str(run["loss"]), float(run["rate"])]
     ]
-    return results + (run_grid(rest, work, out / "runs", name_of, found.workers) if rest else [])
+    return results + (run_grid(rest, work, out / "runs", name_of, found.workers, say) if rest else [])
+
+
+def _say_nothing(line: str) -> None:
+    """Progress of ``--quiet``."""
 
 
 def _check_options(found: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rince._support.atomic_files import check_writable, write_text
-from rince._support.command_options import add_allow_custom_code, parsed
+from rince._support.command_options import add_allow_custom_code, add_output_options, parsed, print_result
 from rince._support.step_seeds import generator
 from rince.errors import ExistingFile, MissingFile, UsageError
 
@@ -40,6 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--k", type=int, help="number of nearest neighbors (200, or 20 with --labels_per_class)")
     parser.add_argument("--baselines", action="store_true", help="also evaluate raw inputs and the untrained encoder")
     parser.add_argument("--force", action="store_true", help="overwrite an earlier evaluation")
+    add_output_options(parser)
     add_allow_custom_code(parser)
     return parser
 
@@ -58,8 +59,7 @@ def main(arguments: list[str]) -> int:
     check_writable(target.parent)
     result = evaluate_run(options)
     write_text(target, json.dumps(result, indent=2) + "\n")
-    print(table(result))
-    print(f"written to {target}")
+    print_result(options, {**result, "files": [str(target)]}, f"{table(result)}\nwritten to {target}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rince._support.command_options import print_result, without_output_options
 from rince.errors import UsageError
 from rince.train.config import finetune_parser, named_classes, normalized, options_in, parse
 from rince.train.finetune import check_file, check_head_epochs, fine_tune, read_source
@@ -13,6 +14,7 @@ ALLOW = ("--allow-custom-code", "--allow_custom_code", "--trust-config", "--trus
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0].startswith("-"):
         raise UsageError("missing run: rince finetune RUN [CONFIG] [options]")
+    arguments, output = without_output_options(arguments)
     source = read_source(arguments[0])
     options = normalized([word for word in arguments[1:] if word not in ALLOW])
     named = named_classes(options)
@@ -24,8 +26,9 @@ def main(arguments: list[str]) -> int:
     config = parse(parser, options)
     check_head_epochs(config, [name for name, _ in options_in(options)])
     config.run = str(source.path)
-    for result in fine_tune(parser, config, source):
-        print(sentence(result))
+    results = list(fine_tune(parser, config, source))
+    if results:
+        print_result(output, results, "\n".join(map(sentence, results)))
     return 0
 
 

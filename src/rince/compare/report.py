@@ -199,19 +199,10 @@ def write_report(summary: Summary, results: list[Result], folder: Path, command:
     """
     keys = ["loss", "temperature", "rate", "seed"]
     rows = [[*(r["settings"][key] for key in keys), r["validation"], r["test"]] for r in results]
-    record = {
-        "task": summary.task,
-        "metric": summary.metric,
-        "noise": summary.noise,
-        "command": command,
-        "tune_seeds": summary.tune_seeds,
-        "cells": [vars(cell) for cell in summary.cells.values()],
-        "advice": summary.advice(),
-    }
     texts = {
         "table.md": f"{table(summary)}\n" + "".join(f"- {line}\n" for line in summary.advice()),
         "results.csv": as_csv([*keys, "validation", "test"], rows),
-        "summary.json": json.dumps(record, indent=1) + "\n",
+        "summary.json": json.dumps(summary_record(summary, command), indent=1) + "\n",
     }
     with atomic_results(folder, FIGURES) as new:
         try:
@@ -224,6 +215,19 @@ def write_report(summary: Summary, results: list[Result], folder: Path, command:
         for name, text in {"comparison.html": comparison_page(summary, svg, command), **texts}.items():
             (new / name).write_text(text, encoding="utf-8", errors="replace")
     return ["comparison.html", *texts, *drawn]
+
+
+def summary_record(summary: Summary, command: str) -> dict[str, Any]:
+    """Content of summary.json."""
+    return {
+        "task": summary.task,
+        "metric": summary.metric,
+        "noise": summary.noise,
+        "command": command,
+        "tune_seeds": summary.tune_seeds,
+        "cells": [vars(cell) for cell in summary.cells.values()],
+        "advice": summary.advice(),
+    }
 
 
 def _draw(summary: Summary, folder: Path) -> list[str]:

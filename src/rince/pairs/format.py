@@ -4,7 +4,7 @@ To add a format, subclass :class:`Format`, list its suffix in ``rince.pairs.form
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,16 @@ class Selection:
     Args:
         kept: (rows,) True for rows to write.
         weights: (rows,) weights in [0, 1] to add as a field ``weight``. Default: none.
+        report: Called with the number of rows consumed so far.
     """
 
-    def __init__(self, kept: NDArray[np.bool_], weights: NDArray[np.float32] | None = None):
-        self.kept, self.weights, self.start = kept, weights, 0
+    def __init__(
+        self,
+        kept: NDArray[np.bool_],
+        weights: NDArray[np.float32] | None = None,
+        report: Callable[[int], None] | None = None,
+    ):
+        self.kept, self.weights, self.start, self.report = kept, weights, 0, report
 
     def part(self, start: int, stop: int) -> "Selection":
         """The selection of some of the rows."""
@@ -43,6 +49,8 @@ class Selection:
                 f"{location(shard)} has more rows than the audit ({len(self.kept):,}): audit this data again"
             )
         self.start = part.stop
+        if self.report is not None:
+            self.report(self.start)
         return self.kept[part], None if self.weights is None else self.weights[part]
 
 

@@ -1,4 +1,4 @@
-"""Encoders in formats that run without rince: ONNX and torch.export programs."""
+"""Encoders in formats that run without rince: ONNX, torch.export programs, and folders."""
 
 import json
 import warnings
@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rince._support.atomic_files import written_whole
-from rince._support.optional_imports import peer
+from rince._support.atomic_files import atomic_folder, written_whole
+from rince._support.optional_imports import peer, require
 from rince.errors import MissingExtra, UsageError
 
 TOLERANCE = 1e-4  # largest difference of an output, relative to the largest output
@@ -60,6 +60,46 @@ def export_onnx(path: Path, encoder: nn.Module, shape: tuple[int, ...], metadata
     with written_whole(path) as temporary:
         Path(temporary).write_bytes(model.SerializeToString())
     return difference
+
+
+CARD = """---
+library_name: {library}
+tags: [contrastive-learning, rince]
+---
+An encoder trained by rince {version} with {method} and {loss}. Load it with
+
+    {how}
+
+`rince.json` says how it was trained and how its inputs were normalized.
+"""
+
+
+def export_folder(path: Path, encoder: nn.Module, metadata: dict[str, Any], force: bool = False) -> str:
+    """Write a folder with the weights under the model's own names, a model card and ``rince.json``.
+
+    A model of transformers is saved with its configuration. Of any other network the folder has ``model.safetensors``,
+    a plain state dict; of models of timm and torchvision under the names that these libraries give it.
+
+    Returns:
+        The line of Python that loads it.
+
+    Raises:
+        ExistingFile: ``path`` has files, and ``force`` is False.
+    """
+    inner: Any = getattr(encoder, "model", None)
+    with atomic_folder(path, force) as folder:
+        if hasattr(inner, "save_pretrained"):
+            library, how = "transformers", f'transformers.AutoModel.from_pretrained("{path}")'
+            inner.save_pretrained(folder)
+        else:
+            network = encoder if inner is None else inner
+            library, how = "pytorch", f'model.load_state_dict(safetensors.torch.load_file("{path}/model.safetensors"))'
+            state = {name: value.detach().cpu().contiguous().clone() for name, value in network.state_dict().items()}
+            require("safetensors.torch", "train").save_file(state, folder / "model.safetensors", {"format": "pt"})
+        (folder / "rince.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
+        facts = {"version": metadata["rince"], "method": metadata["method"], "loss": metadata["loss"]["name"]}
+        (folder / "README.md").write_text(CARD.format(library=library, how=how, **facts), encoding="utf-8")
+    return how
 
 
 def _traced(encoder: nn.Module, shape: tuple[int, ...]) -> torch.export.ExportedProgram:

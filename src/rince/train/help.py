@@ -40,7 +40,8 @@ TRAINER = {
     "sync_batchnorm": "Batch norm over all devices (GPUs).",
     "limit_train_batches": "Batches, or a share of them, that make an epoch.",
     "log_every_n_steps": "Steps between two lines of metrics.csv.",
-    "enable_progress_bar": "true or false.",
+    "logger": "true for TensorBoard's files in the run folder, or a logger of Lightning.",
+    "enable_progress_bar": "true or false; by default on a terminal only.",
     "callbacks+": "A callback of Lightning, your own, or PairMonitor, which estimates wrong pairs.",
 }
 TEXTS = {

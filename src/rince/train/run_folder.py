@@ -28,6 +28,7 @@ MAY_CHANGE = (
     "trainer.strategy",
     "trainer.enable_progress_bar",
     "trainer.enable_model_summary",
+    "trainer.logger",
     "trainer.profiler",
 )
 

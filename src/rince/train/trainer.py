@@ -9,17 +9,20 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import ProgressBar, TQDMProgressBar
+from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.loggers import Logger
 from lightning.pytorch.strategies.launchers.subprocess_script import _SubprocessScriptLauncher
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from rince._support.progress import Progress
 from rince._support.signals import Children, is_main_rank
-from rince.errors import UsageError
+from rince.errors import MissingExtra, UsageError
 
 # Notes of Lightning on things that are intended here.
 IGNORED_NOTES = (
@@ -49,12 +52,15 @@ RESUME_HINT = "the same command resumes the run"
 
 def make_trainer(options: dict[str, Any], callbacks: list[Any], loggers: list[Any], plugins: list[Any]) -> Trainer:
     """Lightning's trainer with the user's options and the callbacks, loggers and plugins of every run."""
-    given = [logger for logger in as_list(options.pop("logger", None)) if not isinstance(logger, bool)]
+    given = as_list(options.pop("logger", None))
+    if True in given:
+        loggers = [*loggers, tensorboard(Path(options.get("default_root_dir") or "."))]
+    given = [logger for logger in given if not isinstance(logger, bool)]
     callbacks = [*as_list(options.pop("callbacks", None)), *callbacks]
     if options.get("enable_progress_bar") is None:  # logs of batch jobs get no bar unless they ask for it
-        options["enable_progress_bar"] = sys.stdout is not None and sys.stdout.isatty()
+        options["enable_progress_bar"] = sys.stderr is not None and sys.stderr.isatty()
     if options["enable_progress_bar"] and not any(isinstance(callback, ProgressBar) for callback in callbacks):
-        callbacks.append(EpochBar())
+        callbacks.append(StepProgress())
     plugins = [*as_list(options.pop("plugins", None)), *plugins]
     try:
         return Trainer(
@@ -69,14 +75,47 @@ def make_trainer(options: dict[str, Any], callbacks: list[Any], loggers: list[An
         raise UsageError(f"trainer: {' '.join(str(error).split())}") from error
 
 
-class EpochBar(TQDMProgressBar):
-    """Progress bar with rate and time left that counts epochs from 1; Lightning counts from 0."""
+def tensorboard(folder: Path) -> Logger:
+    """Logger of ``--trainer.logger true``: TensorBoard's files in a run folder."""
+    from lightning.pytorch.loggers import TensorBoardLogger
 
-    def on_train_epoch_start(self, trainer: Trainer, *args: Any) -> None:
-        super().on_train_epoch_start(trainer, *args)
-        epochs = trainer.max_epochs
-        total = f"/{epochs}" if epochs is not None and epochs > 0 else ""
-        self.train_progress_bar.set_description(f"Epoch {trainer.current_epoch + 1}{total}")
+    try:
+        return TensorBoardLogger(folder, name="", version="tensorboard")
+    except ModuleNotFoundError as error:
+        raise MissingExtra("trainer.logger true needs TensorBoard: pip install tensorboard") from error
+
+
+class StepProgress(ProgressBar):
+    """One line with the epoch, the steps of the whole training, their rate and the time left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.progress: Progress | None = None
+
+    def disable(self) -> None:
+        """Show nothing; Lightning calls it on all ranks but the first."""
+        self.progress = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.is_global_zero:
+            steps = trainer.estimated_stepping_batches
+            total = int(steps) if steps != float("inf") else None
+            self.progress = Progress("training", total, show=True, done=trainer.global_step)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self.progress is not None:
+            epochs = trainer.max_epochs
+            of = f" of {epochs}" if epochs is not None and epochs > 0 else ""
+            self.progress.update(trainer.global_step, f"epoch {trainer.current_epoch + 1}{of}, steps")
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.progress is not None:
+            self.progress.close()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self.on_train_end(trainer, pl_module)
 
 
 def as_list(value: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rince._support.atomic_files import atomic_folder, check_out_folder
 from rince._support.csv_cells import CsvWriter, unescaped
+from rince._support.progress import Progress
 from rince.audit.estimate import suspects
 from rince.audit.output.table import saved_table
 from rince.audit.shards.runner import LocalRunner, Runner
@@ -204,6 +205,7 @@ def write_clean(
     ids_only: bool = False,
     media: str | None = None,
     runner: Runner | None = None,
+    progress: bool | None = False,
 ) -> list[Path]:
     """Write the kept pairs, shard by shard, and ``decisions.csv`` with the decision on every pair.
 
@@ -218,6 +220,7 @@ def write_clean(
         ids_only: Write ``kept_ids.txt`` only.
         media: "link" or "copy" the kept files of a media folder. Default: list them.
         runner: Where shards are written. Default: this process.
+        progress: Report progress (None: on a terminal).
 
     Returns:
         The files, as they are called in ``out``.
@@ -241,8 +244,12 @@ def write_clean(
         names.append(Path("kept_uids.npy"))
     else:
         for where in selected_files(pairs):
-            selection = Selection(rows, audited.weights if weights else None)
-            names += _write_source(where, folder, out, targets, selection, runner or LocalRunner())
+            report = Progress("writing pairs", len(rows), progress)
+            selection = Selection(rows, audited.weights if weights else None, report.update)
+            try:
+                names += _write_source(where, folder, out, targets, selection, runner or LocalRunner())
+            finally:
+                report.close()
         if weights and not any(format_of(where).adds_weights for where in selected_files(pairs)):
             with written(folder / "weights.npy") as file:
                 np.save(file, audited.weights)
