@@ -26,7 +26,7 @@ b = a.copy(); b[:90] = np.roll(b[:90], 1, axis=0)
 np.save("a.npy", a); np.save("b.npy", b)
 """
 RUN = ["--data.limit", "128", "--data.batch_size", "32", "--encoder.width", "2", "--probe", "false"]
-RUN += ["--trainer.accelerator", "cpu"]
+RUN += ["--trainer.accelerator", "cpu", "--data.wrong_pairs", "0.3"]
 COMMANDS: list[tuple[list[str], int]] = [  # with the exit code that is expected
     (["--version"], 0),
     (["audit", "a.npy", "b.npy", "--json"], 0),
