@@ -30,6 +30,15 @@ def test_links_between_pages_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+@pytest.mark.parametrize("page", ["SECURITY.md", "docs/reliability.md"])
+def test_tests_that_a_table_names_exist(page):
+    path = ""
+    for found in re.findall(r"`(tests/[\w/.]+)?(?:::(\w+))?`", (ROOT / page).read_text("utf-8")):
+        path, name = found[0] or path, found[1]
+        assert not path or (ROOT / path).exists(), f"{page} names {path}"
+        assert not name or f"def {name}(" in (ROOT / path).read_text("utf-8"), f"{page} names {path}::{name}"
+
+
 class Parsed(BaseException):
     """The options of a command were understood."""
 

@@ -261,3 +261,11 @@ def test_a_loss_from_plain_values_is_the_loss():
         ),
     )
     assert torch.equal(named_loss("GCE", {"q": 1.0}, 0.3)(z1, z2), rince.GCE(q=1, temperature=0.3)(z1, z2))
+
+
+@pytest.mark.parametrize("kind", [rince.InfoNCE, rince.GCE, rince.RINCE])
+def test_denormal_weights_give_a_finite_loss(kind):
+    z = torch.randn(8, 4, requires_grad=True)
+    loss = kind()(z, torch.randn(8, 4), weights=torch.full((8,), 1e-42))
+    loss.backward()
+    assert loss.isfinite() and z.grad.isfinite().all()

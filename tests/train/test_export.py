@@ -120,7 +120,7 @@ def test_one_tower_of_a_cross_modal_run_is_exported(tmp_path, monkeypatch, capsy
     [
         (["x.bin"], ".safetensors, .onnx, .pt2 or be a folder, without an ending, got x.bin"),
         (["x.pt2", "--shape", "3", "8"], "cannot be exported with inputs (3, 8)"),
-        (["x.pt2", "--tower", "a"], "--tower a: leave it out"),
+        (["x.pt2", "--tower", "a"], "omit --tower a"),
     ],
 )
 def test_export_error_is_one_line(run, tmp_path, monkeypatch, capsys, words, told):

@@ -1,10 +1,11 @@
 """Means, paired tests, Markdown tables and CSV."""
 
-import csv
 import io
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from rince._support.csv_cells import CsvWriter
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
@@ -78,7 +79,7 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def as_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """The rows as CSV, with a header."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = CsvWriter(text, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(rows)
     return text.getvalue()

@@ -120,9 +120,10 @@ class ContrastiveLoss(nn.Module):
             value = check(value)
             self.__dict__["_checked"] = None
             if name == "temperature":  # a number, a parameter and a module are stored in three different places
-                for place in ("_parameters", "_modules", "__dict__"):
-                    store = self.__dict__ if place == "__dict__" else self.__dict__[place]
-                    store.pop(name, None)
+                if not isinstance(value, nn.Parameter):  # replaced in place: fully_shard wants parameters in order
+                    self._parameters.pop(name, None)
+                self._modules.pop(name, None)
+                self.__dict__.pop(name, None)
         super().__setattr__(name, value)
 
     def objective(self, temperature: float | Tensor) -> Objective:
