@@ -115,7 +115,7 @@ def _estimate(job: Job, place: Path, record: Path) -> tuple[dict[str, Any], NDAr
         audit.save(place, ids=names, truth=truth, title=f"{job.folder.path.name}: weights of pairs", force=True)
         write_weights(job.folder.path / TABLE, weights, names, score=audit.scores, p_wrong=audit.p_wrong)
         write_text(record, json.dumps(details) + "\n")  # last: its presence means that all is there
-        for folder in place.glob("*/"):
+        for folder in filter(Path.is_dir, list(place.iterdir())):
             for name in LARGE_FILES:
                 (folder / name).unlink(missing_ok=True)
     if result.cannot_tell and job.config.trust.source == AUTO:
