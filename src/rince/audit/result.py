@@ -130,14 +130,18 @@ class Findings(ABC):
         """Whether the scores leave open if there are unrelated pairs at all."""
         return self.verdict is Verdict.CANNOT_TELL
 
+    @property
+    def scored_by(self) -> str:
+        """What the scores are, in words, such as ``"the relative cosine"``."""
+        return SCORED_BY.get(self.scorer, self.scorer)
+
     def recommend(self) -> Recommendation:
         """A loss for training on these pairs: a rule of thumb, from a table measured on a few small data sets."""
         return recommend(self.noise_rate, self.uninformative or self.cannot_tell, self.of_classes)
 
     def summary(self, fdr: float = 0.1) -> str:
         """A few lines for a terminal."""
-        by = SCORED_BY.get(self.scorer, self.scorer)
-        lines = [f"{self.judged_pairs:,} pairs, {len(self.null):,} mismatched pairs, scored by {by}"]
+        lines = [f"{self.judged_pairs:,} pairs, {len(self.null):,} mismatched pairs, scored by {self.scored_by}"]
         lines[0] += f" ({self.settings})" if self.settings else ""
         lines += [*self.verdict_lines(fdr), *self.conditions]
         claimed = [issue.explanation for name, issue in self.issues.items() if issue.claimed and name != "unrelated"]
@@ -397,7 +401,7 @@ def findings_record(result: Findings, fdr: float) -> dict[str, Any]:
         "mismatched_pairs": len(result.null),
         "scorer": result.scorer,
         "fitted": result.fitted,
-        "scored_by": SCORED_BY.get(result.scorer, result.scorer),
+        "scored_by": result.scored_by,
         "settings": result.settings,
         "verdict": result.verdict.value,
         "noise_rate": result.noise_rate,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.result import SCORED_BY
 from rince.report.gallery import MAX_TEXT, Gallery, Texts
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ def findings_data(
         "auroc": float(result.auroc),
         "uninformative": result.uninformative,
         "fdr": fdr,
-        "score": SCORED_BY.get(result.scorer, result.scorer),
+        "score": result.scored_by,
         "remarks": list(result.remarks),
         "advice": advice.label,
         "reason": advice.reason,
