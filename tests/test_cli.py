@@ -191,7 +191,7 @@ def test_url_as_output_is_rejected(words, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(words if words[0] == "export" else [*words, "--out", "s3://bucket/x"]) == 2
     told = capsys.readouterr().err
-    assert told.count("\n") == 1 and "of this machine, got the address s3://bucket/x" in told
+    assert told.count("\n") == 1 and "local path, got the URL s3://bucket/x" in told
     assert not list(tmp_path.iterdir())
 
 

@@ -47,7 +47,7 @@ def test_counts_that_make_no_sense_are_refused(values, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--labels 3 --xyz", "no option '--xyz' .rince something --help"),
+        ("--labels 3 --xyz", "no option '--xyz' .see rince something --help"),
         ("--nam", "expected one argument"),
         ("--naem x", "no option '--naem'; did you mean '--name'"),
         ("--labels_per_class x", "invalid int value: 'x'"),
@@ -60,7 +60,7 @@ def test_what_is_wrong_is_one_sentence(parser, words, message):
 
 @pytest.mark.parametrize("address", ["s3://bucket/x", "http://a.b/c", "file:///tmp/x", "gs-x://b"])
 def test_an_address_is_no_place_to_write_to(address):
-    with pytest.raises(UsageError, match=f"--out must be a folder or file of this machine, got the address {address}"):
+    with pytest.raises(UsageError, match=f"--out must be a local path, got the URL {address}"):
         check_local(address)
 
 
@@ -69,7 +69,7 @@ def test_other_names_are_places(place):
     assert check_local(place) == Path(place)
 
 
-@pytest.mark.parametrize(("place", "message"), [("", "got an empty name"), ("~/runs", "must be spelt out, got ~/runs")])
+@pytest.mark.parametrize(("place", "message"), [("", "must not be empty"), ("~/runs", "got ~/runs")])
 def test_empty_path_and_unexpanded_tilde_are_rejected(place, message):
     with pytest.raises(UsageError, match=message):
         check_local(place)

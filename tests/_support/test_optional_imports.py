@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from rince._support.optional_imports import peer
+from rince._support.optional_imports import import_library
 from rince.errors import MissingExtra, UsageError
 from rince.integrations.timm import TimmEncoder
 from rince.integrations.torchvision import TorchvisionEncoder
@@ -45,10 +45,10 @@ def test_missing_library_is_named_with_its_install_command(module, names, packag
 
 def test_a_peer_that_does_not_import_says_why():
     with pytest.raises(MissingExtra, match="this needs no-such: run pip install no-such"):
-        peer("no_such_module_of_ours", "no-such")
+        import_library("no_such_module_of_ours", "no-such")
     broken = types.ModuleType("broken")
     broken.__getattr__ = None
-    assert peer("math", "python").pi > 3
+    assert import_library("math", "python").pi > 3
 
 
 def stand_in(name, **attributes):

@@ -29,9 +29,7 @@ def test_a_plain_archive_is_read(tmp_path):
         assert archive.read("a.txt") == b"1, 2\n"
 
 
-@pytest.mark.parametrize(
-    ("offset", "value", "message"), [(6, 1, "is encrypted"), (8, 97, "compressed in a way that cannot be read")]
-)
+@pytest.mark.parametrize(("offset", "value", "message"), [(6, 1, "is encrypted"), (8, 97, "unsupported compression")])
 def test_encrypted_and_odd_archives_are_one_sentence(tmp_path, offset, value, message):
     change(write(tmp_path / "a.zip"), offset, value)
     with pytest.raises(UsageError, match=message):
@@ -40,7 +38,7 @@ def test_encrypted_and_odd_archives_are_one_sentence(tmp_path, offset, value, me
 
 def test_zip_bomb_is_rejected_before_unpacking(tmp_path):
     path = write(tmp_path / "a.zip", bytes(300 << 20))
-    with pytest.raises(UsageError, match=r"would grow to 0\.3 GB, \d+ times"):
+    with pytest.raises(UsageError, match=r"would unpack to 0\.3 GB, \d+ times"):
         check_zip(path)
 
 
@@ -48,10 +46,10 @@ def test_damage_is_told_wherever_it_is(tmp_path):
     path = write(tmp_path / "a.zip", os.urandom(5000))
     whole = path.read_bytes()
     path.write_bytes(whole[:2000] + b"xxxx" + whole[2004:])
-    with pytest.raises(UsageError, match="not a whole zip file"), opened_zip(path) as archive:
+    with pytest.raises(UsageError, match="not a valid zip file"), opened_zip(path) as archive:
         archive.read("a.txt")
     path.write_bytes(whole[:3000])
-    with pytest.raises(UsageError, match="not a whole zip file"):
+    with pytest.raises(UsageError, match="not a valid zip file"):
         check_zip(path)
 
 
@@ -61,7 +59,7 @@ def test_other_than_a_file(tmp_path):
         with pytest.raises(MissingFile):
             read_npz(tmp_path / name)
     np.savez_compressed(tmp_path / "zeros.npz", images=np.zeros((300, 1024, 1024), dtype=np.uint8))
-    with pytest.raises(UsageError, match="would grow"):
+    with pytest.raises(UsageError, match="would unpack"):
         read_npz(tmp_path / "zeros.npz")
 
 
@@ -72,5 +70,5 @@ def test_an_entry_that_lies_before_the_file_is_refused(tmp_path):
     place = data.index(b"PK\x05\x06") + 16
     struct.pack_into("<I", data, place, struct.unpack_from("<I", data, place)[0] + 100)
     path.write_bytes(data)
-    with pytest.raises(UsageError, match="not a whole zip file"), opened_zip(path) as archive:
+    with pytest.raises(UsageError, match="not a valid zip file"), opened_zip(path) as archive:
         archive.read("a.txt")

@@ -406,7 +406,7 @@ def test_a_review_that_is_no_file_is_told_before_the_work(small_folder, capsys):
         )
         == 2
     )
-    assert "review.csv is no regular file" in capsys.readouterr().err and not (small_folder / "out").exists()
+    assert "review.csv is not a regular file" in capsys.readouterr().err and not (small_folder / "out").exists()
 
 
 def test_results_that_another_command_wrote_meanwhile_stay(small_folder, capsys, monkeypatch):

@@ -201,9 +201,9 @@ def test_temporary_columns_have_no_name_so_that_nothing_can_stay_behind(tmp_path
 
 def test_what_was_packed_out_of_nothing_is_not_unpacked(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "x.npz", a=np.zeros((1000, 1000)))
-    monkeypatch.setattr("rince._support.zip_files.HARMLESS", 1_000_000)
+    monkeypatch.setattr("rince._support.zip_files.MAX_SIZE", 1_000_000)
     for read in (lambda where: matrix(where, tmp_path), values):
-        with pytest.raises(UsageError, match=r"x\.npz has 0\.0 MB and would grow to"):
+        with pytest.raises(UsageError, match=r"x\.npz has 0\.0 MB and would unpack to"):
             read(source(f"{tmp_path}/x.npz"))
     monkeypatch.undo()
     assert matrix(source(f"{tmp_path}/x.npz"), tmp_path).shape == (1000, 1000)

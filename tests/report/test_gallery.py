@@ -118,7 +118,9 @@ def test_pipes_and_devices_are_rejected_without_blocking(tmp_path):
     os.mkfifo(tmp_path / "b.png")
     (tmp_path / "c.png").symlink_to("/dev/zero")
     items = Files([tmp_path / name for name in ("a.wav", "b.png", "c.png")])
-    assert [items.item(k)["text"] for k in range(3)] == [f"{n} is no regular file" for n in ("a.wav", "b.png", "c.png")]
+    assert [items.item(k)["text"] for k in range(3)] == [
+        f"{n} is not a regular file" for n in ("a.wav", "b.png", "c.png")
+    ]
 
 
 def test_private_file_named_like_audio_is_not_shown(tmp_path):

@@ -427,7 +427,7 @@ def repaired():
     partner, _ = wrong_pairs(300, 0.3, 0)
     found = audit_pairs(a, b[partner])
     pictures = Arrays(random.random((300, 4, 4)).astype(np.float32))
-    page = audit_page(found, "Some <pairs>", 0.1, lambda i: f"pair {i}", pictures, pictures)
+    page = audit_page(audit_data(found, "Some <pairs>", 0.1, lambda i: f"pair {i}", pictures, pictures))
     return page, best_partners(a, b[partner], found.flag(0.1), found.trust, k=3), pictures
 
 

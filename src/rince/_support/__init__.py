@@ -1,1 +1,1 @@
-"""What every room leans on. Private: nothing here is promised to users."""
+"""Private helpers."""

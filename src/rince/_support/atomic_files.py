@@ -1,4 +1,4 @@
-"""Files, folders and sets of results that are written completely or not at all, also if the process is killed."""
+"""Atomic writing of files, folders and sets of results, also if the process is killed."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from rince._support.folder_lock import locked_file
 from rince.errors import ExistingFile, FileError, NotAFolder
 
 FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
-ROOM = 16_384  # bytes that a disk has to have left for a result
+MIN_FREE = 16_384  # bytes needed on the disk for a result
 LOCK = ".lock"
 
 
@@ -38,7 +38,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
         if path.is_dir():
-            raise FileError(f"{path} is a folder, where a file is to be written")
+            raise FileError(f"{path} is a folder, not a file")
         os.replace(temporary, path)
         sync_folder(path.parent)
     finally:
@@ -65,7 +65,7 @@ def atomic_folder(folder: str | os.PathLike[str], force: bool = False) -> Iterat
             for leftover in (old, new):
                 shutil.rmtree(leftover, ignore_errors=True)
             if folder.exists() and any(folder.iterdir()) and not force:
-                raise ExistingFile(f"{folder} already has files: overwrite them with --force, or name another --out")
+                raise ExistingFile(f"{folder} already has files: overwrite them with --force, or choose another --out")
             new.mkdir()
             with naming_full(folder):
                 yield new
@@ -161,7 +161,7 @@ def _sync_files(folder: Path) -> None:
 
 @contextmanager
 def naming_full(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say which file it is that has no room: the system does not where bytes are written to an open one."""
+    """Add the file name to errors of a full disk, which lack it when writing to an open file."""
     try:
         yield
     except OSError as error:
@@ -171,21 +171,21 @@ def naming_full(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check_out_folder(folder: Path, what: str, names: Iterable[str] = ()) -> None:
-    """Refuse before the work what cannot become a folder for results, or has folders where files are to be written."""
+    """Reject output folders that are files, or that have folders in place of result files, before the work."""
     if folder.exists() and not folder.is_dir():
-        raise NotAFolder(f"{folder} is a file: name a folder for {what}")
+        raise NotAFolder(f"{folder} is a file: choose a folder for {what}")
     if folder.is_symlink() and not folder.exists():
-        raise NotAFolder(f"{folder} is a link that leads nowhere: name a folder for {what}")
+        raise NotAFolder(f"{folder} is a broken link: choose a folder for {what}")
     if taken := next((name for name in names if (folder / name).is_dir()), None):
-        raise ExistingFile(f"{folder / taken} is a folder, where a file is to be written: name another --out")
+        raise ExistingFile(f"{folder / taken} is a folder in place of a result file: choose another --out")
 
 
 def check_writable(folder: Path) -> None:
-    """Say before long work, rather than after it, that its result cannot be written."""
+    """Check before long work that results can be written."""
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=".write-test.")
         try:
-            os.write(handle, bytes(ROOM))
+            os.write(handle, bytes(MIN_FREE))
         finally:
             os.close(handle)
             os.unlink(name)
@@ -194,7 +194,7 @@ def check_writable(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the disk remember the names in a folder too: a replaced file may else be the old one after a power cut."""
+    """Flush a folder to disk, so that a replaced file survives a power cut."""
     if sys.platform == "win32":  # where folders cannot be opened
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -207,6 +207,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Text in UTF-8; what that cannot hold, as in a file's name that is no text, becomes a question mark."""
+    """Write UTF-8 text atomically; characters that cannot be encoded become question marks."""
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="replace")

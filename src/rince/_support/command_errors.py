@@ -1,4 +1,4 @@
-"""Exceptions as one sentence for the user, or as a bug with a traceback."""
+"""Exceptions as one line for the user, or as a bug with a traceback."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Options of a command, spelt with dashes or with underscores; whatever is wrong with them is one sentence."""
+"""Parsing of command-line options, with dashes or underscores; errors are usage errors."""
 
 import argparse
 import difflib
@@ -21,32 +21,30 @@ def check_counts(options: argparse.Namespace, *names: str) -> None:
 
 
 def check_local(text: str | os.PathLike[str], option: str = "--out") -> Path:
-    """A place to write to on this machine; an address such as s3://bucket/x would become a folder called ``s3:``."""
+    """Path of an output option. URLs, empty paths and unexpanded ``~`` are rejected."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", os.fspath(text)):  # one letter would be a drive of Windows
         raise UsageError(
-            f"{option} must be a folder or file of this machine, got the address {os.fspath(text)}: write here, and "
-            "copy it there"
+            f"{option} must be a local path, got the URL {os.fspath(text)}: write locally and copy the result"
         )
     if not os.fspath(text):
-        raise UsageError(f"{option} must name a folder or file, got an empty name (a variable that is not set?)")
+        raise UsageError(f"{option} must not be empty (is a shell variable unset?)")
     if os.fspath(text).startswith("~"):
         raise UsageError(
-            f"{option} must be spelt out, got {os.fspath(text)}: your shell has not put your home folder in the place "
-            f"of ~, as it does with a space before it"
+            f"{option} has a ~ that the shell did not expand, got {os.fspath(text)}: write the path in full"
         )
     return Path(text)
 
 
 def local_path(text: str) -> Path:
-    """``check_local`` for the ``type`` of an option, whose name argparse puts in front."""
+    """``check_local`` as ``type`` of an option."""
     try:
-        return check_local(text, "it")
+        return check_local(text, "the path")
     except UsageError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def respelt(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[str]:
-    """The arguments with every option spelt as the parser has it: --labels-per-class is --labels_per_class."""
+    """Arguments with option names as the parser spells them: --labels-per-class becomes --labels_per_class."""
     known = {_plain(option): option for option in parser._option_string_actions}
     words = []
     for word in arguments:
@@ -60,10 +58,10 @@ def _plain(option: str) -> str:
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """What the arguments say; an argument that is wrong, unknown or missing is a ``UsageError``."""
+    """Parse arguments. Wrong, unknown and missing ones raise a ``UsageError``."""
 
     def refuse(message: str) -> NoReturn:
-        raise UsageError(f"{message} ({parser.prog} --help explains)")
+        raise UsageError(f"{message} (see {parser.prog} --help)")
 
     parser.error = refuse  # type: ignore[method-assign]
     try:
@@ -76,7 +74,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
             raise UsageError(f"{unknown[0]} looks like an option: name the file as ./{unknown[0]}")
         near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise UsageError(f"there is no option '{unknown[0]}'{hint} ({parser.prog} --help lists them)")
+        raise UsageError(f"there is no option '{unknown[0]}'{hint} (see {parser.prog} --help)")
     return found
 
 

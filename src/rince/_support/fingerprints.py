@@ -1,4 +1,4 @@
-"""Short texts and numbers that differ where data differ."""
+"""Hashes of data."""
 
 import hashlib
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ PIECE = 1 << 24
 
 
 def of_tensors(tensors: Iterable[Tensor]) -> str:
-    """Of kinds, shapes and all values."""
+    """Hash of dtypes, shapes and values."""
     digest = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)};".encode())
@@ -23,7 +23,7 @@ def of_tensors(tensors: Iterable[Tensor]) -> str:
 
 
 def of_lines(lines: Iterable[str]) -> str:
-    """Of texts in their order, such as the names of files."""
+    """Hash of texts in order, such as file names."""
     digest = hashlib.blake2b(digest_size=16)
     for line in lines:
         digest.update(line.encode("utf-8", "surrogateescape") + b"\n")
@@ -31,10 +31,9 @@ def of_lines(lines: Iterable[str]) -> str:
 
 
 def row_codes(x: Tensor, block: int = 512) -> NDArray[np.int64]:
-    """A 64-bit code for every row, equal for equal rows (and for different ones by an accident of 1 in 10^10 or less).
+    """(rows,) 64-bit hashes of the rows. Two different rows collide with a probability of at most 1 in 10^10.
 
-    Every two numbers are one word, whose halves are mixed before and after it is multiplied: round numbers end in many
-    zeros. Blocks stay in the cache of the processor.
+    Two numbers make a word, mixed before and after the multiplication because round numbers end in many zeros.
     """
     odd = x.shape[1] % 2
     multipliers = np.random.default_rng(0).integers(1, 2**63, size=x.shape[1] // 2 + odd, dtype=np.uint64) * 2 + 1
@@ -50,7 +49,7 @@ def row_codes(x: Tensor, block: int = 512) -> NDArray[np.int64]:
 
 
 def equal_rows(*sides: Tensor) -> NDArray[np.int64] | None:
-    """For every row the number of the first row that equals it on all sides; None if no two rows do."""
+    """(rows,) index of the first row that is equal on all sides; None if all rows differ."""
     codes = [row_codes(side.flatten(1)) for side in sides]
     _, first, inverse = np.unique(np.stack(codes, axis=1), axis=0, return_index=True, return_inverse=True)
     return None if len(first) == len(codes[0]) else first[inverse.reshape(-1)].astype(np.int64)

@@ -1,11 +1,11 @@
-"""Optional dependencies: import them where they are used, and say what to install where they are missing."""
+"""Import of optional dependencies, with errors that name the command to install them."""
 
 import importlib
 from types import ModuleType
 
 from rince.errors import MissingExtra
 
-EXTRAS = {  # package: the extra of rince that brings it
+EXTRAS = {  # package: extra of rince
     "lightning": "train",
     "jsonargparse": "train",
     "yaml": "train",
@@ -27,7 +27,7 @@ EXTRAS = {  # package: the extra of rince that brings it
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import ``module``, or say in one sentence which extra of rince brings it."""
+    """Import ``module``. The error names the extra of rince to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -35,7 +35,7 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def install_hint(module: str) -> str | None:
-    """What to install where ``module`` is missing; None for a package that no extra of rince brings."""
+    """Sentence with the extra of rince to install for a module; None if no extra has it."""
     extra = EXTRAS.get(module.split(".")[0])
     return None if extra is None else _sentence(module, extra)
 
@@ -44,15 +44,15 @@ def _sentence(module: str, extra: str) -> str:
     return f"this needs {module.split('.')[0]}: run pip install 'rince[{extra}]'"
 
 
-def peer(module: str, package: str) -> ModuleType:
-    """Import a module of a peer, or say in one sentence what brings it.
+def import_library(module: str, package: str) -> ModuleType:
+    """Import a module of a third-party library. The error names the package to install.
 
     Args:
-        module: What to import.
-        package: What pip installs it by.
+        module: Module to import.
+        package: Name of its package for pip.
 
     Raises:
-        MissingExtra: Where it is missing, or cannot be imported itself.
+        MissingExtra: If it is missing or cannot be imported.
     """
     try:
         return importlib.import_module(module)

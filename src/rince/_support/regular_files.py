@@ -9,7 +9,7 @@ from rince.errors import FileError, MissingFile
 
 
 class Unreadable(ValueError):
-    """A file that is missing, no regular file, too large, or outside of its folder."""
+    """A file that is missing, not a regular file, too large, or outside of its folder."""
 
 
 def read_regular(path: Path, most: int, root: Path | None = None) -> bytes:
@@ -23,7 +23,7 @@ def read_regular(path: Path, most: int, root: Path | None = None) -> bytes:
         root: If given, the file must lie below this folder once all symbolic links are followed.
 
     Raises:
-        Unreadable: It is missing, too large, no regular file, or outside of ``root``.
+        Unreadable: It is missing, too large, not a regular file, or outside of ``root``.
     """
     if root is not None and not lies_below(path, root):
         raise Unreadable(f"{path.name} lies outside of {root}")
@@ -35,7 +35,7 @@ def read_regular(path: Path, most: int, root: Path | None = None) -> bytes:
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
-            raise Unreadable(f"{path.name} is no regular file")
+            raise Unreadable(f"{path.name} is not a regular file")
         if found.st_size > most:
             raise Unreadable(f"{path.name} is larger than {most / 1e6:g} MB")
         with os.fdopen(handle, "rb", closefd=False) as file:
@@ -47,15 +47,15 @@ def read_regular(path: Path, most: int, root: Path | None = None) -> bytes:
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what is no file to read from: a pipe would be waited for, and a folder is told of too late."""
+    """Reject paths that are missing or not regular files."""
     if not path.exists():
         raise MissingFile(f"there is no file {path}")
     if not path.is_file():
-        raise FileError(f"{path} is no regular file")
+        raise FileError(f"{path} is not a regular file")
 
 
 def lies_below(path: Path, root: Path) -> bool:
-    """Whether a file lies below a folder, with all symbolic links followed."""
+    """Whether a path is inside a folder, with symbolic links resolved."""
     try:
         return path.resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError, ValueError):  # a circle of links, or a text that is no path
@@ -63,6 +63,6 @@ def lies_below(path: Path, root: Path) -> bool:
 
 
 def natural(file: Path) -> list[tuple[int, int, str]]:
-    """A key to sort by in which numbers count as numbers."""
+    """Sort key in natural order: part2 before part10."""
     parts = re.split(r"([0-9]+)", file.name)
     return [(0, int(part), part) if i % 2 else (1, 0, part) for i, part in enumerate(parts)]

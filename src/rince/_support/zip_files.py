@@ -1,4 +1,4 @@
-"""Zip files of users: whole, not encrypted, and no larger than they look."""
+"""Zip files: damaged, encrypted and extremely compressed ones are rejected."""
 
 import contextlib
 import errno
@@ -14,13 +14,13 @@ from typing import IO
 from rince.errors import MissingFile, UsageError
 
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
-HARMLESS = 256 << 20  # bytes that any archive may grow to
-MOST_GROWTH = 100  # times, beyond that
+MAX_SIZE = 256 << 20  # bytes of the content that are always accepted
+MAX_RATIO = 100  # of content to file size, beyond that
 
 
 @contextlib.contextmanager
 def opened_zip(path: Path, file: IO[bytes] | None = None) -> Iterator[zipfile.ZipFile]:
-    """A zip file, given by its path or as an open file; any damage is a ``UsageError`` that names it."""
+    """Open a zip file. Damage raises a ``UsageError`` that names it."""
     if file is None and not path.is_file():
         raise MissingFile(f"there is no file {path}")
     try:
@@ -28,15 +28,15 @@ def opened_zip(path: Path, file: IO[bytes] | None = None) -> Iterator[zipfile.Zi
             _check(path, archive, path.stat().st_size if file is None else file.seek(0, io.SEEK_END))
             yield archive
     except (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, struct.error, NotImplementedError) as error:
-        raise UsageError(f"{path} is not a whole zip file ({error}): fetch it again") from error
+        raise UsageError(f"{path} is not a valid zip file ({error}): download it again") from error
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        raise UsageError(f"{path} is not a whole zip file (it points outside of itself): fetch it again") from error
+        raise UsageError(f"{path} is not a valid zip file (invalid offsets): download it again") from error
 
 
 def check_zip(path: Path) -> None:
-    """Refuse a zip file that cannot be read, or that fills the memory."""
+    """Reject damaged, encrypted and extremely compressed zip files."""
     with opened_zip(path):
         pass
 
@@ -44,12 +44,12 @@ def check_zip(path: Path) -> None:
 def _check(path: Path, archive: zipfile.ZipFile, size: int) -> None:
     entries = archive.infolist()
     if locked := [entry.filename for entry in entries if entry.flag_bits & 1]:
-        raise UsageError(f"{path} is encrypted ({locked[0]}): unpack it with its password first")
+        raise UsageError(f"{path} is encrypted ({locked[0]}): unpack it first")
     if odd := [entry.filename for entry in entries if entry.compress_type not in COMPRESSIONS]:
-        raise UsageError(f"{path} is compressed in a way that cannot be read ({odd[0]}): pack it again as plain zip")
+        raise UsageError(f"{path} has an unsupported compression ({odd[0]}): pack it again")
     grown = sum(entry.file_size for entry in entries)
-    if grown > max(HARMLESS, MOST_GROWTH * size):
+    if grown > max(MAX_SIZE, MAX_RATIO * size):
         raise UsageError(
-            f"{path} has {size / 1e6:.1f} MB and would grow to {grown / 1e9:.1f} GB, {grown / max(size, 1):.0f} times: "
-            "unpack it yourself if it is what you think it is"
+            f"{path} has {size / 1e6:.1f} MB and would unpack to {grown / 1e9:.1f} GB, "
+            f"{grown / max(size, 1):.0f} times: unpack it yourself if you trust it"
         )

@@ -16,7 +16,7 @@ from rince.audit.output.table import RESULTS, pair_name, table_record, write_csv
 from rince.errors import ExistingFile, UsageError
 from rince.pairs.matrix import one_dimensional
 from rince.report.gallery import gallery_of
-from rince.report.page import audit_page
+from rince.report.page import audit_data, audit_page
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
@@ -90,7 +90,7 @@ def save(
     name_of: Callable[[int], str] = str if names is None else lambda i: pair_name(names[i], i)
     rates = None if groups is None else group_rates(result, groups, fdr)
     grouped = None if groups is None or rates is None else (group_texts(groups), rates)
-    page = audit_page(result, title, fdr, name_of, first, second, truly, grouped, marks)
+    page = audit_page(audit_data(result, title, fdr, name_of, first, second, truly, grouped, marks))
     record = {**as_record(result, fdr), **(facts or {}), **group_record(rates)}
     with atomic_results(folder, RESULTS) as new:
         path = new / f"audit.{table}"

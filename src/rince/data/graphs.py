@@ -228,7 +228,7 @@ class GraphData(DataModule):
         return wrong_pairs(len(self.graphs), self.wrong_pairs, self.wrong_pairs_seed)
 
     def noise_record(self) -> dict[str, Any]:
-        return {"partner": self.mispaired.partner, "partner_hit": self.mispaired.hit} if self.wrong_pairs else {}
+        return self.mispaired.record() if self.wrong_pairs else {}
 
     def fingerprint(self) -> str:
         return of_tensors([self.graphs.x, self.graphs.edge_index, self.graphs.y])

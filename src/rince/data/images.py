@@ -113,12 +113,8 @@ class Images(DataModule):
 
     def noise_record(self) -> dict[str, Any]:
         """Arrays that record which items the noise changed, saved with the run."""
-        record = {} if self.noisy is None else self.noisy.record()
-        if self.mispaired is not None:
-            index = self.mispaired.partner
-            digest = hashlib.sha256(index.tobytes()).hexdigest()
-            record |= {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
-        return record
+        noise = [noise for noise in (self.noisy, self.mispaired) if noise is not None]
+        return {name: array for one in noise for name, array in one.record().items()}
 
     def fingerprint(self) -> str:
         return of_tensors(self.split("train"))

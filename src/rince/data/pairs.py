@@ -1,6 +1,5 @@
 """Pairs of two modalities in memory: arrays and Hugging Face data sets."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rince._support.fingerprints import equal_rows, of_tensors
-from rince._support.optional_imports import peer
+from rince._support.optional_imports import import_library
 from rince.data.images import array_of, check_rows, read_npz
 from rince.data.module import DataModule, SeededBatches, Split, class_numbers
 from rince.errors import UsageError
@@ -116,11 +115,7 @@ class Pairs(DataModule):
     def noise_record(self) -> dict[str, Any]:
         """Arrays that record the mismatched pairs."""
         self.setup()
-        if self.mispaired is None:
-            return {}
-        index = self.mispaired.partner
-        digest = hashlib.sha256(index.tobytes()).hexdigest()
-        return {"partner": index, "partner_hit": self.mispaired.hit, "partner_sha256": np.array(digest)}
+        return {} if self.mispaired is None else self.mispaired.record()
 
     @property
     def training_pairs(self) -> int:
@@ -289,7 +284,7 @@ class HuggingFacePairs(Pairs):
         if path.is_file() and path.suffix not in KINDS:
             raise UsageError(f"{self.path} must be a folder or one of {', '.join(KINDS)}")
         is_saved = path.is_dir() and any((path / name).exists() for name in ("dataset_dict.json", "state.json"))
-        library: Any = peer("datasets", "datasets")
+        library: Any = import_library("datasets", "datasets")
         try:
             if is_saved:
                 found = library.load_from_disk(str(path))

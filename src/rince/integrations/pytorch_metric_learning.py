@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rince._support.optional_imports import peer
+from rince._support.optional_imports import import_library
 from rince.errors import UsageError
 from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, rince_objective
 from rince.losses import GCE, ContrastiveLoss, InfoNCE, Scores
@@ -22,9 +22,9 @@ from rince.losses.logsumexp import negative_scores
 from rince.losses.loss import _check_weights, _full_precision
 from rince.losses.temperature import Temperature, in_use, number_of
 
-_losses: Any = peer("pytorch_metric_learning.losses", "pytorch-metric-learning")
-_distances: Any = peer("pytorch_metric_learning.distances", "pytorch-metric-learning")
-_tuples: Any = peer("pytorch_metric_learning.utils.loss_and_miner_utils", "pytorch-metric-learning")
+_losses: Any = import_library("pytorch_metric_learning.losses", "pytorch-metric-learning")
+_distances: Any = import_library("pytorch_metric_learning.distances", "pytorch-metric-learning")
+_tuples: Any = import_library("pytorch_metric_learning.utils.loss_and_miner_utils", "pytorch-metric-learning")
 
 
 class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, misc]

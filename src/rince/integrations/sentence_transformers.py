@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rince._support.optional_imports import peer
+from rince._support.optional_imports import import_library
 from rince.errors import UsageError
 from rince.integrations._shared import (
     DEFAULT_LAM,
@@ -32,9 +32,9 @@ from rince.losses.ranks import gather, processes, total
 from rince.losses.schedules import Schedule
 from rince.losses.temperature import Temperature, in_use, number_of
 
-_library = peer("sentence_transformers", "sentence-transformers")
-_merged = peer("sentence_transformers.base.losses.merged_forward", "'sentence-transformers>=6'")
-_gradcache = peer("sentence_transformers.base.losses.gradcache", "'sentence-transformers>=6'")
+_library = import_library("sentence_transformers", "sentence-transformers")
+_merged = import_library("sentence_transformers.base.losses.merged_forward", "'sentence-transformers>=6'")
+_gradcache = import_library("sentence_transformers.base.losses.gradcache", "'sentence-transformers>=6'")
 SIMILARITIES = {"cos_sim": True, "dot_score": False}
 
 RINCE_CITATION = """
@@ -73,7 +73,7 @@ GRADCACHE_CITATION = """
     primaryClass={cs.LG}
 }
 """
-_trainer = peer("transformers", "transformers")
+_trainer = import_library("transformers", "transformers")
 
 Direction = Literal["query_to_doc", "query_to_query", "doc_to_query", "doc_to_doc"]
 DIRECTIONS = ("query_to_doc", "query_to_query", "doc_to_query", "doc_to_doc")

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from rince._support.optional_imports import peer
+from rince._support.optional_imports import import_library
 
 
 class TimmEncoder(nn.Module):
@@ -32,7 +32,7 @@ class TimmEncoder(nn.Module):
         self, model_name: str, pretrained: bool = False, in_chans: int = 3, options: dict[str, Any] | None = None
     ):
         super().__init__()
-        library: Any = peer("timm", "timm")
+        library: Any = import_library("timm", "timm")
         self.model = library.create_model(
             model_name, pretrained=pretrained, in_chans=in_chans, num_classes=0, **(options or {})
         )

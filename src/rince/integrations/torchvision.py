@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from rince._support.optional_imports import peer
+from rince._support.optional_imports import import_library
 from rince.errors import UsageError
 
 CLASSIFIERS = ("fc", "classifier", "heads", "head")
@@ -35,7 +35,7 @@ class TorchvisionEncoder(nn.Module):
 
     def __init__(self, name: str, weights: str | None = None, options: dict[str, Any] | None = None):
         super().__init__()
-        library: Any = peer("torchvision.models", "torchvision")
+        library: Any = import_library("torchvision.models", "torchvision")
         self.model = library.get_model(name, weights=weights, **(options or {}))
         for attribute in CLASSIFIERS:
             part = getattr(self.model, attribute, None)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from rince._support.optional_imports import peer
+from rince._support.optional_imports import import_library
 from rince.errors import UsageError
 
 
@@ -106,7 +106,7 @@ class ImageEncoder(nn.Module):
         config: dict[str, Any] | None = None,
     ):
         super().__init__()
-        library: Any = peer("transformers", "transformers")
+        library: Any = import_library("transformers", "transformers")
         if config is None:
             self.model = library.AutoModel.from_pretrained(model)
         else:

@@ -25,6 +25,11 @@ class WrongPairs(NamedTuple):
     partner: NDArray[np.int64]
     hit: NDArray[np.bool_]
 
+    def record(self) -> dict[str, Any]:
+        """Arrays to save with a run."""
+        digest = hashlib.sha256(self.partner.tobytes()).hexdigest()
+        return {"partner": self.partner, "partner_hit": self.hit, "partner_sha256": np.array(digest)}
+
 
 def wrong_pairs(n: int, rate: float, seed: int = 0, groups: ArrayLike | None = None) -> WrongPairs:
     """Mismatch ``round(rate * n)`` of ``n`` pairs at random.

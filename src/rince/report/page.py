@@ -104,20 +104,9 @@ def extent(series: Iterable[NDArray[np.float32]]) -> tuple[float, float]:
 # --- the page of an audit ---------------------------------------------------------------------------------------------
 
 
-def audit_page(
-    result: "Audit",
-    title: str,
-    fdr: float,
-    name_of: Callable[[int], str],
-    show_a: Gallery | None = None,
-    show_b: Gallery | None = None,
-    truth: NDArray[np.bool_] | None = None,
-    groups: tuple[Sequence[str], Sequence["GroupRate"]] | None = None,
-    marks: Mapping[int, str] | None = None,
-) -> str:
-    """The whole page as HTML; see ``audit_data``."""
-    data = audit_data(result, title, fdr, name_of, show_a, show_b, truth, groups, marks)
-    return page(title, AUDIT_BODY, {"kind": "audit", "audit": data})
+def audit_page(data: dict[str, Any]) -> str:
+    """HTML page of the data from :func:`audit_data` or :func:`findings_data`."""
+    return page(data["title"], AUDIT_BODY, {"kind": "audit", "audit": data})
 
 
 def audit_data(

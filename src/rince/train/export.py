@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rince._support.atomic_files import atomic_folder, written_whole
-from rince._support.optional_imports import peer, require
+from rince._support.optional_imports import import_library, require
 from rince.errors import MissingExtra, UsageError
 
 TOLERANCE = 1e-4  # largest difference of an output, relative to the largest output
@@ -44,8 +44,8 @@ def export_onnx(path: Path, encoder: nn.Module, shape: tuple[int, ...], metadata
         MissingExtra: If onnx or onnxscript is missing.
         UsageError: If the encoder cannot be exported, or its outputs differ.
     """
-    onnx = peer("onnx", "onnx")
-    peer("onnxscript", "onnxscript")
+    onnx = import_library("onnx", "onnx")
+    import_library("onnxscript", "onnxscript")
     program = _traced(encoder, shape)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about operators of other opsets
@@ -114,7 +114,7 @@ def _traced(encoder: nn.Module, shape: tuple[int, ...]) -> torch.export.Exported
 @torch.no_grad()
 def _difference(model: bytes, encoder: nn.Module, shape: tuple[int, ...]) -> float | None:
     try:
-        runtime = peer("onnxruntime", "onnxruntime")
+        runtime = import_library("onnxruntime", "onnxruntime")
     except MissingExtra:
         return None
     inputs = torch.rand(3, *shape, generator=torch.Generator().manual_seed(0))

@@ -94,7 +94,7 @@ def test_missing_data_set_is_an_error(tmp_path):
 
 def test_damaged_zip_is_refused(tmp_path):
     (tmp_path / "TINY.zip").write_bytes(b"PK\x03\x04 cut off")
-    with pytest.raises(ValueError, match="not a whole zip"):
+    with pytest.raises(ValueError, match="not a valid zip"):
         tudataset("TINY", tmp_path)
 
 

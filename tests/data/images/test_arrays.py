@@ -48,7 +48,7 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path):
     path = tmp_path / "a.npz"
     write(path, images=np.zeros((20, 6, 5, 3), np.uint8))
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match=r"not a whole zip file"):
+    with pytest.raises(ValueError, match=r"not a valid zip file"):
         Arrays(str(path)).setup()
     with pytest.raises(FileNotFoundError, match=r"there is no file"):
         Arrays(str(tmp_path / "b.npz")).setup()

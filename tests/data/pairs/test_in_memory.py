@@ -99,7 +99,7 @@ def test_files_that_hold_no_pairs_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         PairedArrays(str(tmp_path / "nothing.npz")).setup()
     (tmp_path / "x.npz").write_bytes(b"PK")
-    with pytest.raises(ValueError, match=r"not a whole zip file"):
+    with pytest.raises(ValueError, match=r"not a valid zip file"):
         PairedArrays(str(tmp_path / "x.npz")).setup()
 
 

@@ -26,7 +26,7 @@ def test_bad_sources_are_named(tmp_path):
     with pytest.raises(ValueError, match="16-bit mono at 8000"):
         read_recordings(tmp_path)
     (tmp_path / "fsdd.zip").write_bytes(b"PK not a zip")
-    with pytest.raises(ValueError, match="not a whole zip file"):
+    with pytest.raises(ValueError, match="not a valid zip file"):
         read_recordings(tmp_path / "fsdd.zip")
 
 

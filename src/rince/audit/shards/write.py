@@ -26,7 +26,7 @@ from rince.pairs.files import exists, file_system
 from rince.pairs.matrix import one_dimensional
 from rince.pairs.shards import Shard
 from rince.report.gallery import Contents, Files
-from rince.report.page import AUDIT_BODY, MAX_MEDIA, extent, findings_data, group_data, histogram, page, shown_items
+from rince.report.page import MAX_MEDIA, audit_page, extent, findings_data, group_data, histogram, shown_items
 
 TABLE = "audit.parquet"
 BINS = 60
@@ -322,7 +322,7 @@ def sharded_page(
         "marks": {},
         **group_data(result.groups, listed.group),
     }
-    return page(title, AUDIT_BODY, {"kind": "audit", "audit": data})
+    return audit_page(data)
 
 
 def _stops(result: ShardedAudit, ordered: NDArray[np.float32]) -> tuple[list[dict[str, Any]], int]:
