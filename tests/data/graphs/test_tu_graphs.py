@@ -45,7 +45,7 @@ def test_wrong_pairs_come_with_the_graphs_whose_views_they_get():
     data = loaded()
     data.wrong_pairs = 0.5
     partner = torch.from_numpy(data.mispaired.partner)
-    assert data.mispaired.hit.sum() == 5 and set(data.noise_record()) == {"partner", "partner_hit"}
+    assert data.mispaired.hit.sum() == 5 and set(data.noise_record()) == {"partner", "partner_hit", "partner_sha256"}
     for batch in data.train_dataloader():
         assert torch.equal(batch.partners.ids, partner[batch.ids])
     assert "partners" not in next(iter(loaded().train_dataloader()))
