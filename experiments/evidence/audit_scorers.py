@@ -72,7 +72,7 @@ def damages(names: list[str], most: int = 2000) -> None:
                 f"precision {(hit & moved).sum() / max(1, hit.sum()):.2f}",
                 flush=True,
             )
-        exchanged = random.permutation(len(a))[: len(a) // 10]
+        exchanged = random.permutation(len(a))[: len(a) // 20 * 2]
         partner = np.arange(len(a))
         partner[exchanged] = exchanged.reshape(-1, 2)[:, ::-1].ravel()
         gain = audited(a, b[partner]).issues["better_partner"]

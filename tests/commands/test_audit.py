@@ -469,7 +469,8 @@ def compare_with_one_process(shards, capsys):
     here = capsys.readouterr().out
     assert main([*COLUMNS, *options, "--out", "there", "--workers", "2"]) == 0
     there = capsys.readouterr().out
-    assert here.split("written")[0] == there.split("written")[0] and "(3 files)" in there
+    said = [line for line in there.split("written")[0].splitlines() if "Not checked" not in line]
+    assert said == here.split("written")[0].splitlines() and "(3 files)" in there
     one, other = (json.loads((shards / name / "audit.json").read_text()) for name in ("here", "there"))
     assert one["noise_rate"] == other["noise_rate"] and one["flagged"] == other["flagged"] > 300
     assert one["fingerprint"] == other["fingerprint"] and one["fingerprint"]["rows"] == 2000
