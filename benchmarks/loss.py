@@ -121,11 +121,16 @@ def paired_ratio(first: str, second: str, n: int, temperature: float = USUAL, bu
 
 
 def peak_megabytes(name: str, n: int) -> float:
+    """Extra peak memory of one step."""
+    return extra_megabytes(LOSSES[name](USUAL), n)
+
+
+def extra_megabytes(loss: Loss, n: int) -> float:
     """Extra peak memory of one step, in a child that has done nothing else."""
     receive, send = multiprocessing.Pipe(duplex=False)
 
     def child() -> None:
-        loss, (z1, z2) = LOSSES[name](USUAL), embeddings(n)
+        z1, z2 = embeddings(n)
         step(loss, *embeddings(64))  # thread pools and the like are not the loss's
         process_status.reset_peak()
         before = process_status.peak_megabytes()
@@ -201,6 +206,24 @@ def print_small(sizes: Sequence[int] = (32, 64, 128, 256, 512), rounds: int = 60
     torch.set_num_threads(threads)
 
 
+def print_compiled(sizes: Sequence[int] = (32, 128), rounds: int = 15) -> None:
+    """Small batches compiled for all sizes, beside the same in eager mode, on one thread."""
+    torch.set_num_threads(1)
+    cases = {"InfoNCE, CrossView": rince.InfoNCE(contrast=rince.CrossView()), "GCE, TwoView": rince.GCE()}
+    for name, eager in cases.items():
+        compiled = torch.compile(eager, fullgraph=True, dynamic=True)
+        for n in sizes:
+            (a, b), times = embeddings(n), ([], [])
+            for turn in range(-3, rounds):  # the first three compile and warm up
+                for i in (turn % 2, 1 - turn % 2):
+                    start = time.process_time()
+                    for _ in range(max(1, 256 // n)):
+                        step((eager, compiled)[i], a, b)
+                    times[i].append(time.process_time() - start)
+            ratio = statistics.median(times[1][3:]) / statistics.median(times[0][3:])
+            print(f"{n:>6}  {name:<20}compiled takes {ratio:.2f} of the eager time", flush=True)
+
+
 def importable(name: str) -> bool:
     try:
         LOSSES[name](USUAL)
@@ -225,6 +248,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, help="as many as torch takes by default")
     parser.add_argument("--small", action="store_true", help="only small batches beside plain PyTorch")
+    parser.add_argument("--compiled", action="store_true", help="only small batches compiled, beside eager ones")
     parser.add_argument("--ratios", action="store_true", help="only what a loss costs beside another, in CPU seconds")
     parser.add_argument(
         "--temperatures",
@@ -239,6 +263,9 @@ def main() -> None:
         torch.set_num_threads(options.threads)
     if options.small:
         print_small()
+        return
+    if options.compiled:
+        print_compiled()
         return
     if options.ratios:
         for n in options.sizes:

@@ -55,3 +55,20 @@ def test_autocast_takes_scores_in_full_precision(name, kind, dtype):
     found = value, torch.autograd.grad(value, z[0])[0]  # outside, as torch wants it
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"), [(rince.InfoNCE, "CrossView one way"), (rince.GCE, "TwoView"), (rince.RINCE, "CrossView")]
+)
+def test_small_batches_compile_without_graph_breaks_for_dynamic_sizes(make, kind):
+    loss = make(contrast=CONTRASTS[kind]())
+    torch.compiler.reset()
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n in (6, 33):
+        z1, z2 = (torch.randn(n, WIDTH, requires_grad=True) for _ in range(2))
+        others = {"ids": torch.arange(n) // 2, "weights": torch.rand(n)}
+        for q in (1e-8, 0.3) if make is not rince.InfoNCE else (0,):
+            if q:
+                loss.q = q
+            expected = value_and_gradient(loss, (z1, z2), others)
+            torch.testing.assert_close(value_and_gradient(compiled, (z1, z2), others), expected, rtol=2e-4, atol=1e-6)

@@ -81,7 +81,8 @@ def test_compiled_graphs_ask_for_no_values(kind):
         torch.compiler.reset()
         torch.compile(loss, backend=aot_autograd(fw_compiler=keep, bw_compiler=keep), fullgraph=True)(z1, z2).backward()
         called = {str(node.target) for graph in graphs for node in graph.graph.nodes if node.op == "call_function"}
-        assert len(graphs) == 2 and any("rince.logsumexp" in name for name in called) == (n == 600)
+        small = kind != "TwoView" or n == 5
+        assert len(graphs) == 2 and any("rince.logsumexp" in name for name in called) == (not small)
         called.discard("<built-in function getitem>")  # of the operator's outputs
         assert not {name for name in called if "item" in name or "local_scalar" in name or "nonzero" in name}
 

@@ -51,7 +51,7 @@ class GCE(HasQ, ContrastiveLoss):
 
     def objective(self, temperature: float | Tensor) -> Objective:
         if torch.compiler.is_compiling():  # no guard on the value of q, which may change at every step
-            return Objective(partial(_gce, self._q))
+            return Objective(partial(_gce, self._q), gradient=partial(objectives.gce_gradient, q=self._q))
         return Objective(partial(_gce, self._q_value), gradient=partial(objectives.gce_gradient, q=self._q_value))
 
     def extra_repr(self) -> str:

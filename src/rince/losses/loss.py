@@ -140,12 +140,15 @@ class ContrastiveLoss(nn.Module):
         weights: Tensor | None = None,
         contrast: Contrast | None = None,
     ) -> Tensor:
-        if torch.compiler.is_compiling() or processes() > 1:
+        if processes() > 1:
             return self._forward(a, b, labels, ids, weights, contrast)
         plan = self._small_batch(a, b, labels, ids, weights, contrast)
         if plan is None:
             return self._forward(a, b, labels, ids, weights, contrast)
         assert b is not None
+        if torch.compiler.is_compiling():
+            with _full_precision(a):
+                return small_batch_loss(a, b, plan)
         kind = a.device.type
         if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
             return small_batch_loss(a, b, plan)
@@ -173,13 +176,15 @@ class ContrastiveLoss(nn.Module):
         objective = self.objective(self.temperature)
         if objective.gradient is None:
             return None
-        inputs = tuple(None if x is None else _signature(x) for x in (a, b, ids, weights))
-        if inputs != self._checked:
+        compiling = torch.compiler.is_compiling()  # which checks while it traces
+        inputs = None if compiling else tuple(None if x is None else _signature(x) for x in (a, b, ids, weights))
+        if compiling or inputs != self._checked:
             check_pair(a, b)
             self.check_embeddings(a)
             check_per_pair("ids", ids, a)
             _check_weights(weights, a)
-            self.__dict__["_checked"] = inputs
+            if not compiling:
+                self.__dict__["_checked"] = inputs
         elif weights is not None:
             _check_weight_values(weights)
         if not fits(a.shape[0], self.temperature, two_view):

@@ -374,7 +374,7 @@ def info_nce_gradient(
 
 
 def gce_gradient(
-    positive: Tensor, negatives: Tensor, num_negatives: float | Tensor, q: float
+    positive: Tensor, negatives: Tensor, num_negatives: float | Tensor, q: float | Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``gce`` and its derivatives by positive and negatives (``Gradient``)."""
     difference = negatives - positive
@@ -382,7 +382,10 @@ def gce_gradient(
     x = info * -q
     slope = difference.sigmoid_().mul_(x.exp())
     # The series is accurate for small x, which may underflow.
-    value = info * (1 + x / 2 * (1 + x / 3)) if q < 1e-6 else x.expm1_().mul_(-1 / q)
+    if isinstance(q, Tensor):  # in compiled code
+        value = torch.where(q < 1e-6, info * (1 + x / 2 * (1 + x / 3)), x.expm1() * (-1 / q.clamp_min(1e-6)))
+    else:
+        value = info * (1 + x / 2 * (1 + x / 3)) if q < 1e-6 else x.expm1_().mul_(-1 / q)
     return value, -slope, slope
 
 
@@ -390,21 +393,22 @@ def rince_gradient(
     positive: Tensor,
     negatives: Tensor,
     num_negatives: float | Tensor,
-    q: float,
+    q: float | Tensor,
     lam: "float | Callable[[float | Tensor], float | Tensor]",
     shift: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``rince`` of scores plus ``shift``, and its derivatives by positive and negatives (``Gradient``)."""
-    q, weight = max(q, SMALLEST_Q), lam(num_negatives) if callable(lam) else lam
+    q, weight = _positive(q), lam(num_negatives) if callable(lam) else lam
     log_lam = weight.log() if isinstance(weight, Tensor) else math.log(weight)
-    info = softplus(negatives - positive, threshold=40)
+    difference = negatives - positive
     if shift:
-        positive, negatives = positive + shift, negatives + shift
+        positive = positive + shift
     # The formulas of ``_Rince`` without its precautions: scores are bounded here, and nothing overflows.
-    power, exponent = (positive * q).exp_(), (info * (q - 1)).add_(q * log_lam)
-    value = ((info + log_lam).mul_(q).expm1_().mul_(power)).mul_(1 / q)
-    d_negatives = torch.add(exponent, negatives).add_(positive, alpha=q - 1).exp_()
-    return value, exponent.expm1_().mul_(power), d_negatives
+    growth = softplus(difference, threshold=40).add_(log_lam).mul_(q).expm1_()
+    power = (positive * q).exp_()
+    scaled = growth.mul_(power)
+    d_negatives = (scaled + power).mul_(difference.sigmoid_())
+    return scaled * (1 / q), scaled - d_negatives, d_negatives
 
 
 def _debiased(

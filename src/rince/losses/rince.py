@@ -177,9 +177,9 @@ class RINCE(HasQ, ContrastiveLoss):
         # Shifting both scores by c is a factor exp(-q c), and keeps everything in range.
         shift = 1 / temperature if self.scale == "unit" else 0.0
         gradient = None
-        if not isinstance(temperature, Tensor) and not torch.compiler.is_compiling():
+        if not isinstance(temperature, Tensor):
             back = 0.0 if self.scale == "unit" else 1 / temperature
-            gradient = partial(objectives.rince_gradient, q=self._q_value, lam=self.lam, shift=back)
+            gradient = partial(objectives.rince_gradient, q=self._current_q(), lam=self.lam, shift=back)
         ratio = isinstance(self.lam, DensityRatio)
         return Objective(
             partial(_shifted_rince, self._current_q(), self.lam, shift), gradient=gradient, needs_count=ratio

@@ -50,6 +50,8 @@ def fits(pairs: int, temperature: float, two_view: bool) -> bool:
 
 def small_batch_loss(a: Tensor, b: Tensor, plan: Plan) -> Tensor:
     """(n, d), (n, d) -> (): the loss of a batch that ``fits``."""
+    if torch.compiler.is_compiling():  # a function of tensors only, which the compiler looks into
+        return _KnownGradient.apply(a, b, *_value_and_gradient(a.detach(), b.detach(), plan, True))
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _SmallBatchLoss.apply(a, b, plan)
     with torch.no_grad():
@@ -77,6 +79,19 @@ class _SmallBatchLoss(torch.autograd.Function):
             2
         )  # float32 until here: half precision may need the factor of a GradScaler
         return d_a.to(a.dtype) if needs[0] else None, d_b.to(b.dtype) if needs[1] else None, None
+
+
+class _KnownGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b, gradient)
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, factor: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        a, b, gradient = ctx.saved_tensors
+        d_a, d_b = (gradient * factor).chunk(2)
+        return d_a.to(a.dtype), d_b.to(b.dtype), None, None
 
 
 def _value_and_gradient(a: Tensor, b: Tensor, plan: Plan, need_gradient: bool) -> tuple[Tensor, Tensor]:
