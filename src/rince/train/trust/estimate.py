@@ -96,7 +96,7 @@ def _estimate(job: Job, place: Path, record: Path) -> tuple[dict[str, Any], NDAr
         if cheapest is None or cheapest.cannot_tell:
             result = _from_warm_up(job, place)
             say(f"trust, step 2: {_sentence(result)}")
-            if result.cannot_tell and cheapest is not None and cheapest.audit.auroc >= result.audit.auroc:
+            if result.cannot_tell and cheapest is not None and _outscored(cheapest) >= _outscored(result):
                 result = cheapest._replace(steps=result.steps, seconds=cheapest.seconds + result.seconds)
                 say("trust: neither step can tell; the weights are those of step 1, whose scores separate pairs better")
         else:
@@ -123,6 +123,11 @@ def _estimate(job: Job, place: Path, record: Path) -> tuple[dict[str, Any], NDAr
     if dist.is_initialized():
         dist.barrier()
     return details, weights
+
+
+def _outscored(result: Estimate) -> float:
+    """Mean share of mismatched pairs that a pair outscores, whatever the share of wrong pairs may be."""
+    return 1 - float(np.nanmean(result.audit.p_values))
 
 
 def _sentence(result: Estimate) -> str:
