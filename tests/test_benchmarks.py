@@ -160,6 +160,19 @@ def test_clean(run):
     assert "20 of 400 rows" in run("clean", *sizes, "--parts", "clean", "repair", **here)
 
 
+def test_streams(run):
+    pytest.importorskip("PIL")
+    out = run("streams", "--pairs", 300, "--parts", "read", "--rounds", 1)
+    assert "rince: " in out and "pairs per CPU second" in out
+
+
+def test_generated_shards_are_the_same_every_time(script, tmp_path):
+    for name in ("one", "other"):
+        script("file_shards").generate(tmp_path / name, 60, 3, 4)
+    one, other = ([np.load(file) for file in sorted((tmp_path / name / "a").glob("*"))] for name in ("one", "other"))
+    assert [len(part) for part in one] == [20, 20, 20] and np.array_equal(one, other)
+
+
 def test_clips(run, tmp_path):
     pytest.importorskip("av")
     from support.video.films import film

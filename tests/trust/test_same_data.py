@@ -3,10 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rince.audit.shards.runner import LocalRunner
 from rince.errors import UsageError
 from rince.pairs.fingerprint import NUMBERS, SidePrint, item_codes, sums_of
 from rince.pairs.source import source
-from rince.trust.same_data import side_print
+from rince.trust.same_data import mapped_side_print, side_print
 
 arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
 
@@ -42,3 +43,18 @@ def test_a_column_of_another_kind_has_no_fingerprint(tmp_path):
     judged = np.ones(60, dtype=bool)
     assert side_print(source(str(tmp_path / "a.npy")), "texts", judged, tmp_path) is None
     assert side_print(source(str(tmp_path / "texts.npy")), NUMBERS, judged, tmp_path) is None
+
+
+@pytest.mark.parametrize(("kind", "pattern"), [(NUMBERS, "*.npy"), ("texts", "*.jsonl:t")])
+def test_files_compared_one_by_one_have_the_fingerprint_of_all_rows(tmp_path, kind, pattern):
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    for number, part in enumerate(np.array_split(np.arange(60), 4)):
+        np.save(tmp_path / f"{number}.npy", rows[part])
+        (tmp_path / f"{number}.jsonl").write_text("".join(f'{{"t": "text {k}"}}\n' for k in part))
+    judged = np.arange(60) % 7 != 0
+    where = source(f"{tmp_path}/{pattern}")
+    whole = side_print(where, kind, judged, tmp_path)
+    assert whole is not None and mapped_side_print(where, kind, judged, LocalRunner()) == whole
+    assert mapped_side_print(where, "sounds", judged, LocalRunner()) != whole
+    with pytest.raises(UsageError, match="has 60 rows, the audit 59"):
+        mapped_side_print(where, kind, judged[:59], LocalRunner())

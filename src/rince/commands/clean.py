@@ -98,11 +98,13 @@ def main(arguments: list[str]) -> int:
     ids = None if options.ids is None else column_source(options.ids, pairs.a)
     kept = kept_pairs(audited, options.fdr, options.keep_above)
     media = "link" if options.link else "copy" if options.copy else None
-    checking = working("checking that the data are those of the audit", False if options.quiet else None)
-    with tempfile.TemporaryDirectory() as scratch, checking:
-        check_same_data([pairs.a, pairs.b], audited, ids, Path(scratch))
     partners = None
-    with _runner(options) as runner, new_folder(options.out, options.force) as folder:
+    with contextlib.ExitStack() as opened:
+        runner = opened.enter_context(_runner(options))
+        checking = working("checking that the data are those of the audit", False if options.quiet else None)
+        with tempfile.TemporaryDirectory() as scratch, checking:
+            check_same_data([pairs.a, pairs.b], audited, ids, Path(scratch), runner)
+        folder = opened.enter_context(new_folder(options.out, options.force))
         files = write_clean(
             folder,
             options.out,

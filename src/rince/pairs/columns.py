@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from rince.errors import UsageError
 from rince.pairs.arrow_files import ArrowTable, is_list, is_number, number_columns, open_arrow, value_column
-from rince.pairs.files import is_url, suffix_of
-from rince.pairs.formats import format_of
+from rince.pairs.files import is_url, location, suffix_of
+from rince.pairs.formats import Format, Tar, format_of
 from rince.pairs.matrix import as_matrix, label_numbers
 from rince.pairs.source import ARROW_TABLES, JSON_LINES, KINDS, TABLES, TAR, Source, source
 from rince.pairs.text_files import is_number as reads_as_number
@@ -153,19 +153,31 @@ def number_batches(where: Source) -> Iterator[NDArray[np.float32]]:
     if where.kind in ARROW_TABLES:
         table = open_arrow(where)
         names = _number_names(where, table)
-        batches: Iterator[list[Any]] = number_columns(table, names)
+        batches: Iterator[tuple[Path, list[Any]]] = ((where.path, batch) for batch in number_columns(table, names))
     else:
         found = format_of(where)
         names = chosen(where, found.fields) if where.kind in TABLES else array_name(where, found.fields)
-        batches = found.batches(names)
+        batches = _shard_batches(found, names)
     start, width = 0, 0
-    for batch in batches:
+    for shard, batch in batches:
         columns = [_numbers(column, name, where, start) for name, column in zip(names or [""], batch, strict=True)]
         block = np.hstack(columns)
         if start and block.shape[1] != width:
-            raise UsageError(f"{where} has {block.shape[1]} numbers in row {start}, {width} in those before")
+            raise UsageError(
+                f"{location(shard)} has rows of {block.shape[1]} numbers, and the rows before it (of {where}) {width}"
+            )
         yield block
         start, width = start + len(block), block.shape[1]
+
+
+def _shard_batches(content: Format, names: list[str]) -> Iterator[tuple[Path, list[Any]]]:
+    """The batches of all shards; errors name the shard."""
+    if isinstance(content, Tar):
+        content.check_keys()
+    for shard, start, stop in content.where.segments:
+        with naming(shard):
+            for batch in content.read(shard, names, start, stop):
+                yield shard, batch
 
 
 def array_name(where: Source, names: list[str]) -> list[str]:

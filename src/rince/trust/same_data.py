@@ -1,5 +1,6 @@
 """Whether data are those of an audit: by its fingerprint, or by the ids of its pairs."""
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,11 +11,13 @@ from numpy.typing import NDArray
 
 from rince._support.atomic_files import naming_full
 from rince._support.fingerprints import row_codes
+from rince.audit.shards.runner import Runner
 from rince.errors import UsageError, WrongType
 from rince.pairs.arrow_files import open_arrow
 from rince.pairs.columns import NoNumber, chosen, column_names, matrix, naming, number_batches, value_batches, values
 from rince.pairs.files import location
-from rince.pairs.fingerprint import NUMBERS, Fingerprint, SidePrint, Sums, from_record, item_codes, sums_of
+from rince.pairs.fingerprint import NUMBERS, Fingerprint, SidePrint, Sums, added_sums, from_record, item_codes, sums_of
+from rince.pairs.formats import format_of
 from rince.pairs.matrix import Matrix, as_matrix, chunks, one_dimensional, read, release, text_code
 from rince.pairs.raw import ArrowItems, raw_column
 from rince.pairs.source import ARROW_TABLES, TABLES, Source
@@ -25,7 +28,9 @@ Codes = NDArray[np.int64]
 _WHOLE = re.compile(r"-?\d+\.0")
 
 
-def check_same_data(sources: Sequence[Source], audited: Audited, ids: Source | None, scratch: Path) -> None:
+def check_same_data(
+    sources: Sequence[Source], audited: Audited, ids: Source | None, scratch: Path, runner: Runner | None = None
+) -> None:
     """Refuse data that an audit did not look at, or in another order, as far as the audit has kept what tells it.
 
     Args:
@@ -34,6 +39,7 @@ def check_same_data(sources: Sequence[Source], audited: Audited, ids: Source | N
         ids: Where the ids of the rows are. If they are those of the audit, all different, and in the one file of both
             columns, that file may hold something else, such as the texts behind the embeddings that were audited.
         scratch: A folder for temporary files.
+        runner: Where files are read. Default: here, one after the other.
 
     Raises:
         UsageError: They are other data.
@@ -46,13 +52,18 @@ def check_same_data(sources: Sequence[Source], audited: Audited, ids: Source | N
         if inside and len(np.unique(found)) == len(found):
             return
     if known is not None:
-        _check_fingerprint(sources, audited, known, scratch)
+        _check_fingerprint(sources, audited, known, scratch, runner)
 
 
-def _check_fingerprint(sources: Sequence[Source], audited: Audited, known: Fingerprint, scratch: Path) -> None:
+def _check_fingerprint(
+    sources: Sequence[Source], audited: Audited, known: Fingerprint, scratch: Path, runner: Runner | None
+) -> None:
     judged = ~np.isnan(audited.p_wrong)
     expected = known.a, known.b
-    found = [side_print(one, side.kind, judged, scratch) for one, side in zip(sources, expected, strict=True)]
+    found = []
+    for one, side in zip(sources, expected, strict=True):
+        mapped = None if runner is None or len(one.files) < 2 else mapped_side_print(one, side.kind, judged, runner)
+        found.append(mapped or side_print(one, side.kind, judged, scratch))
     other = [k for k in range(2) if found[k] != expected[k]]
     if not other:
         return
@@ -93,6 +104,35 @@ def side_print(where: Source, kind: str, judged: NDArray[np.bool_], scratch: Pat
         return None
 
 
+def mapped_side_print(where: Source, kind: str, judged: NDArray[np.bool_], runner: Runner) -> SidePrint | None:
+    """``side_print`` file by file, as sums over rows add up; None also for labels, which are numbered as a whole."""
+    parts = [where._replace(part=((file, 0, None),)) for file in where.files]
+    ends = np.cumsum([0, *runner.gather(runner.map(_rows_of_part, parts))]).tolist()
+    check_rows(where.path, ends[-1], judged)
+    rows = [judged[first:last] for first, last in itertools.pairwise(ends)]
+    used = np.cumsum([0, *(part.sum() for part in rows[:-1])]).tolist()
+    found = runner.gather(runner.map(_part_print, parts, [kind] * len(parts), rows, used), "comparing data")
+    there = [one for one in found if one is not None and one.sums != Sums()]
+    if None in found or len({(one.kind, one.width) for one in there}) != 1:
+        return None
+    return there[0]._replace(sums=added_sums(one.sums for one in there))
+
+
+def _rows_of_part(where: Source) -> int:
+    with naming(where.files[0]):
+        return format_of(where).rows(where.files[0])
+
+
+def _part_print(where: Source, kind: str, judged: NDArray[np.bool_], used: int) -> SidePrint | None:
+    try:
+        with naming(where.files[0]):
+            blocks = number_batches(where) if kind == NUMBERS else ()
+            coded = _number_codes(where, blocks, judged) if kind == NUMBERS else _item_blocks(where, kind, judged)
+            return _summed(coded, kind, used)
+    except (NoNumber, WrongType):
+        return None
+
+
 def _number_print(where: Source, judged: NDArray[np.bool_], scratch: Path) -> SidePrint:
     """Of a column of numbers; one of a table is read in batches, unless it turns out to hold labels."""
     if where.kind in TABLES:
@@ -107,8 +147,8 @@ def _number_print(where: Source, judged: NDArray[np.bool_], scratch: Path) -> Si
     return _summed(_number_codes(where, _pieces(whole), judged), NUMBERS)
 
 
-def _summed(blocks: Iterable[tuple[int, Codes]], kind: str) -> SidePrint:
-    sums, used, width = Sums(), 0, 0
+def _summed(blocks: Iterable[tuple[int, Codes]], kind: str, used: int = 0) -> SidePrint:
+    sums, width = Sums(), 0
     for wide, codes in blocks:
         sums, used, width = sums.plus(sums_of(codes, used)), used + len(codes), wide
     return SidePrint(kind, width, sums)

@@ -119,7 +119,7 @@ class StreamedPairs(DataModule):
     def pair_batches(self, split: Split, noisy: bool = False) -> Iterator[PairBatch]:
         stream = self.stream(split)
         stream.resume(epoch=0)
-        yield from DataLoader(stream, batch_size=256, collate_fn=self._batch(stream, None))
+        yield from DataLoader(stream, batch_size=256, collate_fn=self.collate(stream))
 
     def train_dataloader(self) -> "StreamLoader":
         trainer = self.trainer
@@ -136,11 +136,12 @@ class StreamedPairs(DataModule):
             self.noisy_batches(self.among)
         stream = PairedFiles(a, b, ids=self.ids, shuffle=self.shuffle, seed=self.seed, rank=rank, world_size=processes)
         seen = trainer.lightning_module.batches_seen
-        batch = self._batch(stream, self.weights)
+        batch = self.collate(stream, self.weights)
         limit = getattr(trainer, "limit_train_batches", 1.0)
         return StreamLoader(stream, self.batch_size // processes, self.workers, batch, seen, limit)
 
-    def _batch(self, stream: PairedFiles, weights: Tensor | None) -> "Collate":
+    def collate(self, stream: PairedFiles, weights: Tensor | None = None) -> "Collate":
+        """Makes batches of the samples of a stream."""
         first = stream.shards[0]
         sides = [Items.of(first, side, spec, self) for side, spec in zip("ab", self.specs, strict=True)]
         return Collate(sides[0], sides[1], weights)
