@@ -44,11 +44,11 @@ def test_uninformative_scores_give_equal_weights():
     assert (weights_of(found) == 1).all()
 
 
-def uncertain(n=1500, rate=0.55):
+def uncertain(n=1500, rate=0.5, lead=1.7):
     """Scores that rank pairs, but leave open how many are wrong."""
     random = np.random.default_rng(0)
     wrong = np.arange(n) < rate * n
-    scores = random.normal(np.where(wrong, 0, 1.3), np.where(wrong, 1, 1.2), n)
+    scores = random.normal(np.where(wrong, 0, lead), np.where(wrong, 1, 1.2), n)
     return judge(scores, random.normal(size=100_000)), wrong
 
 
@@ -57,6 +57,12 @@ def test_weights_follow_the_best_guess_where_the_verdict_is_cannot_tell():
     assert found.cannot_tell and not found.uninformative and (found.p_wrong == 0).all()
     weights = weights_of(found)
     assert weights[wrong].mean() < 0.4 and weights[~wrong].mean() > weights[wrong].mean() + 0.2
+
+
+def test_weights_are_one_where_nearly_all_pairs_may_be_wrong():
+    found, _ = uncertain(rate=0.6, lead=1.3)
+    assert found.cannot_tell and found.interval[1] > 0.7
+    assert (weights_of(found) == 1).all()
 
 
 def test_weights_of_a_class_are_one_where_the_verdict_is_cannot_tell():

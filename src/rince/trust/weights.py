@@ -21,6 +21,10 @@ Column = NDArray[Any] | Tensor | Sequence[Any]
 """A feature matrix (pairs, width), or raw items: texts, or paths or bytes of pictures and sounds."""
 
 
+MAX_UNCERTAIN = 0.7
+"""Upper end of the interval up to which weights follow a best guess; beyond, weak scores do more harm than good."""
+
+
 @dataclass(frozen=True, eq=False)
 class WeightEstimate:
     """Weights of pairs, and the estimate behind them.
@@ -251,7 +255,7 @@ def weights_of(audit: "Audit") -> NDArray[np.float32]:
     """Training weights from an audit: the probability of every pair to be right.
 
     Where the verdict is "cannot tell", the interval of the share of wrong pairs begins at 0, too low to flag pairs. The
-    weights then follow the best guess of the share: a wrong guess costs training little.
+    weights then follow the best guess of the share, if the interval ends below ``MAX_UNCERTAIN``.
 
     Args:
         audit: An audit of the pairs.
@@ -270,7 +274,8 @@ def weights_of(audit: "Audit") -> NDArray[np.float32]:
         True
     """
     p_wrong: NDArray[np.floating] = audit.p_wrong
-    if audit.cannot_tell and not audit.uninformative and not audit.of_classes and audit.best_guess > 0:
+    certain_enough = audit.interval[1] <= MAX_UNCERTAIN and not audit.of_classes
+    if audit.cannot_tell and certain_enough and audit.best_guess > 0:
         from rince.audit.calibrate import probability_curve
 
         quantile = 1 - audit.p_values.astype(np.float64)
