@@ -5,6 +5,7 @@ import sys
 import pytest
 from torch import nn
 
+from rince._moved import current_settings
 from rince.errors import UsageError
 from rince.train.builtin_configs import CONFIGS
 from rince.train.config import instantiate, named_classes, parse, parse_settings, train_parser
@@ -169,7 +170,9 @@ def test_old_spelling_of_optimizer_is_accepted(parser, tmp_path):
         parse(parser, ["--optimiser", "SGD", "--optimizer.lr", "0.25"]),
         parse(parser, ["--optimizer.lr=0.25", "--optimizer=SGD"]),
         parse(parser, [str(tmp_path / "own.yaml")]),
-        parse_settings(parser, {"optimiser": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.25}}}),
+        parse_settings(
+            parser, current_settings({"optimiser": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.25}}})
+        ),
     ):
         assert config.optimizer.class_path == "torch.optim.SGD" and config.optimizer.init_args.lr == 0.25
 

@@ -75,9 +75,8 @@ class _SmallBatchLoss(torch.autograd.Function):
             wanted = [z for z, need in zip(sides, needs, strict=False) if need]
             results = iter(torch.autograd.grad(ctx.plan.differentiable(*sides), wanted, factor, create_graph=True))
             return next(results) if needs[0] else None, next(results) if needs[1] else None, None
-        d_a, d_b = (gradient * factor).chunk(
-            2
-        )  # float32 until here: half precision may need the factor of a GradScaler
+        # float32 until here: half precision may need the factor of a GradScaler.
+        d_a, d_b = (gradient * factor).chunk(2)
         return d_a.to(a.dtype) if needs[0] else None, d_b.to(b.dtype) if needs[1] else None, None
 
 

@@ -122,7 +122,7 @@ def parse(parser: Any, arguments: list[str]) -> Any:
 def parse_settings(parser: Any, settings: dict[str, Any]) -> Any:
     """Configuration described by nested values, as a file would hold them."""
     if isinstance(settings.get("trust"), str):
-        settings["trust"] = {"source": settings["trust"]}
+        settings = {**settings, "trust": {"source": settings["trust"]}}
     named = {name for name, part in settings.items() if _names_class(part)}
     with _without_defaults(parser, named), _one_sentence(parser):
         return _checked(parser.parse_object(settings))
