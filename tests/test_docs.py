@@ -75,6 +75,7 @@ def trainer_parsers():
 
 @pytest.mark.parametrize("call", CALLS, ids=" ".join)
 def test_every_command_that_is_shown_has_these_options(call, trainer_parsers, monkeypatch, tmp_path):
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")  # configurations of a clone
     monkeypatch.chdir(tmp_path)
     command, *arguments = call
     wrong = ("--loss.qq", "pairs.yaml")  # shown for what they are answered with, or written by the reader
