@@ -131,7 +131,7 @@ class _OldPaths(MetaPathFinder):
                 return home + old[len(short) :]
         if old in MOVED:
             warnings.warn(
-                f"{old} has moved to {MOVED[old]}: the old path goes in version 0.4", DeprecationWarning, stacklevel=2
+                f"{old} has moved to {MOVED[old]}: the old path goes in version 0.4", DeprecationWarning, stacklevel=3
             )
         return MOVED.get(old)
 

@@ -78,3 +78,14 @@ def test_checks_can_be_chosen():
     a, b, _ = columns()
     result = audit_pairs(a[:, :8], b, checks=("duplicate",))
     assert set(result.issues) == {"unrelated", "duplicate"}
+
+
+@pytest.mark.parametrize("fit", (False, True))
+@pytest.mark.parametrize("value", (1e15, 3e38))
+def test_single_huge_value_does_not_stop_the_audit(fit, value):
+    random = np.random.default_rng(0)
+    a = random.normal(size=(200, 6)).astype(np.float32)
+    b = (a + 0.1 * random.normal(size=a.shape)).astype(np.float32)
+    a[3, 2] = value
+    result = audit_pairs(a, b, fit=fit)
+    assert result.verdict.value == "none found" and len(result.flag()) == 0

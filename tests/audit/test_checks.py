@@ -155,9 +155,10 @@ def test_id_on_both_sides_is_a_leak(digits):
     assert not checks.leak(a, b).claimed
 
 
-def test_scores_of_a_model_trained_on_the_pairs_differ_from_held_out_ones():
+def test_scores_of_a_model_trained_on_the_pairs_exceed_held_out_ones():
     random = np.random.default_rng(0)
     assert checks.trained_on_pairs(random.normal(3, 1, 4000), random.normal(1.5, 1.5, 100)).claimed
+    assert not checks.trained_on_pairs(random.normal(1, 1, 4000), random.normal(3, 1, 100)).claimed  # of another source
     assert (
         sum(checks.trained_on_pairs(random.normal(size=4000), random.normal(size=100)).claimed for _ in range(50)) <= 1
     )

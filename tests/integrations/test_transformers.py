@@ -134,9 +134,9 @@ def test_bad_input_is_named():
     a, b = torch.randn(2, 6, 4)
     with pytest.raises(UsageError, match="the batch has labels"):
         DualEncoderLoss(contrastive())({"image_embeds": a, "text_embeds": b}, torch.zeros(6))
-    with pytest.raises(UsageError, match="no tensor 'text_embeds', only image_embeds"):
+    with pytest.raises(UsageError, match="'text_embeds', only image_embeds"):
         DualEncoderLoss(contrastive())({"image_embeds": a})
-    with pytest.raises(UsageError, match="no tensor 5, only tuple"):
+    with pytest.raises(UsageError, match="5, only tuple"):
         DualEncoderLoss(contrastive(), 0, 5)((a, b))
     with pytest.raises(UsageError, match=r"got no labels: .* remove_unused_columns=False"):
         DualEncoderLoss(contrastive(), takes_labels=True)({"image_embeds": a, "text_embeds": b})

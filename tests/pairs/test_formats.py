@@ -134,3 +134,9 @@ def test_a_csv_file_that_the_audit_reads_is_written_too(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(rows) + "\n\n\n")
     kept = written(tmp_path / "t.csv").read_text().splitlines()
     assert kept == ["a,b", *(row for row, stays in zip(rows, KEPT, strict=True) if stays)]
+
+
+def test_byte_order_mark_before_a_quoted_header_is_kept(tmp_path):
+    path, head = tmp_path / "x.csv", b'\xef\xbb\xbf"question","answer"\r\n"a, b",c\r\n'
+    path.write_bytes(head + b"d,e\r\n")
+    assert written(path, kept=np.array([True, False])).read_bytes() == head

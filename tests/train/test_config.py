@@ -178,7 +178,7 @@ def test_old_spelling_of_optimizer_is_accepted(parser, tmp_path):
 
 
 def test_trust_alone_is_its_source(parser, tmp_path):
-    (tmp_path / "own.yaml").write_text("trust: auto\n")
+    (tmp_path / "own.yaml").write_text("trust: auto  # weights before training\n")
     (tmp_path / "long.yaml").write_text("trust: {source: auto, folds: 3}\n")
     (tmp_path / "block.yaml").write_text("trust:\n  source: auto\n  folds: 3\n")
     (tmp_path / "none.yaml").write_text("trust: null\n")

@@ -151,6 +151,16 @@ def test_invalid_rows_are_rejected_or_get_weight_zero():
     assert (weights[[5, 9]] == 0).all() and len(weights) == 900
 
 
+def test_too_few_valid_pairs_or_different_ids_are_rejected():
+    random = np.random.default_rng(0)
+    a = random.normal(size=(200, 6))
+    gaps = np.where(np.arange(200)[:, None] < 180, np.nan, a)
+    with pytest.raises(UsageError, match="50"):
+        estimate_weights(gaps, a, skip_invalid=True)
+    with pytest.raises(UsageError, match="ids"):
+        estimate_weights(a, a, ids=np.arange(200) % 2)
+
+
 def test_copies_of_a_wrong_pair_are_scored_by_a_fit_without_them():
     """A pair that stands there 30 times would vouch for itself."""
     a, b, wrong = features(0.4)

@@ -94,6 +94,8 @@ def audit_pairs(
         ('found', 0.2, True)
     """
     check_scoring(score, scorer)
+    if fit and held_out is not None:
+        raise UsageError("held_out tests the model behind given embeddings: leave it out with fit=True")
     wanted = _check_names(checks)
     conditions = conditions_of(fit, embeddings)
     a, b = as_matrix(a, "a"), as_matrix(b, "b")

@@ -222,7 +222,10 @@ class Moments:
         factors = []
         for products, mean in ((self.aa, mean_a), (self.bb, mean_b)):
             covariance = products / self.weight - torch.outer(mean, mean)
-            diagonal = ridge * covariance.diagonal().mean().clamp_min(1e-12)
+            rounding = (
+                1e-6 * products.diagonal().sum() / self.weight
+            )  # above the variance far from the mean of all rows
+            diagonal = (ridge * covariance.diagonal().mean()).clamp_min(1e-12).maximum(rounding)
             factors.append(torch.linalg.cholesky((covariance + diagonal * torch.eye(len(mean))).float()))
         cross = (self.ab / self.weight - torch.outer(mean_a, mean_b)).float()
         half = torch.linalg.solve_triangular(factors[0], cross, upper=False)

@@ -482,17 +482,18 @@ def leak(a: Matrix, b: Matrix) -> Issue:
 
 
 def trained_on_pairs(scores: Floats, held_out: Floats) -> Issue:
-    """Whether the scores of the audited pairs differ from those of pairs that the model has not seen.
+    """Whether the audited pairs score higher than pairs that the model has not seen.
 
     A two-sample Kolmogorov-Smirnov test; both samples must come from the same source.
     """
     p = kolmogorov_smirnov(scores, held_out) if len(held_out) >= MIN_HELD_OUT else 1.0
+    higher = len(held_out) > 0 and bool(scores.mean() > held_out.mean())
     text = (
-        f"The audited pairs score differently from {len(held_out):,} held-out pairs (p = {p:.2g}): the model was "
+        f"The audited pairs score higher than {len(held_out):,} held-out pairs (p = {p:.2g}): the model was "
         "probably trained on the audited pairs."
     )
     return Issue(
-        name="trained_on_these", claimed=p < HELD_OUT_P, scores=np.zeros(0, np.float32), count=0,
+        name="trained_on_these", claimed=higher and p < HELD_OUT_P, scores=np.zeros(0, np.float32), count=0,
         examples=np.zeros(0, np.int64), explanation=text, details={"p": p},
     )  # fmt: skip
 

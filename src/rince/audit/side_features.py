@@ -98,6 +98,8 @@ def principal_axes(x: Tensor, generator: torch.Generator) -> Tensor:
     Exact from the smaller Gram matrix up to 512, else by randomized subspace iteration.
     """
     rows, p = x.shape
+    scale = torch.ldexp(torch.ones(()), torch.frexp(x.abs().max()).exponent - 1)  # squares of huge outliers overflow
+    x = x / scale
     total = (x.square().sum() / rows).clamp_min(1e-30)
     width = min(PCA_WIDTH, p, max(1, rows - 1))
     if p <= 512:
@@ -107,7 +109,7 @@ def principal_axes(x: Tensor, generator: torch.Generator) -> Tensor:
         for _ in range(2):
             basis = torch.linalg.qr(x.T @ (x @ basis)).Q
         axes = basis @ torch.linalg.svd(x @ basis, full_matrices=False).Vh[:width].T
-    return axes / total.sqrt()
+    return axes / total.sqrt() / scale
 
 
 def rank_table(sample: Tensor, size: int = 65) -> tuple[Tensor, Tensor]:

@@ -252,7 +252,7 @@ def components(links: list[Links], repeated: list[Repeated]) -> tuple[int, int, 
     codes, count = (np.concatenate([getattr(part, name) for part in links]) for name in ("codes", "counts"))
     if not len(codes):
         return alone, nodes, 0, largest
-    # A code that occurs once joins nounit: a number of its own keeps it apart from all others.
+    # A code that occurs once joins no unit: a number of its own keeps it apart from all others.
     single = np.cumsum(count == 0).reshape(count.shape)
     keys, touched, sizes = [], 0, []
     for k in range(codes.shape[1]):

@@ -12,9 +12,9 @@ ALLOW = ("--allow-custom-code", "--allow_custom_code", "--trust-config", "--trus
 
 
 def main(arguments: list[str]) -> int:
+    arguments, output = without_output_options(arguments)
     if not arguments or arguments[0].startswith("-"):
         raise UsageError("missing run: rince finetune RUN [CONFIG] [options]")
-    arguments, output = without_output_options(arguments)
     source = read_source(arguments[0])
     options = normalized([word for word in arguments[1:] if word not in ALLOW])
     named = named_classes(options)

@@ -191,7 +191,9 @@ class SupConLoss(_TwoViewLoss):
         """Loss of two views. Without labels, the positive of an item is its other view."""
         if labels is None:
             count = out0.shape[0]
-            first = dist.get_rank() * count if self.gather_distributed and dist.is_initialized() else 0
+            first = (
+                dist.get_rank() << 32 if self.gather_distributed and dist.is_initialized() else 0
+            )  # in any batch size
             labels = torch.arange(first, first + count, device=out0.device)
         with alone(not self.gather_distributed):
             loss = self.contrastive(out0, out1, labels=labels.long(), weights=weights)

@@ -83,7 +83,6 @@ class Csv(Format):
         if not self.where.header:
             return ""
         _, names, text = next(rows, (0, [], ""))
-        names = [name.removeprefix("\ufeff") for name in names]
         if names != self.fields:
             raise UsageError(f"{location(shard)} has other columns than the first file: {', '.join(names[:20])}")
         return text
@@ -111,7 +110,10 @@ class Csv(Format):
 
     def write(self, shard: Path, target: Path, selection: Selection) -> None:
         with opened(shard) as file, written(target) as out:
-            rows = self._rows(io.TextIOWrapper(file, encoding="utf-8", newline=""))
+            lines = iter(io.TextIOWrapper(file, encoding="utf-8", newline=""))
+            first = next(lines, "")
+            out.write(b"\xef\xbb\xbf" if first.startswith("\ufeff") else b"")
+            rows = self._rows(itertools.chain(filter(None, [first.removeprefix("\ufeff")]), lines))
             header = self._body(shard, rows)
             if selection.weights is not None and header:
                 check_no_weights(shard, self.fields)

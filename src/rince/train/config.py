@@ -265,7 +265,7 @@ def _file_text(path: Path) -> str:
     text = re.sub(r"(?m)^optimiser(?=\s*:)", "optimizer", path.read_text(encoding="utf-8"))
     short_name = rf"(?m)(class_path:\s*|^(?:{'|'.join(PARTS)}):\s+)(\w+)(?=\s*(?:[,}}#]|$))"
     text = re.sub(short_name, lambda found: found[1] + _class_path(found[2]), text)
-    return re.sub(r"(?m)^trust:[ \t]+(?!null\b|~)([^\s{#].*)$", r"trust: {source: \1}", text)
+    return re.sub(r"(?m)^trust:[ \t]+(?!null\b|~)([^\s{#].*?)([ \t]+#.*)?$", r"trust: {source: \1}\2", text)
 
 
 @contextlib.contextmanager

@@ -233,6 +233,8 @@ def write_clean(
                 file.write(f"{name}\n".encode("utf-8", "surrogatepass"))
         names.append(Path("kept_ids.txt"))
     elif pairs.layout == DATACOMP:
+        if weights:
+            raise UsageError("a DataComp subset has no place for weights; leave --weights out")
         uids = [name for name, keep in zip(audited.ids(), kept, strict=True) if keep]
         try:
             subset = np.array([(int(uid[:16], 16), int(uid[16:32], 16)) for uid in uids], np.dtype("u8,u8"))

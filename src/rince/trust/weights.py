@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from rince.errors import UsageError
-from rince.pairs.matrix import as_matrix, check_columns, codes, named_rows
+from rince.pairs.matrix import FEWEST, as_matrix, check_columns, codes, named_rows
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
@@ -21,6 +21,8 @@ Column = NDArray[Any] | Tensor | Sequence[Any]
 """A feature matrix (pairs, width), or raw items: texts, or paths or bytes of pictures and sounds."""
 
 
+MIN_DIFFERENT = 8
+"""Different pairs or ids that cross-fitting needs."""
 MAX_UNCERTAIN = 0.7
 """Upper end of the interval up to which weights follow a best guess; beyond, weak scores do more harm than good."""
 
@@ -136,6 +138,8 @@ def estimate_weights(
         raise UsageError(
             f"a or b has NaN or infinite values in {named_rows(invalid.tolist())}: fix them, or pass skip_invalid=True"
         )
+    if valid.sum() < FEWEST:
+        raise UsageError(f"weights need at least {FEWEST} valid pairs, got {valid.sum()}")
     same = None if ids is None else codes(ids, "ids", len(left))[valid]
     scorer = f"CCA of {source_a}" + ("" if source_a == source_b else f" and {source_b}")
     audit = judge_features(left[valid], right[valid], same, thorough=thorough, seed=seed, scorer=scorer)
@@ -165,6 +169,8 @@ def judge_features(
 
     copies = equal_pairs(row_codes(a), row_codes(b))
     units = joined([copies] if same is None else [copies, same])
+    if units is not None and (found := len(np.unique(units))) < MIN_DIFFERENT:
+        raise UsageError(f"weights need at least {MIN_DIFFERENT} different pairs or ids, got {found}")
     result = cross_fit_cca(a, b, units=units, quick=not thorough, seed=seed)
     audit = judge(Scored(result.scores, result.null, units), seed=seed, fitted=True, scorer=scorer)
     if thorough or not (audit.uninformative or audit.cannot_tell):

@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,6 @@ def read_weights(path: Path) -> NDArray[np.float32]:
 
 
 def say(text: str) -> None:
-    """Print one line on rank 0."""
+    """Print one line of progress on rank 0, beside the result on standard output."""
     if rank_zero_only.rank == 0:
-        print(text, flush=True)
+        print(text, flush=True, file=sys.stderr)
