@@ -79,18 +79,38 @@ def svm_accuracy(
         1.0
     """
     require("sklearn", "train")
-    from sklearn.model_selection import GridSearchCV, StratifiedKFold
-    from sklearn.svm import SVC
+    from joblib import Parallel, delayed
+    from sklearn.model_selection import StratifiedKFold
 
     x, y = _checked(features, labels, folds, inner_folds)
-    search = GridSearchCV(SVC(), {"C": _checked_grid(grid)}, cv=inner_folds, n_jobs=workers)
+    c = _checked_grid(grid)
     predictions, accuracies, chosen, validation = np.empty_like(y), [], [], []
-    for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, y):
-        predictions[test] = search.fit(x[train], y[train]).predict(x[test])
-        accuracies.append(float(np.mean(predictions[test] == y[test])))
-        chosen.append(search.best_params_["C"])
-        validation.append(float(search.best_score_))
+    with Parallel(n_jobs=workers) as parallel:
+        for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, y):
+            inner = StratifiedKFold(inner_folds).split(x[train], y[train])
+            scores = parallel(delayed(_svm_scores)(x, y, train[fit], train[held], c) for fit, held in inner)
+            means = np.mean(scores, axis=0)
+            best = int(means.argmax())
+            predictions[test] = _svm_predictions(x, y, train, test, [c[best]])[0]
+            accuracies.append(float(np.mean(predictions[test] == y[test])))
+            chosen.append(c[best])
+            validation.append(float(means[best]))
     return SVMResult(tuple(accuracies), tuple(chosen), tuple(validation), predictions)
+
+
+def _svm_scores(x: Array, y: Array, train: Array, test: Array, grid: Sequence[float]) -> list[float]:
+    return [float(np.mean(labels == y[test])) for labels in _svm_predictions(x, y, train, test, grid)]
+
+
+def _svm_predictions(x: Array, y: Array, train: Array, test: Array, grid: Sequence[float]) -> list[Array]:
+    """Predictions of ``SVC(C=C)`` for every C. The kernel is computed once: several times faster than one per C."""
+    from sklearn.metrics.pairwise import rbf_kernel
+    from sklearn.svm import SVC
+
+    variance = x[train].var()
+    gamma = 1 / (x.shape[1] * variance) if variance else 1.0  # "scale" of SVC
+    fit, predict = rbf_kernel(x[train], gamma=gamma), rbf_kernel(x[test], x[train], gamma=gamma)
+    return [SVC(C=c, kernel="precomputed").fit(fit, y[train]).predict(predict) for c in grid]
 
 
 def linear_accuracy(
