@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rince.audit.fit.towers import relative_scores
+from rince.audit.relative import References
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
 from rince.trust import judge_embeddings, judge_labels, weights_from_embeddings, weights_of
@@ -49,9 +49,8 @@ def test_scores_are_those_of_the_towers_of_an_audit():
     a, b, fold, _ = spaces(0.2)
     a, b = (torch.nn.functional.normalize(x[fold == 0], dim=1) for x in (a, b))
     scored = fold_scores(a, b, [], 0.1, (0, 0), 1000)
-    n = len(a)
-    everybody = np.arange(n)
-    expected, _ = relative_scores(a, b, [everybody], (everybody[:5], everybody[5:10]), everybody, 0.1)
+    rows = np.arange(len(a))
+    expected = References(a.numpy(), b.numpy(), [rows], 0.1, skip_best=False).score(a.numpy(), b.numpy(), [rows])
     assert len(scored.null) == 1000 and np.allclose(scored.scores, expected, atol=1e-4)
 
 

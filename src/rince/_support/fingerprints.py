@@ -2,9 +2,9 @@
 
 import hashlib
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -30,7 +30,7 @@ def of_lines(lines: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def row_codes(x: Tensor, block: int = 512) -> NDArray[np.int64]:
+def row_codes(x: Tensor | NDArray[Any]) -> NDArray[np.int64]:
     """(rows,) 64-bit hashes of the rows. Two different rows collide with a probability of at most 1 in 10^10.
 
     Two numbers make a word, mixed before and after the multiplication because round numbers end in many zeros.
@@ -38,9 +38,12 @@ def row_codes(x: Tensor, block: int = 512) -> NDArray[np.int64]:
     odd = x.shape[1] % 2
     multipliers = np.random.default_rng(0).integers(1, 2**63, size=x.shape[1] // 2 + odd, dtype=np.uint64) * 2 + 1
     codes = np.empty(len(x), dtype=np.uint64)
+    block = max(16, min(512, 4_000_000 // max(1, x.shape[1])))
     for start in range(0, len(x), block):
-        part = x[start : start + block].float() + 0.0  # makes -0 and 0 the same
-        words = torch.nn.functional.pad(part, (0, odd)).contiguous().numpy().view(np.uint64)
+        rows = x[start : start + block]
+        part = rows.float().numpy() if isinstance(rows, Tensor) else np.asarray(rows, dtype=np.float32)
+        part = np.pad(part + np.float32(0), ((0, 0), (0, odd)))  # the sum makes -0 and 0 the same
+        words = np.ascontiguousarray(part).view(np.uint64)
         mixed = words ^ (words >> np.uint64(29))
         mixed *= multipliers
         mixed ^= mixed >> np.uint64(32)

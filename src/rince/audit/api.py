@@ -17,8 +17,8 @@ from rince.audit.null import Scored, as_scored
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
 from rince.audit.result import TRAINED, UNCHECKED, Audit, conditions_of, findings_of, with_gaps
 from rince.audit.scan import check_scans, scan, summarize
-from rince.audit.scores import Blocks, Scorer, check_scoring, fit_scorer, sample_rows, score_shard, widths_of
-from rince.audit.units import together
+from rince.audit.scores import Scorer, check_scoring, fit_scorer, sample_rows, score_shard, widths_of
+from rince.audit.units import GivenFolds, together
 from rince.errors import UsageError
 from rince.pairs.fingerprint import Fingerprint
 from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, codes, named_rows
@@ -184,7 +184,7 @@ def _checked(
     if order is not None and order.dependent:
         block = max(1, min(order.block, len(rows) // 8))
         blocks = block_folds(len(rows), block, min(order.gap, block // 4), seed=seed)
-        own.append(blocks[1])
+        own.append(blocks.units)
     scored = score_pairs(Arrays(x, y, own, options["progress"]), blocks=blocks, **options)
     units = count_units(scored.codes[:, :-1] if blocks is not None else scored.codes)
     if order is not None and order.dependent:
@@ -305,7 +305,7 @@ def score_pairs(
     seed: int = 0,
     config: "FitConfig | None" = None,
     progress: bool | None = None,
-    blocks: Blocks | None = None,
+    blocks: GivenFolds | None = None,
 ) -> ScoredPairs:
     """Scan, fit and score; arguments as in ``audit_pairs``. ``blocks`` are those of ordered data."""
     method = scorer if fit else score

@@ -15,7 +15,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from rince.audit.null import class_side
-from rince.audit.side_features import Scaling, chunks, principal_axes, row_codes
+from rince.audit.side_features import Scaling, principal_axes
+from rince.pairs.matrix import chunks, row_codes
 
 EXAMPLES = 10
 MIN_GROUP, MIN_GROUP_SHARE = 20, 0.005
@@ -177,7 +178,7 @@ def spread_features(x: Matrix, seed: int) -> NDArray[np.float32]:
     sample = torch.tensor(np.asarray(x[:: -(-len(x) // MAX_ROWS)])).float()
     mean = sample.mean(0)
     scaling = Scaling(mean, principal_axes(sample - mean, torch.Generator().manual_seed(seed))[:, :SPREAD_AXES])
-    features = np.concatenate([scaling.transform(x[part]).numpy() for part in chunks(len(x), x.shape[1])])
+    features = np.concatenate([scaling.transform(x[part]).numpy() for part in chunks(*x.shape)])
     return features / np.maximum(features.std(0), 1e-9)
 
 

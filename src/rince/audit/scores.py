@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince.audit.cca import MAX_FIT_PAIRS, CCAScorer, fit_cca_sample, fit_relative
+from rince.audit.cca import MAX_FIT_PAIRS, CCAScorer, fit_cca
 from rince.audit.estimate import Null
 from rince.audit.null import class_side, cosine_null
+from rince.audit.relative import fit_relative
 from rince.audit.scan import Sample, draw_rows
+from rince.audit.units import GivenFolds, equal_pairs
 from rince.errors import UsageError
 from rince.pairs.matrix import Keys, row_codes
 from rince.pairs.shards import Pieces, Shard, check_block
@@ -34,8 +36,6 @@ SAMPLE_PAIRS = {
 """Pairs that a scorer is fitted to and mismatched pairs are made of, by method: at most so many ..."""
 SAMPLE_NUMBERS, MIN_SAMPLE_PAIRS = 80_000_000, 16_384
 """... and so many numbers of both sides (320 MB), but never fewer pairs."""
-Blocks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
-"""Fold and block of every row, and whether fits may use it: see ``cca.block_folds``."""
 
 
 class Scorer(Protocol):
@@ -87,7 +87,7 @@ def fit_scorer(
     seed: int = 0,
     config: "FitConfig | None" = None,
     progress: bool | None = None,
-    blocks: Blocks | None = None,
+    blocks: GivenFolds | None = None,
 ) -> Fitted:
     """Fit a scorer to a sample of the pairs.
 
@@ -99,7 +99,7 @@ def fit_scorer(
         seed: The same seed gives the same scorer.
         config: How towers are trained.
         progress: Show a progress bar.
-        blocks: Of ordered data, which are always fitted by CCA.
+        blocks: Folds of ordered data, which are always fitted by CCA.
     """
     classes = class_side(a.own, b.own) is not None
     if method == "cosine" or (method == "relative" and classes):
@@ -108,7 +108,7 @@ def fit_scorer(
         return Fitted(method, *fit_relative(a, b, rows, seed))
     found = []
     if blocks is not None or (method != "towers" and not classes):
-        found.append(Fitted("cca", *fit_cca_sample(a, b, rows, seed, blocks)))
+        found.append(Fitted("cca", *fit_cca(a, b, rows, seed, blocks)))
     if blocks is None and (method != "cca" or classes):
         from rince.audit.fit.cross_fit import fit_towers
 
@@ -118,8 +118,6 @@ def fit_scorer(
 
 def outscored(fitted: Fitted, a: Sample, b: Sample, rows: NDArray[np.int64], most: int = 20_000) -> float:
     """Share of mismatched pairs that pairs outscore on average: a criterion without labels to choose a scorer by."""
-    from rince.audit.units import equal_pairs
-
     assert fitted.scorer is not None
     some = np.arange(0, len(rows), max(1, len(rows) // most))
     keys = [rows[some], a.own[some], b.own[some], *(key[some] for key in a.keys)]

@@ -3,7 +3,6 @@
 Nothing here looks at the pairing, so features need no cross-fitting.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rince.pairs.matrix import chunks
+
 PCA_WIDTH = 256
 RELU_AXES, RELU_FEATURES = 64, 512
 MAX_RANK_WIDTH = 20_000  # wider sides are used on one common scale only
 MAX_SAMPLE_NUMBERS = 50_000_000  # numbers of a side from which its PCA is taken
-CHUNK_NUMBERS = 8_000_000
+LEVELS = torch.special.ndtr(torch.linspace(-3.2, 3.2, 65, dtype=torch.float64))
+ROUNDING = 4e-7  # a feature that varies by less of its own size is rounding in single precision, not information
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ class Scaling:
 
 @dataclass(frozen=True, eq=False)
 class SideFeatures:
-    """Features of one side: scalings that apply to any rows, and their features of the fitted rows.
+    """Features of one side: scalings that apply to any rows, and the features of the rows they were fitted to.
 
     Attributes:
         scalings: By whether ranks are used.
@@ -56,22 +58,22 @@ class SideFeatures:
     relu: tuple[Tensor, Tensor]
 
     @classmethod
-    def fit(cls, x: NDArray[np.generic], rows: NDArray[np.int64], seed: int, ranks: bool = True) -> "SideFeatures":
-        """PCA of a sample of the given rows under every scaling, and the features of these rows."""
+    def fit(cls, x: Tensor, seed: int, ranks: bool = True) -> "SideFeatures":
+        """PCA of some of the rows under every scaling, and the features of all of them."""
         generator = torch.Generator().manual_seed(seed)
         most = max(1000, MAX_SAMPLE_NUMBERS // x.shape[1])
-        sample = torch.as_tensor(np.asarray(x[rows[:: -(-len(rows) // most)]])).float()
+        sample = x[:: -(-len(x) // most)]
         mean = sample.mean(0)
         scalings = {False: Scaling(mean, principal_axes(sample - mean, generator))}
         if ranks and x.shape[1] <= MAX_RANK_WIDTH:
-            knots, values = rank_table(sample)
+            knots, values = rank_tables(sample)
             axes = principal_axes(interpolate(sample, knots, values), generator)
             scalings[True] = Scaling(torch.zeros(()), axes, knots, values)
         features = {
-            key: torch.cat([scaling.transform(x[rows[part]]) for part in chunks(len(rows), x.shape[1])])
+            key: torch.cat([scaling.transform(x[part]) for part in chunks(*x.shape)])
             for key, scaling in scalings.items()
         }
-        count = min(RELU_FEATURES, max(32, len(rows) // 4))
+        count = min(RELU_FEATURES, max(32, len(x) // 4))
         weights = torch.randn(RELU_AXES, count, generator=generator)
         return cls(scalings, features, (weights, torch.randn(count, generator=generator)))
 
@@ -112,17 +114,19 @@ def principal_axes(x: Tensor, generator: torch.Generator) -> Tensor:
     return axes / total.sqrt() / scale
 
 
-def rank_table(sample: Tensor, size: int = 65) -> tuple[Tensor, Tensor]:
-    """For every column knots, and the standardized normal scores of their ranks: (p, size) each. Ties share a rank."""
+def rank_tables(sample: Tensor) -> tuple[Tensor, Tensor]:
+    """For every column of (rows, p) knots, and the standardized normal scores of their ranks: (p, 65) each.
+
+    Equal values share the middle of their ranks. Columns that are constant up to rounding become 0.
+    """
     rows = len(sample)
     ordered = sample.T.contiguous().sort(dim=1).values
-    levels = torch.special.ndtr(torch.linspace(-3.2, 3.2, size))
-    knots = ordered[:, (levels * rows).long().clamp_max(rows - 1)].contiguous()
+    knots = ordered[:, (LEVELS * rows).long().clamp_max(rows - 1)].contiguous()
     below, not_above = (torch.searchsorted(ordered, knots, right=right) for right in (False, True))
-    ranks = ((below + not_above) / (2 * rows)).clamp(0.5 / rows, 1 - 0.5 / rows)
-    values = torch.special.ndtri(ranks)
+    ranks = ((below + not_above).double() / (2 * rows)).clamp(0.5 / rows, 1 - 0.5 / rows)
+    values = torch.special.ndtri(ranks).float()
     deviation, mean = torch.std_mean(interpolate(sample, knots, values), dim=0, correction=0)
-    constant = ordered[:, -1] - ordered[:, 0] <= 4e-7 * ordered[:, [0, -1]].abs().amax(1)  # rounding
+    constant = ordered[:, -1] - ordered[:, 0] <= ROUNDING * ordered[:, [0, -1]].abs().amax(1)
     deviation[constant | (deviation == 0)] = torch.inf
     return knots, (values - mean[:, None]) / deviation[:, None]
 
@@ -134,23 +138,6 @@ def interpolate(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
         columns = x[part].T.contiguous()
         right = torch.searchsorted(knots, columns).clamp_(1, knots.shape[1] - 1)
         x0, x1 = knots.gather(1, right - 1), knots.gather(1, right)
-        share = ((columns - x0) / (x1 - x0).clamp_min(1e-38)).clamp_(0, 1)
+        share = ((columns - x0) / (x1 - x0).clamp_min(torch.finfo(x.dtype).tiny)).clamp_(0, 1)
         out[part] = torch.lerp(values.gather(1, right - 1), values.gather(1, right), share).T
     return out
-
-
-def chunks(rows: int, width: int) -> Iterator[NDArray[np.int64]]:
-    """Consecutive row numbers in chunks of about ``CHUNK_NUMBERS`` numbers."""
-    step = max(256, CHUNK_NUMBERS // max(width, 1))
-    for start in range(0, rows, step):
-        yield np.arange(start, min(start + step, rows))
-
-
-def row_codes(x: NDArray[np.generic]) -> NDArray[np.int64]:
-    """One code per row, equal for equal rows."""
-    factors = np.random.default_rng(0).integers(1, 2**63, size=x.shape[1], dtype=np.uint64) | np.uint64(1)
-    codes = np.empty(len(x), dtype=np.uint64)
-    for part in chunks(len(x), 2 * x.shape[1]):
-        bits = (np.asarray(x[part]).astype(np.float32) + np.float32(0)).view(np.uint32)
-        codes[part] = (bits * factors).sum(1)
-    return codes.view(np.int64)

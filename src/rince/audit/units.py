@@ -121,10 +121,18 @@ class Folds(NamedTuple):
         return found
 
 
-class RowFolds(NamedTuple):
-    """Folds that are given for every row, such as blocks of ordered data."""
+class GivenFolds(NamedTuple):
+    """Folds of all rows, such as blocks of ordered data.
+
+    Attributes:
+        number: (rows,) fold of every row, from 0.
+        units: (rows,) unit of every row: pairs of one unit are never mismatched with one another.
+        trainable: (rows,) whether fits may use the row. They do not use those in the gaps between blocks.
+    """
 
     number: NDArray[np.int64]
+    units: NDArray[np.int64]
+    trainable: NDArray[np.bool_]
 
     def find(self, keys: Keys) -> NDArray[np.int64]:
         """The fold of every pair; the first key is its row number."""

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from rince.audit.fit.towers import relative_scores
 from rince.audit.null import Scored, mismatched_index, share_right_by_chance
+from rince.audit.relative import References, unit_rows
 from rince.errors import UsageError
 from rince.pairs.matrix import FEWEST, Keys, codes, row_codes
 from rince.trust.weights import weights_of
@@ -124,12 +124,13 @@ def fold_scores(
     A score is the log ratio of the pair's likelihood under the model to that of a random pair.
     """
     random = np.random.default_rng(seed)
-    a, b = normalize(a, dim=1), normalize(b, dim=1)
-    same = [row_codes((z * ROUNDING).round()) for z in (a, b)]
-    every = [np.arange(len(a)), *same, *keys]
-    i, j = mismatched_index(every, every, mismatched, random)
-    references = np.sort(random.permutation(len(a))[:REFERENCES])
-    return Scored(*relative_scores(a, b, every, (i, j), references, temperature))
+    za, zb = unit_rows(a), unit_rows(b)
+    same = [row_codes((z * ROUNDING).round()) for z in (za, zb)]
+    every = [np.arange(len(za)), *same, *keys]
+    pairs = mismatched_index(every, every, mismatched, random)
+    some = np.sort(random.permutation(len(za))[:REFERENCES])
+    references = References.of(za, zb, every, some, temperature, skip_best=False)
+    return Scored(*references.score_with_null(za, zb, every, pairs))
 
 
 def judge_labels(

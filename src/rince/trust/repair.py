@@ -23,7 +23,7 @@ from torch.nn.functional import normalize
 from rince._support.optional_imports import require
 from rince._support.progress import track
 from rince.errors import UsageError
-from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, read, release
+from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, read, release, row_codes
 
 TEMPERATURES = np.geomspace(0.005, 1.0, 24)
 MIN_WEIGHT = 0.5  # of pairs that show what right ones look like
@@ -254,27 +254,13 @@ class Search:
 
 def fitted_spaces(a: Matrix, b: Matrix, seed: int) -> Iterator[Space]:
     """One space per fold: canonical variates of a fit to the other folds, pairs weighted by their probability."""
-    from rince.audit.cca import FOLDS, MAX_FIT_PAIRS, fit_cca
-    from rince.audit.side_features import SideFeatures, row_codes
-    from rince.audit.units import equal_pairs
+    from rince.audit.cca import cross_fit_cca
+    from rince.audit.units import equal_pairs, joined
 
-    random = np.random.default_rng(seed)
-    codes = [row_codes(a), row_codes(b)]
-    units = np.unique(equal_pairs(*codes), return_inverse=True)[1].reshape(-1)
-    folds = (random.permutation(int(units.max()) + 1) % FOLDS)[units]
-    rows = np.sort(random.permutation(len(a))[:MAX_FIT_PAIRS])
-    sides = SideFeatures.fit(a, rows, seed), SideFeatures.fit(b, rows, seed + 1)
-    keys = [key[rows] for key in (units, *codes)]
-    for fold, scorer in enumerate(fit_cca(*sides, keys, folds[rows], seed=seed)):
-        parts = [
-            scorer.maps.embed(
-                scorer.side_a.transform(a[part], scorer.view.ranks_a, scorer.view.relu),
-                scorer.side_b.transform(b[part], scorer.view.ranks_b, scorer.view.relu),
-            )
-            for part in _slices(len(a), CANDIDATES)
-        ]
-        z_a, z_b = (torch.cat([part[side] for part in parts]).numpy() for side in (0, 1))
-        yield Space(z_a, z_b, np.flatnonzero(folds == fold))
+    fit = cross_fit_cca(a, b, units=joined([equal_pairs(row_codes(a), row_codes(b))]), seed=seed).fit
+    folds = fit.folds.find([np.arange(len(a))])
+    for k in range(len(fit.scorers)):
+        yield Space(*fit.spaces(a, b, k), np.flatnonzero(folds == k))
 
 
 def presence(leads: NDArray[Any], present: NDArray[Any], absent: NDArray[Any], bins: int = 20) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from rince.errors import UsageError
-from rince.pairs.matrix import FEWEST, as_matrix, check_columns, codes, named_rows
+from rince.pairs.matrix import FEWEST, as_matrix, check_columns, codes, named_rows, row_codes
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
@@ -164,7 +164,6 @@ def judge_features(
     from rince.audit.api import judge
     from rince.audit.cca import cross_fit_cca
     from rince.audit.null import Scored
-    from rince.audit.side_features import row_codes
     from rince.audit.units import equal_pairs, joined
 
     copies = equal_pairs(row_codes(a), row_codes(b))

@@ -84,9 +84,9 @@ def test_a_cluster_that_loses_a_worker_gives_what_one_machine_gives(client, tmp_
 
 
 def set_null_size(size):
-    from rince.audit import cca
+    from rince.audit import relative
 
-    cca.NULL_SIZE = size
+    relative.RELATIVE_NULL_SIZE = size
 
 
 def test_nothing_as_long_as_the_data_comes_to_the_client(client, monkeypatch):

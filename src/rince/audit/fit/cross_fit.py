@@ -29,16 +29,15 @@ from rince.audit.fit.features import Features, Scale
 from rince.audit.fit.towers import (
     Classes,
     FitConfig,
-    References,
     Towers,
     TrainTask,
     class_scores,
     embed,
-    relative_scores,
     train_towers,
 )
 from rince.audit.null import NULL_SIZE, Scored, class_side, mismatched_index, share_right_by_chance
 from rince.audit.rate import noise_rate, p_values
+from rince.audit.relative import References
 from rince.audit.scan import Sample
 from rince.audit.units import Folds, equal_pairs, fold_numbers
 from rince.pairs.matrix import Keys
@@ -159,9 +158,9 @@ class CrossFit:
             classes = self.classes[fold.rows]
             of_classes = Classes.of(z_a, z_b, classes, temperature)
             return class_scores(of_classes, z_a, mismatched, classes, temperature), of_classes
-        some = fold.references
-        known = References(z_a[some], z_b[some], [key[some] for key in fold.keys])
-        return Scored(*relative_scores(z_a, z_b, fold.keys, mismatched, some, temperature)), known
+        a, b = z_a.numpy(), z_b.numpy()
+        known = References.of(a, b, fold.keys, fold.references, temperature, skip_best=False)
+        return Scored(*known.score_with_null(a, b, fold.keys, mismatched)), known
 
 
 def identity(keys: Keys, rows: NDArray[np.int64]) -> Tensor | None:
@@ -218,7 +217,7 @@ class FoldScorer(NamedTuple):
         for (f, g), compared in self.members:
             z_a, z_b = nn.functional.normalize(f(a), dim=1), nn.functional.normalize(g(b), dim=1)
             if isinstance(compared, References):
-                found.append(compared.scores(z_a, z_b, keys, self.temperature))
+                found.append(compared.score(z_a.numpy(), z_b.numpy(), keys))
             elif self.side == "left":
                 found.append(compared.scores(z_b, z_a, keys[1], self.temperature))
             else:

@@ -19,7 +19,7 @@ from rince.errors import UsageError
 from rince.losses import RINCE
 from rince.losses.logsumexp import logsumexp
 from rince.losses.objectives import Scores
-from rince.pairs.matrix import Keys, chunks
+from rince.pairs.matrix import chunks
 
 EPOCHS = 8
 Towers = tuple[nn.Module, nn.Module]
@@ -78,55 +78,6 @@ def embed(network: nn.Module, features: Features, rows: NDArray[np.int64]) -> Te
     return nn.functional.normalize(torch.cat(parts), dim=1)
 
 
-def relative_scores(
-    z_a: Tensor,
-    z_b: Tensor,
-    keys: Keys,
-    mismatched: tuple[NDArray[np.int64], NDArray[np.int64]],
-    references: NDArray[np.int64],
-    temperature: float,
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scores of the pairs (i, i) and of the mismatched pairs (i, j), relative to the mean score of both items.
-
-    The correction removes how high an item scores with everything. A mismatched pair is left out of the mean that it
-    is compared with, as a pair is: otherwise the null would be too low.
-    """
-    i, j = mismatched
-    known = References(z_a[references], z_b[references], [key[references] for key in keys])
-    level_a, count_a = _level(z_a, known.b, keys, known.keys, temperature)
-    level_b, count_b = _level(z_b, known.a, keys, known.keys, temperature)
-    pairs = _relative(z_a, z_b, level_a / count_a, level_b / count_b, temperature)
-    parts = [(z_a[i[p]] * z_b[j[p]]).sum(1).numpy() for p in chunks(len(i), z_a.shape[1])]
-    score = np.concatenate(parts) / temperature
-    is_reference = np.zeros(len(z_a))
-    is_reference[references] = 1
-    chance = np.exp(score)
-    rest_a = np.maximum(level_a[i] - is_reference[j] * chance, 1e-12) / np.maximum(count_a[i] - is_reference[j], 1)
-    rest_b = np.maximum(level_b[j] - is_reference[i] * chance, 1e-12) / np.maximum(count_b[j] - is_reference[i], 1)
-    return pairs, (score - 0.5 * np.log(rest_a) - 0.5 * np.log(rest_b)).astype(np.float32)
-
-
-class References(NamedTuple):
-    """A sample of pairs that others are compared with: embeddings of both sides, and what makes a pair one of them."""
-
-    a: Tensor
-    b: Tensor
-    keys: Keys
-
-    def scores(self, z_a: Tensor, z_b: Tensor, keys: Keys, temperature: float) -> NDArray[np.float32]:
-        """``relative_scores`` of pairs alone."""
-        level_a, count_a = _level(z_a, self.b, keys, self.keys, temperature)
-        level_b, count_b = _level(z_b, self.a, keys, self.keys, temperature)
-        return _relative(z_a, z_b, level_a / count_a, level_b / count_b, temperature)
-
-
-def _relative(
-    z_a: Tensor, z_b: Tensor, mean_a: NDArray[np.float64], mean_b: NDArray[np.float64], temperature: float
-) -> NDArray[np.float32]:
-    own = (z_a * z_b).sum(1).numpy() / temperature
-    return (own - 0.5 * np.log(mean_a) - 0.5 * np.log(mean_b)).astype(np.float32)
-
-
 def class_scores(
     known: "Classes",
     z_a: Tensor,
@@ -134,7 +85,7 @@ def class_scores(
     classes: NDArray[np.int64],
     temperature: float,
 ) -> Scored:
-    """Like ``relative_scores``, where the other side is a class: how well a class fits a row of ``z_a``.
+    """Relative scores where the other side is a class: how well a class fits a row of ``z_a``.
 
     Every score of a row with a class is relative to the *other* classes, whether it is its own or a mismatched one.
     """
@@ -180,34 +131,6 @@ class Classes(NamedTuple):
             own = (z_a[new] * z_b[new]).sum(1).double().numpy() / temperature
             found[new] = own - 0.5 * np.log(every) - 0.5 * np.log(self.rest.mean())
         return found
-
-
-def _level(
-    z: Tensor, others: Tensor, keys: Keys, other_keys: Keys, temperature: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For every row the sum of exp(score) over the references that do not belong to it, and their number."""
-    levels, counts = [], []
-    for part in chunks(len(z), len(others)):
-        chance = (z[part] @ others.T).div_(temperature).exp_()
-        row, reference = _own_references([key[part] for key in keys], other_keys)
-        chance[row, reference] = 0
-        levels.append(chance.sum(1, dtype=torch.float64).numpy())
-        counts.append(len(others) - np.bincount(row, minlength=len(chance)))
-    return np.maximum(np.concatenate(levels), 1e-12), np.maximum(np.concatenate(counts), 1).astype(np.float64)
-
-
-def _own_references(keys: Keys, other_keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Every (row, reference) with an equal key, once: there are few, so they are looked up rather than compared."""
-    size, found = len(other_keys[0]), []
-    for key, other in zip(keys, other_keys, strict=True):
-        order = np.argsort(other, kind="stable")
-        first, last = (np.searchsorted(other[order], key, side) for side in ("left", "right"))
-        many = last - first
-        row = np.repeat(np.arange(len(key)), many)
-        place = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many) + np.repeat(first, many)
-        found.append(row * size + order[place])
-    both = np.unique(np.concatenate(found))
-    return both // size, both % size
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
