@@ -53,7 +53,7 @@ def test_dropped_pairs_are_in_the_table_and_the_record(tmp_path, rate):
     found = audit_pairs(a, b, skip_invalid=True)
     found.save(tmp_path, ids=[f"pair {i}" for i in range(400)], truth=np.zeros(400, bool))
     rows = [line.split(",") for line in (tmp_path / "audit.csv").read_text().splitlines()[1:]]
-    assert [row[0] for row in rows if row[2] == ""] == ["pair 3", "pair 9"] and rows[3] == ["pair 3", "", "", "0"]
+    assert [row[0] for row in rows if row[2] == ""] == ["pair 3", "pair 9"] and rows[3] == ["pair 3", "", "", "0", "0"]
     record = json.loads((tmp_path / "audit.json").read_text())
     assert record["pairs"] == 398 and record["dropped"] == 2 and record["dropped_rows"] == [3, 9]
     found.save(tmp_path, table="parquet", force=True)

@@ -185,10 +185,11 @@ def test_saving_writes_four_files_and_overwrites_only_by_force(tmp_path):
     found.save(tmp_path, ids=[f"pair {i}" for i in range(300)])
     assert {p.name for p in tmp_path.iterdir()} == {"audit.csv", "audit.json", "audit.html", "suspects.csv"}
     lines = (tmp_path / "audit.csv").read_text().splitlines()
-    assert lines[0] == "id,score,p_wrong,flagged" and len(lines) == 301
+    assert lines[0] == "id,score,p_wrong,flagged,weight" and len(lines) == 301
     table = [line.split(",") for line in lines[1:]]
     assert [row[0] for row in table] == [f"pair {i}" for i in range(300)]
     assert np.allclose([float(row[1]) for row in table], found.scores, atol=1e-4)
+    assert np.allclose([float(row[4]) for row in table], found.weights, atol=1e-4)
     assert {i for i, row in enumerate(table) if row[3] == "1"} == set(found.flag(0.1).tolist())
     record = json.loads((tmp_path / "audit.json").read_text())
     assert record["pairs"] == 300 and record["noise_rate"] == found.noise_rate
@@ -248,7 +249,7 @@ def test_weak_scores_cannot_tell_and_accuse_nobody(share):
     assert found.cannot_tell and f"between 0% and {found.interval[1]:.0%}" in found.summary()
     assert found.interval[0] == 0 and share < found.interval[1] < 0.9
     assert not found.noise_found and not found.uninformative and found.noise_rate == 0
-    assert len(found.flag(0.9)) == 0 and not found.p_wrong.any() and (found.trust == 1).all()
+    assert len(found.flag(0.9)) == 0 and not found.p_wrong.any()
     low, high = found.auroc_interval
     assert low <= 1 - found.p_values[~wrong].mean() <= high and 0.6 < low < high < 1
     assert "better embeddings or a fitted scorer" in found.summary()

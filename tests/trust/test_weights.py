@@ -1,17 +1,15 @@
 """Weights from columns and from audits: 1 - p_wrong, 0 for skipped pairs, and 1 for all unless noise is found."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
 
 import rince
-from rince.audit import audit_pairs, judge
+from rince.audit import Scored, audit_pairs, judge
 from rince.audit.cca import cross_fit_cca
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
-from rince.trust import WarmUpWeights, estimate_weights, weights_of
+from rince.trust import WarmUpWeights, estimate_weights, read_trust, weights_by_id, weights_of
 from rince.trust.weights import check_weights
 
 
@@ -55,8 +53,22 @@ def uncertain(n=1500, rate=0.5, lead=1.7):
 def test_weights_follow_the_best_guess_where_the_verdict_is_cannot_tell():
     found, wrong = uncertain()
     assert found.cannot_tell and not found.uninformative and (found.p_wrong == 0).all()
-    weights = weights_of(found)
+    weights = found.weights
+    assert np.array_equal(weights, weights_of(found))
     assert weights[wrong].mean() < 0.4 and weights[~wrong].mean() > weights[wrong].mean() + 0.2
+
+
+def test_saved_audits_give_the_same_weights(tmp_path):
+    found, _ = uncertain()
+    for table in ("csv", "parquet"):
+        found.save(tmp_path / table, table=table)
+        assert np.allclose(read_trust(tmp_path / table, len(found)), found.weights, atol=1e-5)
+
+
+def test_an_id_that_occurs_twice_has_no_weight(tmp_path):
+    (tmp_path / "weights.csv").write_text("id,weight\nx,1\ny,0.5\nx,0\n")
+    with pytest.raises(UsageError, match="'x' more than once"):
+        weights_by_id(tmp_path / "weights.csv")
 
 
 def test_weights_are_one_where_nearly_all_pairs_may_be_wrong():
@@ -67,7 +79,9 @@ def test_weights_are_one_where_nearly_all_pairs_may_be_wrong():
 
 def test_weights_of_a_class_are_one_where_the_verdict_is_cannot_tell():
     found, _ = uncertain()
-    assert (weights_of(dataclasses.replace(found, of_classes=True)) == 1).all()
+    assert (found.weights < 1).any()
+    of_classes = judge(Scored(found.scores, found.null, right_by_chance=0.01))
+    assert of_classes.cannot_tell and of_classes.of_classes and (of_classes.weights == 1).all()
 
 
 def test_pairs_that_the_audit_left_out_weigh_nothing():

@@ -222,7 +222,7 @@ def without_group(result: Audit, doubtful: NDArray[np.bool_], null: Null, seed: 
     """The audit if nobody knows whether a group is mispaired or unreadable.
 
     The interval reaches from the unrelated pairs among the others, less half as many as the group has (its borders are
-    not exact), to all with the group. The group is not flagged.
+    not exact), to all with the group. The group is not flagged, and its weights stay 1.
     """
     rest = np.flatnonzero(~doubtful)
     if len(rest) < FEWEST:
@@ -231,20 +231,19 @@ def without_group(result: Audit, doubtful: NDArray[np.bool_], null: Null, seed: 
     units = max(1, round(result.units * share))
     others = judge_scores(result.scores[rest], null, units, seed, result.fitted, result.scorer)
     low = others.interval[0] * share - (1 - share) / 2
-    if low <= 0:
-        interval = (0.0, result.interval[1])
-        nothing = np.zeros_like(result.p_wrong)
-        return dataclasses.replace(
-            result, verdict=Verdict.CANNOT_TELL, noise_rate=0.0, interval=interval, p_wrong=nothing, curve=NO_CURVE
-        )
+    found = low > 0
     p_wrong = np.zeros_like(result.p_wrong)
-    p_wrong[rest] = others.p_wrong
+    if found:
+        p_wrong[rest] = others.p_wrong
     return dataclasses.replace(
         result,
-        noise_rate=others.noise_rate * share,
-        interval=(low, result.interval[1]),
+        verdict=Verdict.FOUND if found else Verdict.CANNOT_TELL,
+        noise_rate=others.noise_rate * share if found else 0.0,
+        best_guess=others.best_guess * share,
+        interval=(max(0.0, low), result.interval[1]),
         p_wrong=p_wrong,
-        curve=others.curve,
+        curve=others.curve if found else NO_CURVE,
+        weight_curve=others.curve if found else NO_CURVE,
     )
 
 

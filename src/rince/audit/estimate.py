@@ -28,6 +28,8 @@ UNINFORMATIVE = 0.9
 FEW_ENOUGH = 0.1
 """Upper end of the interval up to which the verdict may be "none found"."""
 COLLAPSED = 1e-5  # spread of the null up to which all mismatched pairs have the same score
+MAX_UNCERTAIN = 0.7
+"""Upper end of the interval up to which training weights follow a best guess; beyond, weak scores do harm."""
 SMALLEST = 0.001  # share of mismatched pairs that counts as any
 EXCESS, SIGMAS = 1.5, 2.0
 """A list may have more than 1.5 times the promised share of false alarms in some 2 % of all cases: two deviations."""
@@ -92,6 +94,9 @@ class Decision(NamedTuple):
         other_class_better: Share of pairs that fit another class better than their own, where it sets the upper end.
         of_classes: Whether one side is a class.
         curve: Probability of a pair to be mismatched; 0 unless the verdict is "found".
+        weight_curve: The probability that training weights follow. Where the verdict is "cannot tell", no pair can be
+            accused, but weights help already: this is then the curve at the best guess of the share. It is 0 where the
+            interval ends above ``MAX_UNCERTAIN``, and where one side is a class.
     """
 
     verdict: Verdict
@@ -104,6 +109,7 @@ class Decision(NamedTuple):
     other_class_better: float
     of_classes: bool
     curve: Curve
+    weight_curve: Curve
 
     def auroc(self, share: float) -> float:
         """Share of mismatched pairs that a right pair outscores on average, if this share of the pairs is mismatched.
@@ -132,11 +138,14 @@ def decide(null: Null, counts: RankCounts, units: int, seed: int = 0) -> Decisio
     confused = upper_share(null.other_class_better * units, units) if null.other_class_better else 0.0
     interval = (rate.low if found else 0.0, 1.0 if uninformative else max(rate.high, confused))
     few = Verdict.NONE_FOUND if interval[1] <= FEW_ENOUGH else Verdict.CANNOT_TELL
-    curve = NO_CURVE
-    if found:
-        curve = Curve(*probability_curve(1 - p.astype(np.float64), counts.counts, rate.value))
+    verdict = Verdict.FOUND if found else few
+    of_classes = null.right_by_chance > 0
+    guessed = verdict is Verdict.CANNOT_TELL and interval[1] <= MAX_UNCERTAIN and not of_classes and rate.value > 0
+    weight_curve = NO_CURVE
+    if found or guessed:
+        weight_curve = Curve(*probability_curve(1 - p.astype(np.float64), counts.counts, rate.value))
     return Decision(
-        verdict=Verdict.FOUND if found else few,
+        verdict=verdict,
         rate=rate,
         interval=interval,
         uninformative=uninformative,
@@ -144,8 +153,9 @@ def decide(null: Null, counts: RankCounts, units: int, seed: int = 0) -> Decisio
         kept=kept,
         mean_p=float((p.astype(np.float64) * counts.counts).sum() / counts.pairs),
         other_class_better=null.other_class_better if confused > rate.high else 0.0,
-        of_classes=null.right_by_chance > 0,
-        curve=curve,
+        of_classes=of_classes,
+        curve=weight_curve if found else NO_CURVE,
+        weight_curve=weight_curve,
     )
 
 

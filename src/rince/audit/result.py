@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rince.audit.checks import Issue
-from rince.audit.estimate import Curve, Decision, Verdict, last_flagged, suspects
+from rince.audit.estimate import NO_CURVE, Curve, Decision, Verdict, last_flagged, suspects
 from rince.audit.output.groups import GroupRate
 from rince.audit.rate import RankCounts
 from rince.audit.recommend import Recommendation, recommend
@@ -69,6 +69,7 @@ class Findings(ABC):
         fitted: Whether the scorer was fitted to these pairs (cross-fitted).
         units: Number of independent pairs behind the interval.
         curve: Probability of a pair to be unrelated, as a function of its rank among mismatched pairs.
+        weight_curve: The probability that training weights follow, see ``Audit.weights``.
         other_class_better: Where one side is a class: the share of pairs that fit another class better than their own,
             if that sets the upper end of the interval; else 0.
         of_classes: Whether one side is a class: wrong pairs are then wrong labels.
@@ -103,6 +104,7 @@ class Findings(ABC):
     other_class_better: float = 0.0
     of_classes: bool = False
     fingerprint: Fingerprint | None = field(default=None, repr=False)
+    weight_curve: Curve = field(default=NO_CURVE, repr=False)
 
     def __getattr__(self, name: str) -> Any:
         if name in RENAMED:
@@ -235,8 +237,15 @@ class Audit(Findings):
 
     @property
     def weights(self) -> NDArray[np.float32]:
-        """(pairs,) weight of each pair in training: 1 - p_wrong, and 0 for dropped rows."""
-        return np.nan_to_num(1 - self.p_wrong, nan=0.0)
+        """(pairs,) weight of each pair in training, from 0 to 1; 0 for dropped rows.
+
+        This is ``1 - p_wrong``, with one difference. Where the verdict is "cannot tell", no pair can be accused, so
+        ``p_wrong`` is 0; weights then follow the best guess of the share, if the interval ends below 70 %. They are 1
+        where no unrelated pairs were found, where the scores say nothing, and where one side is a class and the verdict
+        is "cannot tell".
+        """
+        doubt = self.p_wrong if self.noise_found else self.weight_curve.at(self.p_values)
+        return np.nan_to_num(1 - doubt, nan=0.0)
 
     @property
     def trust(self) -> NDArray[np.float32]:
@@ -372,6 +381,7 @@ def findings_of(
         "fitted": fitted,
         "separation": 1 - decision.mean_p,
         "curve": decision.curve,
+        "weight_curve": decision.weight_curve,
         "units": units,
         "remarks": tuple(remarks),
         "scorer": scorer,

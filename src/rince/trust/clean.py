@@ -20,7 +20,7 @@ from rince.audit.estimate import suspects
 from rince.audit.output.table import saved_table
 from rince.audit.shards.runner import LocalRunner, Runner
 from rince.errors import ExistingFile, UsageError
-from rince.pairs.columns import naming, number_batches, value_batches
+from rince.pairs.columns import column_names, naming, number_batches, value_batches
 from rince.pairs.files import exists, file_system, is_dir, is_url, location, opened, written
 from rince.pairs.formats import WEIGHT, Selection, format_of
 from rince.pairs.layouts import DATACOMP, PairFiles, dataset_json, with_weight_feature
@@ -38,18 +38,14 @@ OWN |= {"repair.csv", "repair.html", "pairs.csv"}
 
 
 class Audited(NamedTuple):
-    """The table of an audit, one value per pair; ``record`` is its audit.json."""
+    """The table of an audit, one value per pair; ``record`` is its audit.json, ``weights`` are those for training."""
 
     table: Source
     scores: NDArray[np.float32]
     p_wrong: NDArray[np.float32]
     flagged: NDArray[np.bool_]
+    weights: Weights
     record: dict[str, Any]
-
-    @property
-    def weights(self) -> Weights:
-        """(pairs,) ``1 - p_wrong``; 0 for pairs that the audit left out."""
-        return np.where(np.isnan(self.p_wrong), 0, 1 - self.p_wrong).astype(np.float32)
 
     def ids(self) -> Iterator[str]:
         """Ids of the pairs, as they were before they were escaped for a CSV file."""
@@ -81,11 +77,14 @@ def read_audit(folder: Path) -> Audited:
     scores, p_wrong, flagged = np.concatenate(columns).T
     if len(wrong := np.flatnonzero((p_wrong < 0) | (p_wrong > 1))):
         raise UsageError(f"{table.path} has {p_wrong[wrong[0]]:g} as p_wrong in row {wrong[0]}: it must lie in [0, 1]")
-    return Audited(table, scores, p_wrong, flagged == 1, record)
+    weights = np.where(np.isnan(p_wrong), 0, 1 - p_wrong)
+    if "weight" in column_names(table):  # not in tables of versions before 0.3
+        weights = np.concatenate(list(number_batches(table._replace(column="weight"))))[:, 0]
+    return Audited(table, scores, p_wrong, flagged == 1, weights.astype(np.float32), record)
 
 
 def kept_pairs(audited: Audited, fdr: float | None = None, keep_above: float | None = None) -> Kept:
-    """Which pairs stay: those that are not flagged, or those that are trusted more than ``keep_above``.
+    """Which pairs stay: those that are not flagged, or those that are right with more than ``keep_above``.
 
     Args:
         audited: The audit.
@@ -103,7 +102,7 @@ def kept_pairs(audited: Audited, fdr: float | None = None, keep_above: float | N
         raise UsageError(f"--fdr must lie between 0 and 1, got {fdr}")
     judged = ~np.isnan(audited.p_wrong)
     if keep_above is not None:
-        kept = audited.weights > keep_above
+        kept = 1 - audited.p_wrong > keep_above
     elif fdr is None or fdr == audited.record.get("fdr"):
         kept = judged & ~audited.flagged
     else:

@@ -1,6 +1,7 @@
-"""The trust in pairs from a table: that of an audit, or any column of numbers from 0 to 1."""
+"""Weights of pairs from a table: that of an audit, or any column of numbers from 0 to 1."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,16 @@ OWN_TABLE = "trust.csv"
 
 
 def read_trust(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] | None = None) -> NDArray[np.float32]:
-    """The trust in every pair, from a file.
+    """The weight of every pair, from a file.
 
-    A column ``weight`` (or ``trust``) is taken as it is, ``p_wrong`` (of an audit) as ``1 - p_wrong``, with 0 for pairs
-    that the audit left out; ``FILE:COLUMN`` names any other column. Rows are matched by the column ``id`` where pairs
-    have ids, and otherwise by their order.
+    A column ``weight`` (of an audit, or ``trust``) is taken as it is, and ``p_wrong`` (of an audit before version 0.3)
+    as ``1 - p_wrong``, with 0 for pairs that the audit left out; ``FILE:COLUMN`` names any other column. Rows are
+    matched by the column ``id`` where pairs have ids, and otherwise by their order.
 
     Args:
         where: ``audit/``, ``audit/audit.csv``, ``table.parquet:column``, or an .npy file with one number per pair.
-        pairs: How many pairs there are.
-        names: What the table calls the pairs, in their order; None if their numbers are their names.
+        pairs: Number of pairs.
+        names: Names of the pairs in the table, in their order; None if these are their numbers.
 
     Returns:
         One weight in [0, 1] per pair.
@@ -63,7 +64,7 @@ def _source(where: str | os.PathLike[str]) -> Source:
 
 
 def _of_table(place: Source) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
-    """The trust in the rows of a table, and their ids where it has some."""
+    """The weights in the rows of a table, and their ids where it has some."""
     there = column_names(place)
     column = place.column or next((name for name in ("weight", "trust", "p_wrong") if name in there), None)
     if column is None:
@@ -71,7 +72,7 @@ def _of_table(place: Source) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
             f"{place.path} has the columns {listed(there)}, and neither weight nor p_wrong: name one, as "
             f"{place.path}:{there[-1]}"
         )
-    if column == "p_wrong":
+    if column == "p_wrong" or (column == "weight" and "p_wrong" in there):
         _check_useful(place.path)
     blocks = list(number_batches(place._replace(column=column)))
     numbers = np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32)
@@ -125,12 +126,16 @@ def _matched(place: Source, texts: list[str], wanted: list[str]) -> NDArray[np.i
         raise UsageError(
             f"{place.path} has no row for {len(missing):,} of the {len(wanted):,} training pairs, {example}"
         )
-    if len(row_of) < len(texts):
-        seen: set[str] = set()
-        twice = next(text for text in texts if text in seen or seen.add(text))  # type: ignore[func-returns-value]
-        if twice in set(wanted):
-            raise UsageError(f"{place.path} has the id {twice!r} more than once, so it does not tell pairs apart")
+    _check_unique(place, texts, wanted)
     return np.array([row_of[name] for name in wanted], dtype=np.int64)
+
+
+def _check_unique(place: Source, texts: list[str], wanted: list[str]) -> None:
+    """Reject ids of the table that occur twice, if they are wanted."""
+    counts = Counter(texts)
+    twice = next((text for text in wanted if counts[text] > 1), None)
+    if twice is not None:
+        raise UsageError(f"{place.path} has the id {twice!r} more than once, so it does not tell pairs apart")
 
 
 def _text(value: Any) -> str:
@@ -150,7 +155,7 @@ def weights_by_id(where: str | os.PathLike[str]) -> dict[str, float]:
         A dictionary from the id, as text, to the weight in [0, 1].
 
     Raises:
-        UsageError: The table has no column ``id``, or weights outside of [0, 1].
+        UsageError: The table has no column ``id``, an id twice, or weights outside of [0, 1].
 
     Example:
         >>> from pathlib import Path
@@ -163,7 +168,10 @@ def weights_by_id(where: str | os.PathLike[str]) -> dict[str, float]:
         weights, ids = _of_table(place) if place.kind in TABLES else (None, None)
     if weights is None or ids is None:
         raise UsageError(f"{place} needs a column id to look weights up by")
-    return dict(zip(map(_text, ids), check_weights(weights, str(place)).tolist(), strict=True))
+    texts = [_text(value) for value in ids]
+    by_id = dict(zip(texts, check_weights(weights, str(place)).tolist(), strict=True))
+    _check_unique(place, texts, texts)
+    return by_id
 
 
 class KeepSample:

@@ -23,8 +23,6 @@ Column = NDArray[Any] | Tensor | Sequence[Any]
 
 MIN_DIFFERENT = 8
 """Different pairs or ids that cross-fitting needs."""
-MAX_UNCERTAIN = 0.7
-"""Upper end of the interval up to which weights follow a best guess; beyond, weak scores do more harm than good."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +31,7 @@ class WeightEstimate:
 
     Attributes:
         weights: (pairs,) weights in [0, 1] for ``loss(..., weights=)``: the probability that the pair is right; see
-            ``weights_of``.
+            ``rince.audit.Audit.weights``.
         audit: The audit of the scores, with the summary and the page.
         scorer: What the scores come from, such as "CCA of the given features".
         seconds: Time the estimate took.
@@ -257,18 +255,7 @@ class WarmUpWeights(nn.Module):
 
 
 def weights_of(audit: "Audit") -> NDArray[np.float32]:
-    """Training weights from an audit: the probability of every pair to be right.
-
-    Where the verdict is "cannot tell", the interval of the share of wrong pairs begins at 0, too low to flag pairs. The
-    weights then follow the best guess of the share, if the interval ends below ``MAX_UNCERTAIN``.
-
-    Args:
-        audit: An audit of the pairs.
-
-    Returns:
-        One weight in [0, 1] per pair: ``1 - p_wrong``, and 0 for pairs that the audit skipped. All are 1 where no wrong
-        pairs were found, where the scores do not tell pairs from mismatched ones, and where one side is a class and the
-        verdict is "cannot tell".
+    """``audit.weights``, the training weights of an audit, as a function.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -278,16 +265,7 @@ def weights_of(audit: "Audit") -> NDArray[np.float32]:
         >>> bool(weights[:400].mean() > 0.9 > 0.2 > weights[400:].mean())
         True
     """
-    p_wrong: NDArray[np.floating] = audit.p_wrong
-    certain_enough = audit.interval[1] <= MAX_UNCERTAIN and not audit.of_classes
-    if audit.cannot_tell and certain_enough and audit.best_guess > 0:
-        from rince.audit.calibrate import probability_curve
-
-        quantile = 1 - audit.p_values.astype(np.float64)
-        valid = quantile[np.isfinite(quantile)]
-        curve = probability_curve(valid, np.ones(len(valid), dtype=np.int64), audit.best_guess)
-        p_wrong = np.interp(quantile, *curve)
-    return np.nan_to_num(1 - p_wrong, nan=0.0).astype(np.float32)
+    return audit.weights
 
 
 def check_weights(weights: NDArray[Any], where: str) -> NDArray[np.float32]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rince.audit.result import Audit
 
 ROWS = 100_000
-NAMES = ("id", "score", "p_wrong", "flagged")
+NAMES = ("id", "score", "p_wrong", "flagged", "weight")
 TABLES = ("audit.csv", "audit.parquet")
 RECORD = "audit.json"
 RESULTS = (*TABLES, RECORD, "suspects.csv", "audit.html", "review.json", "reviewed.csv")
@@ -37,26 +37,27 @@ class Pairs(NamedTuple):
 
 
 def write_csv(path: Path, result: "Audit", flags: NDArray[np.bool_], names: NDArray[Any] | None) -> None:
+    weights = result.weights
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = CsvWriter(file)
         writer.writerow(NAMES)
         for start in range(0, len(result), ROWS):
             part = slice(start, min(len(result), start + ROWS))
             ids = range(part.start, part.stop) if names is None else names[part].tolist()
-            scores, chances = _texts(result.scores[part]), _texts(result.p_wrong[part])
-            writer.writerows(zip(ids, scores, chances, flags[part].astype(np.int8), strict=True))
+            scores, chances, weight = (_texts(x[part]) for x in (result.scores, result.p_wrong, weights))
+            writer.writerows(zip(ids, scores, chances, flags[part].astype(np.int8), weight, strict=True))
 
 
 def write_parquet(path: Path, result: "Audit", flags: NDArray[np.bool_], names: NDArray[Any] | None) -> None:
     arrow, parquet = require("pyarrow", "audit"), require("pyarrow.parquet", "audit")
-    writer = None
+    writer, weights = None, result.weights
     column = None if names is None else _id_column(names, arrow)
     try:
         for start in range(0, len(result), ROWS):
             part = slice(start, min(len(result), start + ROWS))
             ids = np.arange(part.start, part.stop) if column is None else column[part]
             scores, chances = (arrow.array(x[part], from_pandas=True) for x in (result.scores, result.p_wrong))
-            rows = arrow.table(dict(zip(NAMES, (ids, scores, chances, flags[part]), strict=True)))
+            rows = arrow.table(dict(zip(NAMES, (ids, scores, chances, flags[part], weights[part]), strict=True)))
             writer = writer or parquet.ParquetWriter(path, rows.schema)
             writer.write_table(rows)
     finally:
@@ -72,7 +73,7 @@ def read_pairs(folder: Path) -> Pairs:
         UsageError: It is not a table of an audit.
     """
     path, _ = saved_table(folder)
-    ids, scores, chances, flags = (values(source(f"{path}:{name}")) for name in NAMES)
+    ids, scores, chances, flags = (values(source(f"{path}:{name}")) for name in NAMES[:4])
     clean = unescaped if path.suffix == ".csv" else str
     try:
         return Pairs(

@@ -128,6 +128,7 @@ def audit_shards(
         size=len(null),
         p=None if decision.kept.all() else p_at(np.arange(2 * len(null) + 1), null, decision.kept),
         curve=decision.curve,
+        weight_curve=decision.weight_curve,
         last_flagged=int(counts.rank[flagged - 1]) if flagged else -1,
         last_listed=int(counts.rank[room[-1]]) if len(room) else -1,
         id_type=None if out is None else common_type(runner.gather(runner.map(Shard.id_type, shards))),

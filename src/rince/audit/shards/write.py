@@ -41,6 +41,7 @@ class Rule(NamedTuple):
         size: Number of mismatched pairs.
         p: The p-value of every rank; None if it follows from the rank alone.
         curve: Probability to be unrelated.
+        weight_curve: The probability that training weights follow.
         last_flagged: Last rank whose pairs are flagged; -1 for none.
         last_listed: Last rank whose pairs the page lists.
         id_type: Arrow type of the ids; None if row numbers are the ids.
@@ -50,6 +51,7 @@ class Rule(NamedTuple):
     size: int
     p: NDArray[np.float32] | None
     curve: Curve
+    weight_curve: Curve
     last_flagged: int
     last_listed: int
     id_type: Any
@@ -94,17 +96,18 @@ def write_shard(
         rule: What was decided.
     """
     p = p_of_ranks(rank, rule.size) if rule.p is None else rule.p[rank]
-    p_wrong = rule.curve.at(p)
+    p_wrong, weights = rule.curve.at(p), 1 - rule.weight_curve.at(p)
     flags, on_page = rank <= rule.last_flagged, rank <= rule.last_listed
     if dropped is not None and len(dropped):
         used = np.delete(np.arange(shard.rows), dropped)
         p, p_wrong, scores = (_spread(values, used, shard.rows, np.nan) for values in (p, p_wrong, scores))
+        weights = _spread(weights, used, shard.rows, 0)
         flags, on_page = (_spread(values, used, shard.rows, False) for values in (flags, on_page))
     ids, groups = shard.ids(), shard.groups()
     names = None if ids is None else _one_per_pair(ids, shard, "ids")
     grouped = None if groups is None else group_texts(_one_per_pair(groups, shard, "groups"))
     if rule.folder is not None:
-        _write_table(rule.folder, number, offset, names, rule.id_type, scores, p_wrong, flags)
+        _write_table(rule.folder, number, offset, names, rule.id_type, scores, p_wrong, flags, weights)
     rows = np.flatnonzero(on_page)
     listed = Listed(
         rows + offset,
@@ -143,12 +146,13 @@ def _write_table(
     scores: NDArray[np.float32],
     p_wrong: NDArray[np.float32],
     flags: NDArray[np.bool_],
+    weights: NDArray[np.float32],
 ) -> None:
     """One file of the table: the same again if a shard is repeated, and whole or not there."""
     arrow, parquet = require("pyarrow", "cluster"), require("pyarrow.parquet", "cluster")
     ids = arrow.array(np.arange(offset, offset + len(scores))) if names is None else _id_column(arrow, names, id_type)
     numbers = [arrow.array(values, from_pandas=True) for values in (scores, p_wrong)]
-    table = arrow.table(dict(zip(NAMES, (ids, *numbers, flags), strict=True)))
+    table = arrow.table(dict(zip(NAMES, (ids, *numbers, flags, weights), strict=True)))
     with opened_whole(folder, part_name(number)) as file:
         parquet.write_table(table, file)
 
