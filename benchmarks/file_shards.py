@@ -1,11 +1,12 @@
 """`rince audit` and `rince clean` on many pairs in .npy shards: one process, Dask workers, killed processes.
 
     python benchmarks/file_shards.py --pairs 10000000 --shards 100
-    python benchmarks/file_shards.py --pairs 1000000 --shards 100 --place /scratch --steps workers kill-worker
+    python benchmarks/file_shards.py --pairs 1000000 --shards 100 --folder /scratch/pairs --steps workers kill-worker
 
 Pairs are generated, 64 float16 numbers per side, 20 % of them wrong. Every step runs the commands as a user does, in
 processes of their own, and prints wall time, CPU seconds, and the largest memory of the client and of a worker. All
-steps must give the same files.
+steps must give the same clean files, and the same table of all pairs. With ``--folder``, the pairs and the results of
+steps are kept there, so that further steps can follow.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 from process_status import cpu_seconds, peak_megabytes
+
+from rince.pairs.columns import number_batches
+from rince.pairs.source import source
 
 WRONG = 0.2
 STEPS = ("one", "workers", "kill-worker", "kill-client")
@@ -90,11 +95,14 @@ def run(arguments: list[str], kill: str = "", after: float = 0.0) -> Cost:
     return Cost(wall, sum(cpu.values()), peak[process.pid], max(workers, default=0.0), process.returncode)
 
 
-def digest(folder: Path) -> str:
-    code = hashlib.sha256()
-    for file in sorted(folder.rglob("*.npy")):
-        code.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
-    return code.hexdigest()[:12]
+def digest(clean: Path, audit: Path) -> str:
+    """A code of all clean files, and one of the values in the table of the audit."""
+    files, table = hashlib.sha256(), hashlib.sha256()
+    for file in sorted(clean.rglob("*.npy")):
+        files.update(file.relative_to(clean).as_posix().encode() + file.read_bytes())
+    for batch in number_batches(source(str(audit / "audit.parquet:id,score,p_wrong,flagged"))):
+        table.update(batch.tobytes())
+    return f"files {files.hexdigest()[:12]}, table {table.hexdigest()[:12]}"
 
 
 def told(step: str, folder: Path, options: argparse.Namespace, kill: str = "") -> str:
@@ -122,7 +130,10 @@ def told(step: str, folder: Path, options: argparse.Namespace, kill: str = "") -
     kept = json.loads((clean / "clean.json").read_text())["kept"]
     low, high = record["interval"]
     same = f"rate {record['noise_rate']:.5f} ({low:.5f} to {high:.5f}), {record['flagged']:,} flagged, {kept:,} kept"
-    return f"{same}, files {digest(clean)}"
+    same = f"{same}, {digest(clean, audit)}"
+    shutil.rmtree(clean)
+    shutil.rmtree(audit)
+    return same
 
 
 def main() -> None:
@@ -133,17 +144,21 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--steps", nargs="+", default=list(STEPS), choices=STEPS)
     parser.add_argument("--after", type=float, default=10.0, help="CPU seconds of a worker before something is killed")
-    parser.add_argument("--place", type=Path, help="folder for the temporary files (the system's)")
+    parser.add_argument("--folder", type=Path, help="keep the pairs and the results of steps here")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.place) as place:
-        folder = Path(place)
-        generate(folder, options.pairs, options.shards, options.width)
-        found = {}
+    with tempfile.TemporaryDirectory() as place:
+        folder = options.folder or Path(place)
+        results = folder / "results.json"
+        if not results.exists():
+            generate(folder, options.pairs, options.shards, options.width)
+            results.write_text("{}")
+        found = json.loads(results.read_text())
         for step in options.steps:
             kill = step.removeprefix("kill-") if step.startswith("kill-") else ""
             found[step] = told(step, folder, options, kill)
+            results.write_text(json.dumps(found))
             print(f"{step}: {found[step]}", flush=True)
-        print("all steps gave the same" if len(set(found.values())) == 1 else "STEPS DIFFER")
+        print(f"{', '.join(found)} gave the same" if len(set(found.values())) == 1 else "STEPS DIFFER")
 
 
 if __name__ == "__main__":

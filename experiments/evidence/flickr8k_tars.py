@@ -119,6 +119,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/flickr8k-tars"))
     parser.add_argument("--encoders", choices=("pretrained", "precomputed", "built-in"), default="pretrained")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--on", nargs="+", choices=("one", "workers"), default=["one", "workers"], help="where to run")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     out = options.out / options.encoders
@@ -130,7 +131,8 @@ def main(arguments: list[str]) -> int:
     encoders = ["--encoder-a", f"{module}:{prefix}pictures", "--encoder-b", f"{module}:{prefix}captions", "--fit"]
     encoders = [] if options.encoders == "built-in" else encoders
     environment = {**os.environ, FOLDER: str(options.data.absolute())}
-    for name, more in (("one", ["--table", "parquet"]), ("workers", ["--workers", str(options.workers)])):
+    for name in options.on:
+        more = ["--table", "parquet"] if name == "one" else ["--workers", str(options.workers)]
         command = ["audit", *columns, "--encode", *encoders, "--out", str(out / name), "--force", "--quiet", *more]
         start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-m", "rince", *command], check=True, env=environment)

@@ -40,6 +40,8 @@ def unescaped(cell: str) -> str:
 
 def _is_formula(text: str) -> bool:
     """Whether the first character after quotes and white space starts a formula, also in full width."""
+    if text[:1].isascii() and text[:1].isalnum():  # most cells
+        return False
     start = text.lstrip("'")
     if start[:1] in ("\t", "\r", "\n"):
         return True

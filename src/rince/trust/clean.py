@@ -49,11 +49,15 @@ class Audited(NamedTuple):
 
     def ids(self) -> Iterator[str]:
         """Ids of the pairs, as they were before they were escaped for a CSV file."""
+        return itertools.chain.from_iterable(self.id_batches())
+
+    def id_batches(self) -> Iterator[list[str]]:
+        """The ids in batches."""
         escaped = self.table.kind in TEXT_TABLES
         for batch in value_batches(self.table._replace(column="id")):
-            for name in batch:
-                text = "" if name is None else str(name)
-                yield unescaped(text) if escaped else text
+            names = batch.tolist() if batch.dtype.kind in "iuO" else batch
+            texts = ["" if name is None else str(name) for name in names]
+            yield [unescaped(text) for text in texts] if escaped else texts
 
 
 def read_audit(folder: Path) -> Audited:
@@ -336,9 +340,13 @@ def _write_decisions(path: Path, audited: Audited, kept: Kept) -> None:
     with written(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="", errors="replace") as file:
         writer = CsvWriter(file)
         writer.writerow(["row", "id", "weight", "kept"])
-        texts = np.char.mod("%.6g", audited.weights.astype(np.float64)).tolist()
-        for row, name in enumerate(audited.ids()):
-            writer.writerow([row, name, texts[row], int(kept[row])])
+        weights, start = audited.weights, 0
+        for ids in audited.id_batches():
+            part = slice(start, start + len(ids))
+            rows = range(part.start, part.stop)
+            numbers = np.char.mod("%.6g", weights[part].astype(np.float64)).tolist()
+            writer.writerows(zip(rows, ids, numbers, kept[part].astype(np.int8).tolist(), strict=True))
+            start = part.stop
 
 
 def clean_table(table: Any, result: "Audit | NDArray[np.bool_]", fdr: float = 0.1) -> Any:
