@@ -74,6 +74,18 @@ def test_data_too_large_for_checks_are_audited_without_them(monkeypatch):
     assert streamed.interval == whole.interval and any("Not checked" in one for one in streamed.conditions)
 
 
+def test_placeholders_of_large_data_are_left_out_too(monkeypatch):
+    random = np.random.default_rng(0)
+    a = random.normal(size=(3000, 16))
+    b = a + 0.5 * random.normal(size=a.shape)
+    b[:300], b[7] = 1.0, np.inf
+    whole = audit_pairs(a, b, skip_invalid=True)
+    monkeypatch.setattr("rince.audit.api.MAX_CHECKED", 100)
+    large = audit_pairs(a, b, skip_invalid=True)
+    assert large.interval == whole.interval and np.array_equal(large.dropped, whole.dropped)
+    assert np.flatnonzero(large.issues["placeholder"].scores).tolist() == [*range(7), *range(8, 300)]
+
+
 def test_checks_can_be_chosen():
     a, b, _ = columns()
     result = audit_pairs(a[:, :8], b, checks=("duplicate",))

@@ -15,9 +15,11 @@ from rince.audit.checks import Issue
 from rince.audit.estimate import NO_CURVE, Null, Verdict, decide, p_at
 from rince.audit.null import Scored, as_scored
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
-from rince.audit.result import TRAINED, UNCHECKED, Audit, conditions_of, findings_of, with_gaps
+from rince.audit.result import TRAINED, Audit, conditions_of, findings_of, unchecked, with_gaps
 from rince.audit.scan import check_scans, scan, summarize
 from rince.audit.scores import Scorer, check_scoring, fit_scorer, sample_rows, score_shard, widths_of
+from rince.audit.shards.runner import LocalRunner
+from rince.audit.shards.score import SAMPLE_CHECKS, score_shards
 from rince.audit.units import GivenFolds, together
 from rince.errors import UsageError
 from rince.pairs.fingerprint import Fingerprint
@@ -33,6 +35,7 @@ MAX_CHECKED = 300_000
 """Pairs up to which checks are run; they need the rows in memory."""
 MAX_BETTER_PARTNER = 20_000  # pairs up to which all partners are compared
 Floats = NDArray[np.float32]
+Rows = NDArray[np.int64]
 
 
 def audit_pairs(
@@ -113,14 +116,10 @@ def audit_pairs(
         "config": config,
         "progress": progress,
     }
-    unchecked: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
     if n - len(dropped) > MAX_CHECKED:
-        pairs: Shard = Arrays(a, b, keys, progress)
-        scored = score_pairs(Usable(pairs, dropped) if len(dropped) else pairs, **options)
-        result = judge_scores(scored.scores, scored.null, count_units(scored.codes), seed, fit, scored.scorer)
-        result = dataclasses.replace(result, fingerprint=scored.fingerprint, settings=scored.settings)
-        unchecked = (UNCHECKED,) if wanted else ()
-        rows = np.delete(np.arange(n), dropped)
+        result, rows = _large(Arrays(a, b, keys, progress), wanted, dropped if skip_invalid else None, options)
+        not_checked = (unchecked(wanted & set(SAMPLE_CHECKS)),) if wanted else ()
     else:
         rows = np.delete(np.arange(n), dropped)
         check_scans(len(rows), [summarize(scan(Usable(Arrays(a, b), dropped), 0, 0, rows[:0], one_space=not fit))])
@@ -129,7 +128,7 @@ def audit_pairs(
         issue = _held_out(a, b, held_out)
         result.issues[issue.name] = issue
         conditions = (TRAINED,) if issue.claimed else conditions
-    result = dataclasses.replace(result, conditions=(*conditions, *unchecked, *result.conditions))
+    result = dataclasses.replace(result, conditions=(*conditions, *not_checked, *result.conditions))
     if len(rows) == n:
         return result
     invalid = f"Left out for NaN, infinite, missing or all-zero values: {named_rows(dropped.tolist())}."
@@ -141,6 +140,31 @@ def _check_names(checks: Sequence[str] | None) -> set[str]:
     if unknown := wanted - set(CHECKS):
         raise UsageError(f"checks must be among {', '.join(CHECKS)}, got {', '.join(sorted(unknown))}")
     return wanted
+
+
+def _large(pairs: Shard, wanted: set[str], invalid: Rows | None, options: dict[str, Any]) -> tuple[Audit, Rows]:
+    """The audit of more pairs than all checks can look at, without invalid ones, and the rows it judged."""
+    fit, seed = options["fit"], options["seed"]
+    scored = score_shards(
+        LocalRunner(),
+        [pairs],
+        fit=fit,
+        method=options["scorer"] if fit else options["score"],
+        dropped=[invalid],
+        checks=wanted,
+        seed=seed,
+        config=options["config"],
+        progress=options["progress"],
+    )
+    units = min(count_units(scored.codes[0]), max(1, scored.parts.pairs // scored.length))
+    result = judge_scores(scored.scores[0], scored.null, units, seed, fit, scored.scorer)
+    out = np.zeros(0, np.int64) if scored.dropped[0] is None else scored.dropped[0]
+    if placeholders := scored.issues.get("placeholder"):
+        scores = np.zeros(pairs.rows, np.float32)
+        scores[out if invalid is None else np.setdiff1d(out, invalid)] = 1
+        scored.issues["placeholder"] = dataclasses.replace(placeholders, scores=scores)
+    more: dict[str, Any] = {"fingerprint": scored.fingerprint, "settings": scored.settings, "issues": scored.issues}
+    return dataclasses.replace(result, **more), np.delete(np.arange(pairs.rows), out)
 
 
 def _checked(

@@ -8,7 +8,7 @@ the issue is claimed. Thresholds are named constants, measured on clean and on d
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -112,33 +112,68 @@ def _issue(name: str, scores: Floats, affected: NDArray[np.bool_], explanation: 
 # --- rows that occur often --------------------------------------------------------------------------------------------
 
 
-def near_groups(x: Matrix, seed: int = 0) -> NDArray[np.int64]:
-    """(rows,) group of nearly equal rows (equal after rounding of random projections), -1 for small ones.
+SHIFTS = 0.0, 0.5  # a group is not cut by the rounding edges of both
 
-    Rows are compared on 12 random projections, rounded at two offsets to a hundredth of their spread, so that a group
-    is not cut by a rounding edge.
-    """
-    random = np.random.default_rng(seed)
-    projected = np.empty((len(x), 12), dtype=np.float32)
-    directions = random.normal(size=(x.shape[1], 12)).astype(np.float32)
+
+class Cells(NamedTuple):
+    """Rounding of rows on 12 random projections to a hundredth of their spread: nearly equal rows share a cell."""
+
+    directions: NDArray[np.float32]
+    width: Floats
+
+    @classmethod
+    def of(cls, x: Matrix, seed: int) -> "tuple[Cells, NDArray[np.float32]]":
+        """The cells of some rows, and the projections of these rows."""
+        directions = np.random.default_rng(seed).normal(size=(x.shape[1], 12)).astype(np.float32)
+        projected = projections(x, directions)
+        # Of heavy-tailed rows most are near the center for the standard deviation, not for the quartiles.
+        spread = 0.74 * _iqr(projected)
+        width = np.where(spread > 1e-6 * projected.std(0), spread, projected.std(0)) * (1 - NEAR) * 4
+        return cls(directions, np.maximum(width, 1e-12)), projected
+
+    def codes(self, projected: NDArray[np.float32], shift: float) -> NDArray[np.int64]:
+        return row_codes(np.floor(projected / self.width + shift))
+
+
+def projections(x: Matrix, directions: NDArray[np.float32]) -> NDArray[np.float32]:
+    projected = np.empty((len(x), directions.shape[1]), dtype=np.float32)
     step = max(1, 8_000_000 // x.shape[1])
     for start in range(0, len(x), step):
         projected[start : start + step] = np.asarray(x[start : start + step], dtype=np.float32) @ directions
-    # Of heavy-tailed rows most are near the center for the standard deviation, not for the quartiles.
-    spread = 0.74 * _iqr(projected)
-    width = np.where(spread > 1e-6 * projected.std(0), spread, projected.std(0)) * (1 - NEAR) * 4
-    cells = projected / np.maximum(width, 1e-12)
+    return projected
+
+
+def near_groups(x: Matrix, seed: int = 0) -> NDArray[np.int64]:
+    """(rows,) group of nearly equal rows (equal after rounding of random projections), -1 for small ones."""
+    cells, projected = Cells.of(x, seed)
     best = np.full(len(x), -1)
     size = np.zeros(len(x), dtype=np.int64)
-    for shift in (0.0, 0.5):
-        code = row_codes(np.floor(cells + shift))
-        _, group, counts = np.unique(code, return_inverse=True, return_counts=True)
+    for shift in SHIFTS:
+        _, group, counts = np.unique(cells.codes(projected, shift), return_inverse=True, return_counts=True)
         better = counts[group] > size
         best[better], size[better] = group[better] + int(shift * 2) * len(x), counts[group][better]
     best[size < max(MIN_GROUP, MIN_GROUP_SHARE * len(x))] = -1
     large = best >= 0
     best[large] = np.unique(best[large], return_inverse=True)[1]
     return best
+
+
+class NearRows(NamedTuple):
+    """Finds the rows that nearly equal one of some known rows."""
+
+    cells: Cells
+    known: list[NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, x: Matrix, rows: Rows, seed: int) -> "NearRows":
+        """Those that nearly equal these rows of ``x``."""
+        cells, projected = Cells.of(x, seed)
+        return cls(cells, [cells.codes(projected[rows], shift) for shift in SHIFTS])
+
+    def find(self, x: Matrix) -> NDArray[np.bool_]:
+        projected = projections(x, self.cells.directions)
+        found = [np.isin(self.cells.codes(projected, s), k) for s, k in zip(SHIFTS, self.known, strict=True)]
+        return found[0] | found[1]
 
 
 def _iqr(x: Floats) -> Floats:
@@ -166,11 +201,14 @@ def placeholder(a: Matrix, b: Matrix, seed: int = 0) -> Issue:
                 scores[members] = 1 - excess
                 groups.append({"side": side, "rows": len(members), "first": int(members[0]), "p": p})
     affected = scores > 0
-    text = (
-        f"{affected.sum():,} pairs have a placeholder on one side: one (nearly) identical row with unrelated partners, "
-        "such as failed downloads. They are reported apart and are not part of the estimate."
+    return _issue("placeholder", scores, affected, placeholder_text(int(affected.sum())), groups=groups)
+
+
+def placeholder_text(count: int) -> str:
+    return (
+        f"{count:,} pairs have a placeholder on one side: one (nearly) identical row with unrelated partners, such as "
+        "failed downloads. They are reported apart and are not part of the estimate."
     )
-    return _issue("placeholder", scores, affected, text, groups=groups)
 
 
 def spread_features(x: Matrix, seed: int) -> NDArray[np.float32]:

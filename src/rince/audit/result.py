@@ -4,7 +4,7 @@ import dataclasses
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,10 +35,14 @@ TRAINED = (
     "The model behind the embeddings was trained on these pairs and may have memorized wrong ones: the true share may "
     "lie above the interval. Encode with a model that has not seen the pairs, or fit a scorer to raw features (fit)."
 )
-UNCHECKED = (
-    "Not checked: placeholders, order of the rows, and columns that give the pairing away. The verdict assumes that "
-    "there are none; audit a random sample of up to 300,000 pairs without a cluster to check."
-)
+LARGE = {
+    "placeholder": "placeholders",
+    "order": "order of the rows",
+    "leak": "columns that give the pairing away",
+    "shifted": "shifted stretches of rows",
+    "group": "groups that the encoder cannot read",
+}
+"""What a verdict assumes not to be there, by the check that looks for it."""
 NOT_COUNTED = "Pairs that are wrong but related are not counted."
 RENAMED = {
     "useless": "uninformative",
@@ -391,6 +395,15 @@ def findings_of(
         "other_class_better": decision.other_class_better,
         "of_classes": decision.of_classes,
     }
+
+
+def unchecked(done: Collection[str]) -> str:
+    """The condition of a verdict on more pairs than all checks can look at, given those that were run."""
+    rest = [text for name, text in LARGE.items() if name not in done]
+    return (
+        f"Not checked: {', '.join(rest)}. The verdict assumes that there are none; audit a random sample of up to "
+        "300,000 pairs without a cluster to check."
+    )
 
 
 def conditions_of(fit: bool, embeddings: str | None) -> tuple[str, ...]:

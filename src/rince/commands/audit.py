@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ results in OUT: suspects.csv (the pairs that fit worst, in order), audit.html (a
   audit.csv (all pairs), audit.json (the result).
 exit codes: 0 the audit is done, whatever its verdict; 2 wrong input or options; 130, 143 interrupted or terminated.
 """
-LOCAL_ONLY = ("held_out", "checks", "near_duplicates", "review")
+LOCAL_ONLY = ("held_out", "near_duplicates", "review")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -365,6 +366,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
         raise UsageError("on a cluster the table is written as Parquet, one file per partition: leave out --table csv")
     from rince.audit.shards.run import audit_shards
     from rince.audit.shards.runner import DaskRunner, connected
+    from rince.audit.shards.score import SAMPLE_CHECKS
     from rince.audit.shards.write import check_out, joined_path
     from rince.pairs.shards import file_shards
 
@@ -386,6 +388,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
         media_root=options.media_root,
     )
     fit = bool(options.fit)
+    checks: Sequence[str] = SAMPLE_CHECKS if options.checks is None else _names(options.checks)
     more: dict[str, Any] = {}
     with connected(options.scheduler, options.workers) as client:
         if _encodes(options):
@@ -399,6 +402,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
                 seed=options.seed,
                 skip_invalid=options.skip_invalid,
             )
+            checks = [name for name in checks if name != "leak"] if options.checks is None else checks
             shards, fit = encoded.shards, not encoded.comparable if options.fit is None else options.fit
             more["facts"] = {"encoders": dict(zip("ab", encoded.how, strict=True))}
             more["remarks"] = [f"{name} is {how}" for name, how in zip("AB", encoded.how, strict=True) if how]
@@ -409,6 +413,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
             fit=fit,
             score=options.score,
             scorer=options.scorer,
+            checks=checks,
             embeddings=options.embeddings,
             fdr=options.fdr,
             seed=options.seed,

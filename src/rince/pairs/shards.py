@@ -379,6 +379,24 @@ class Usable(Shard):
         return [np.delete(key, self.dropped) for key in self.whole.keys(start)]
 
 
+class WithoutColumns(Shard):
+    """A shard without some columns of A and of B."""
+
+    def __init__(self, whole: Shard, columns: tuple[NDArray[np.int64], NDArray[np.int64]]):
+        self.whole, self.columns, self.name = whole, columns, whole.name
+
+    @property
+    def rows(self) -> int:
+        return self.whole.rows
+
+    def blocks(self) -> Blocks:
+        for a, b in self.whole.blocks():
+            yield np.delete(a, self.columns[0], axis=1), np.delete(b, self.columns[1], axis=1)
+
+    def keys(self, start: int) -> Keys:
+        return self.whole.keys(start)
+
+
 class Pieces:
     """Both sides of a partition as float32 tensors, piece by piece, in memory that is used again and again."""
 

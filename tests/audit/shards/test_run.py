@@ -110,6 +110,43 @@ def test_rows_that_cannot_be_used_are_named_or_left_out(tmp_path):
     assert json.loads((tmp_path / "audit.json").read_text())["dropped"] == 3
 
 
+def test_placeholders_are_left_out_as_in_memory(tmp_path):
+    a, b, _ = embeddings(noise=1.0)
+    b[np.arange(0, 3000, 8)] = 1.0  # failed downloads
+    b[5, 2] = np.nan
+    whole = audit_pairs(a, b, skip_invalid=True)
+    found = audit_shards(divided([1000, 1001, 2999], a, b), skip_invalid=True, out=tmp_path)
+    assert found.issues["placeholder"].count == 375 and found.issues["placeholder"].examples.tolist()[:2] == [0, 8]
+    assert found.pairs == 2624 and found.dropped == 376
+    assert found.noise_rate == whole.noise_rate and found.interval == whole.interval
+    assert found.fingerprint == whole.fingerprint
+    assert "placeholder" in found.summary() and "placeholders" not in found.conditions[-1]
+    scores = table_of(tmp_path)["score"].to_numpy()
+    assert np.array_equal(scores, whole.scores, equal_nan=True)
+    kept = audit_shards(divided([1000], a, b), skip_invalid=True, checks=None)
+    assert kept.pairs == 2999 and "placeholders" in kept.conditions[-1]
+
+
+def test_columns_that_give_the_pairing_away_are_left_out_as_in_memory():
+    random = np.random.default_rng(0)
+    row = random.permutation(2000).astype(np.float32)[:, None]
+    a, b = (np.hstack([random.normal(size=(2000, 8)).astype(np.float32), row]) for _ in "ab")
+    whole, found = audit_pairs(a, b, fit=True), audit_shards(divided([300, 900], a, b), fit=True)
+    assert found.verdict == whole.verdict and found.interval == whole.interval
+    assert found.issues["leak"].claimed and found.fingerprint == whole.fingerprint
+    assert audit_shards(divided([300], a, b), fit=True, checks=None).best_guess < 0.5 < found.best_guess
+
+
+def test_rows_of_a_series_count_as_fewer_pairs():
+    random = np.random.default_rng(0)
+    z = np.cumsum(random.normal(size=(4000, 6)), axis=0)
+    z = (z - z.mean(0)) / z.std(0) + 0.05 * random.normal(size=z.shape)
+    parts = divided([1000, 3000], z, z + 0.1 * random.normal(size=z.shape))
+    found = audit_shards(parts)
+    assert found.issues["order"].claimed and found.units < 2000
+    assert audit_shards(parts, checks=["placeholder"]).units == 4000
+
+
 def test_classes_are_seen_through_partitions_too():
     random = np.random.default_rng(0)
     label = random.integers(0, 3, 3000)

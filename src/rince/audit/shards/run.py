@@ -5,20 +5,19 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.estimate import Null, decide, last_flagged, p_at
+from rince.audit.estimate import decide, last_flagged, p_at
 from rince.audit.fit.towers import FitConfig
 from rince.audit.output.groups import added_up, rates_of
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
-from rince.audit.result import UNCHECKED, ShardedAudit, conditions_of, findings_of
-from rince.audit.scan import Sample, Scan, check_scans, join_samples, rows_of_shard, scan, summarize
-from rince.audit.scores import check_scoring, fit_scorer, sample_rows, score_shard, widths_of
+from rince.audit.result import ShardedAudit, conditions_of, findings_of, unchecked
+from rince.audit.scores import check_scoring
 from rince.audit.shards.runner import Runner, runner_of
+from rince.audit.shards.score import SAMPLE_CHECKS, Parts, score_shards
 from rince.audit.shards.write import (
     TABLE,
     Rule,
@@ -37,8 +36,7 @@ from rince.audit.shards.write import (
 from rince.audit.units import count_units
 from rince.errors import UsageError
 from rince.pairs.fingerprint import Fingerprint, SidePrint, added_sums
-from rince.pairs.matrix import FEWEST
-from rince.pairs.shards import Shard, Usable, unusable
+from rince.pairs.shards import Shard, unusable
 from rince.report.page import MAX_ROWS
 
 
@@ -50,6 +48,7 @@ def audit_shards(
     fit: bool = False,
     score: str = "relative",
     scorer: str = "cca",
+    checks: Sequence[str] | None = SAMPLE_CHECKS,
     embeddings: str | None = None,
     fdr: float = 0.1,
     seed: int = 0,
@@ -63,8 +62,9 @@ def audit_shards(
 ) -> ShardedAudit:
     """Find the unrelated pairs of data that is too large for one place.
 
-    It is the audit of ``audit_pairs``, shard by shard: the same verdict and the same flags. A worker that is lost costs
-    the shards it had; nothing that is as long as the data comes to this process.
+    It is the audit that ``audit_pairs`` makes of more than 300,000 pairs, shard by shard: the same verdict and the same
+    flags. For fewer pairs ``audit_pairs`` runs further checks, which can change both. A worker that is lost costs the
+    shards it had; nothing that is as long as the data comes to this process.
 
     Args:
         shards: The pairs: ``file_shards("data/*.parquet:image", "data/*.parquet:text")``, or a list of
@@ -75,6 +75,8 @@ def audit_shards(
             allowed. Default: nothing is written.
         fit: Take any two feature matrices, and fit a scorer to a sample of them.
         score, scorer, embeddings: As in ``audit_pairs``.
+        checks: Issue types to look for: ``"placeholder"`` and ``"leak"`` in a sample of the pairs, ``"order"`` in a
+            stretch of rows. None for unrelated pairs only.
         fdr: Expected share of false alarms among the flagged pairs.
         seed: The same seed gives the same audit, however the pairs are divided.
         config: How towers are fitted.
@@ -107,19 +109,34 @@ def audit_shards(
     if not len(shards):
         raise UsageError("An audit needs at least one shard, got none.")
     check_scoring(score, scorer)
+    if unknown := set(checks or ()) - set(SAMPLE_CHECKS):
+        raise UsageError(f"checks of shards are {', '.join(SAMPLE_CHECKS)}, got {', '.join(sorted(unknown))}")
     conditions = conditions_of(fit, embeddings)
     if out is not None:
         check_out(out, force)
     runner = runner_of(client, progress)
-    parts, dropped = usable_shards(runner, shards, skip_invalid, zero_is_bad=not fit)
-    scored = _scored(runner, parts, fit, scorer if fit else score, seed, config, progress)
+    invalid: list[Any] = [None] * len(shards)
+    if skip_invalid:
+        invalid = runner.map(partial(unusable, zero_is_bad=not fit), shards)
+    scored = score_shards(
+        runner,
+        shards,
+        fit=fit,
+        method=scorer if fit else score,
+        dropped=invalid,
+        checks=checks or (),
+        seed=seed,
+        config=config,
+        progress=progress,
+    )
+    parts, dropped = scored.parts, scored.dropped
     step = tie_step(scored.null.scores)
     null = break_ties(scored.null.scores, step, first=parts.pairs)
     scores = runner.map(break_ties, scored.scores, [step] * len(shards), parts.start)
     ordered = runner.submit(_identity, np.sort(null))
     rank = runner.map(ranks, scores, [ordered] * len(shards))
     counts = runner.result(runner.reduce(RankCounts.total, runner.map(RankCounts.of, rank)))
-    units = count_units(runner, scored.codes, parts.pairs, scored.keys)
+    units = min(count_units(runner, scored.codes, parts.pairs, scored.keys), max(1, parts.pairs // scored.length))
     decision = decide(scored.null._replace(scores=null), counts, units, seed)
     probability = decision.curve.at(p_at(counts.rank, null, decision.kept))
     flagged = last_flagged(counts.counts, probability, fdr)
@@ -151,8 +168,9 @@ def audit_shards(
             counts=counts,
             rank_probability=probability,
             fingerprint=_with_items(runner, scored.fingerprint, shards, parts, dropped),
-            conditions=(*conditions, UNCHECKED),
+            conditions=(*conditions, unchecked(checks or ())),
             settings=scored.settings,
+            issues=scored.issues,
         )
         result = dataclasses.replace(result, remarks=(*result.remarks, *remarks))
         tallies = [one.tally for one in done if one.tally is not None]
@@ -167,7 +185,7 @@ def audit_shards(
 
 
 def _with_items(
-    runner: Runner, known: Fingerprint, shards: Sequence[Shard], parts: "Parts", dropped: list[Any]
+    runner: Runner, known: Fingerprint, shards: Sequence[Shard], parts: Parts, dropped: list[Any]
 ) -> Fingerprint:
     """The fingerprint, of the items instead of the numbers where a side was encoded."""
     prints = runner.gather(runner.map(_item_prints, shards, parts.start, dropped))
@@ -191,94 +209,6 @@ def audit_partitions(
     message = "rince.audit.audit_partitions is called rince.audit.audit_shards; the old name goes in version 0.4"
     warnings.warn(message, DeprecationWarning, stacklevel=2)
     return audit_shards(partitions, skip_invalid=drop_bad, config=recipe, **options)
-
-
-class Parts(NamedTuple):
-    """Usable shards, or their handles.
-
-    Attributes:
-        shards: The shards without unusable rows.
-        offset: Number of the first row of each among all rows.
-        start: Number of the first row of each among usable rows.
-        rows: Number of usable rows of each.
-    """
-
-    shards: list[Any]
-    offset: list[int]
-    start: list[int]
-    rows: list[int]
-
-    @property
-    def pairs(self) -> int:
-        return sum(self.rows)
-
-    def split(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Rows by shard, each counted from its first one."""
-        return [rows_of_shard(rows, start, count) for start, count in zip(self.start, self.rows, strict=True)]
-
-
-class ScoredShards(NamedTuple):
-    """Handles of the scores of every shard and of the codes of its pairs; and the null."""
-
-    scores: list[Any]
-    codes: list[Any]
-    null: Null
-    keys: int
-    fingerprint: Fingerprint
-    scorer: str
-    settings: str
-
-
-def usable_shards(
-    runner: Runner, shards: Sequence[Shard], skip_invalid: bool, zero_is_bad: bool
-) -> tuple[Parts, list[Any]]:
-    """The shards, without unusable rows if these are to be skipped; and handles of those rows (None if not)."""
-    whole = [shard.rows for shard in shards]
-    offset = np.cumsum([0, *whole[:-1]]).tolist()
-    used, rows, dropped = list(shards), whole, [None] * len(shards)
-    if skip_invalid:
-        dropped = runner.map(partial(unusable, zero_is_bad=zero_is_bad), used)
-        gone = runner.gather(runner.map(len, dropped), "looking for unusable rows")
-        used = runner.map(Usable, used, dropped)
-        rows = [count - less for count, less in zip(whole, gone, strict=True)]
-    if sum(rows) < FEWEST:
-        raise UsageError(f"An audit needs at least {FEWEST} pairs, got {sum(rows)}.")
-    return Parts(used, offset, np.cumsum([0, *rows[:-1]]).tolist(), rows), dropped
-
-
-def _scored(
-    runner: Runner,
-    parts: Parts,
-    fit: bool,
-    method: str,
-    seed: int,
-    config: FitConfig | None,
-    progress: bool | None,
-) -> ScoredShards:
-    """Scan all shards, fit a scorer to a sample, and score all shards."""
-    some = next(part for part, rows in zip(parts.shards, parts.rows, strict=True) if rows)
-    rows = sample_rows(parts.pairs, runner.result(runner.submit(widths_of, some)), seed, method)
-    wanted = parts.split(rows)
-    scans = runner.map(partial(scan, one_space=not fit), parts.shards, parts.start, parts.offset, wanted)
-    summaries = runner.gather(runner.map(summarize, scans), "reading pairs")
-    fingerprint = check_scans(parts.pairs, summaries)
-    codes = runner.map(attrgetter("codes"), scans)
-    samples = [runner.submit(join_samples, runner.map(partial(_sample, side=k), scans)) for k in range(2)]
-    fitter = partial(fit_scorer, rows=rows, method=method, seed=seed, config=config, progress=progress)
-    fitted = runner.submit(fitter, *samples)
-    name, null, scorer = (runner.submit(attrgetter(field), fitted) for field in ("name", "null", "scorer"))
-    settings = runner.submit(attrgetter("settings"), fitted)
-    chosen, known, picked = runner.gather([name, null, settings], "fitting")
-    if chosen == "cosine":
-        scores = runner.map(attrgetter("scores"), scans)
-    else:
-        scores = runner.map(score_shard, parts.shards, parts.start, codes, [scorer] * len(codes))
-        runner.gather(runner.map(len, scores), "scoring pairs")
-    return ScoredShards(scores, codes, known, summaries[0].keys, fingerprint, chosen, picked)
-
-
-def _sample(scanned: Scan, side: int) -> Sample:
-    return scanned.samples[side]
 
 
 def _identity(value: Any) -> Any:
