@@ -8,6 +8,7 @@ LOCK = (ROOT / "requirements.lock").read_text()
 LEFT_OUT = {"torch"}  # its builds differ by machine, and in their hashes
 # Only what `make test-peers` compares with; some of them want a newer Python than rince.
 PEERS = {"accelerate", "datasets", "pytorch-metric-learning", "sentence-transformers", "transformers"}
+PEERS |= {"onnx", "onnxruntime", "onnxscript", "tensorboard", "wandb"}
 PEERS |= {"lightly", "open-clip-torch", "pygcl"}
 TOOLS = {"uv", "cyclonedx-bom", "pip-audit"}
 

@@ -60,10 +60,38 @@ def test_train_reports_steps_of_the_whole_run(tmp_path, monkeypatch, capsys):
     assert any(line.startswith("epoch 2 of 2, steps: 4 of 4 (100%)") and "left" in line for line in lines)
 
 
-def test_quiet_train_prints_nothing(tmp_path, monkeypatch, capsys):
+def test_quiet_commands_on_a_run_print_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["train", *TINY, "--quiet"]) == 0
-    assert capsys.readouterr().out == ""
+    monkeypatch.setattr("rince._support.progress.LOG_SECONDS", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert cli.main(["train", *TINY, "--data.wrong_pairs", "0.4", "--trust", "auto", "--quiet"]) == 0
+    assert cli.main(["evaluate", "runs/digits-simclr", "--quiet"]) == 0
+    assert cli.main(["finetune", "runs/digits-simclr", "--trainer.max_epochs", "1", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert cli.main(["finetune", "runs/digits-simclr", "--trainer.max_epochs", "1", "--json", "--name", "again"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)
+    assert 0 <= result["accuracy"] <= 100
+
+
+COMPARE = ["compare", "a.npy", "b.npy", "--losses", "infonce", "--temperatures", "0.2", "--rates", "0", "--seeds", "1"]
+COMPARE += ["--epochs", "1", "--workers", "1"]
+
+
+def test_compare_prints_json_or_nothing(folder, capsys):
+    np.save("a.npy", np.random.default_rng(0).normal(size=(1200, 8)))
+    np.save("b.npy", np.random.default_rng(1).normal(size=(1200, 8)))
+    assert cli.main([*COMPARE, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert cli.main([*COMPARE, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["cells"] and all(Path(file).exists() for file in record["files"])
+
+
+def test_compare_without_scipy_ends_before_the_first_run(folder, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    assert cli.main(COMPARE) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "needs scipy: run pip install 'rince[train]'" in line and not Path("runs").exists()
 
 
 def test_resumed_work_does_not_count_towards_the_rate(monkeypatch, capsys):
@@ -79,6 +107,25 @@ def test_tensorboard_logs_into_the_run_folder(tmp_path, monkeypatch):
     assert cli.main(["train", *TINY, "--trainer.logger", "true"]) == 0
     assert list(Path("runs/digits-simclr/tensorboard").glob("events.*"))
     assert Path("runs/digits-simclr/metrics.csv").exists()
+
+
+def test_mlflow_gets_the_metrics_of_a_run(tmp_path, monkeypatch):
+    pytest.importorskip("sqlalchemy", reason="mlflow is not installed")
+    mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
+    monkeypatch.chdir(tmp_path)
+    store = "sqlite:///mlflow.db"
+    assert cli.main(["train", *TINY, "--trainer.logger", "MLFlowLogger", "--trainer.logger.tracking_uri", store]) == 0
+    client = mlflow.MlflowClient(store)
+    (found,) = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
+    assert "loss" in found.data.metrics
+
+
+def test_wandb_gets_a_run(tmp_path, monkeypatch):
+    pytest.importorskip("wandb", reason="wandb is not installed (make test-peers)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    assert cli.main(["train", *TINY, "--trainer.logger", "WandbLogger", "--trainer.logger.project", "NAME"]) == 0
+    assert list(Path("wandb").glob("offline-run-*/*.wandb"))
 
 
 def test_tensorboard_without_its_package_is_one_sentence(tmp_path, monkeypatch, capsys):

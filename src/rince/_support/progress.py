@@ -12,6 +12,25 @@ FIRST_SECONDS = 0.5  # shorter work shows nothing
 LINE_SECONDS = 0.2  # between updates of a terminal
 LOG_SECONDS = 10.0  # between lines where standard error is not a terminal
 
+_silent = False
+
+
+@contextmanager
+def silence(on: bool = True) -> Iterator[None]:
+    """Show no progress and no notes inside, as ``--quiet`` wants it."""
+    global _silent
+    before, _silent = _silent, on
+    try:
+        yield
+    finally:
+        _silent = before
+
+
+def note(text: str) -> None:
+    """Print one line about progress to standard error, beside the result on standard output."""
+    if not _silent and sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
+
 
 class Progress:
     """Progress of work whose units are counted by the caller.
@@ -28,7 +47,7 @@ class Progress:
         self.label, self.total, self.before = label, total, done
         self.stream = sys.stderr  # None where the caller closed it
         self.terminal = self.stream is not None and self.stream.isatty()
-        self.active = self.stream is not None and show is not False and (bool(show) or self.terminal)
+        self.active = not _silent and self.stream is not None and show is not False and (bool(show) or self.terminal)
         self.start = time.monotonic() if self.active else 0.0
         self.shown, self.due = 0, self.start + (FIRST_SECONDS if self.terminal else LOG_SECONDS)
 
@@ -76,7 +95,7 @@ def track(
 def working(label: str, show: bool | None = None) -> Iterator[None]:
     """Show ``label`` on a terminal while a step runs that cannot report its progress."""
     stream = sys.stderr
-    if stream is None or show is False or not stream.isatty():
+    if _silent or stream is None or show is False or not stream.isatty():
         yield
         return
     stream.write(f"{label} ...")

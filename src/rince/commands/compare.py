@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rince._support.command_options import add_output_options, check_counts, local_path, parsed, print_result
+from rince._support.optional_imports import require
+from rince._support.progress import note, silence
 from rince.errors import UsageError
 
 EPILOG = """
@@ -92,14 +94,13 @@ def compare_losses(task: Any, found: argparse.Namespace, command: str) -> int:
     from rince.compare.losses import parse_loss
     from rince.compare.report import summarize, summary_record, table, write_report
 
+    require("scipy", "train")  # by the report; without it the command ends before the first run
     for name in ("losses", "rates", "temperatures"):
         if getattr(found, name) is None:
             setattr(found, name, list(getattr(task, name)))
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # for losses by class path
     _check_options(found)
-    if importlib.util.find_spec("matplotlib") is None:
-        print("matplotlib is not installed: no figure (pip install 'rince[train]')", file=sys.stderr)
     for loss in found.losses:
         parse_loss(loss).build(found.temperatures[0])  # reports errors before the first run
     task.check()
@@ -108,7 +109,10 @@ def compare_losses(task: Any, found: argparse.Namespace, command: str) -> int:
     if tune_seeds is not None and tune_seeds >= found.seeds:
         tune_seeds = None
     shared = {"epochs": found.epochs or task.usual_epochs, "data": task.fingerprint()}
-    results = results_of(task, found, shared, tune_seeds, out)
+    with silence(found.quiet):
+        if importlib.util.find_spec("matplotlib") is None:
+            note("matplotlib is not installed: no figure (pip install 'rince[train]')")
+        results = results_of(task, found, shared, tune_seeds, out)
     summary = summarize(task.name, task.metric, task.noise, results, tune_seeds)
     files = write_report(summary, results, out, command)
     text = table(summary) + "".join(f"\n- {line}" for line in summary.advice())
@@ -137,20 +141,15 @@ def results_of(
     if found.report_only:
         return finished_runs(everything, out / "runs", name_of)
     work = functools.partial(one_run, task=task, out=out)
-    say = _say_nothing if found.quiet else None
     tuning = [run for run in everything if tune_seeds is None or run["seed"] < tune_seeds]
-    results = run_grid(tuning, work, out / "runs", name_of, found.workers, say)
+    results = run_grid(tuning, work, out / "runs", name_of, found.workers)
     chosen = chosen_temperatures(results)
     rest = [
         run
         for run in everything
         if run not in tuning and run["temperature"] == chosen[str(run["loss"]), float(run["rate"])]
     ]
-    return results + (run_grid(rest, work, out / "runs", name_of, found.workers, say) if rest else [])
-
-
-def _say_nothing(line: str) -> None:
-    """Progress of ``--quiet``."""
+    return results + (run_grid(rest, work, out / "runs", name_of, found.workers) if rest else [])
 
 
 def _check_options(found: argparse.Namespace) -> None:

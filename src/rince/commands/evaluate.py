@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rince._support.atomic_files import check_writable, write_text
 from rince._support.command_options import add_allow_custom_code, add_output_options, parsed, print_result
+from rince._support.progress import silence
 from rince._support.step_seeds import generator
 from rince.errors import ExistingFile, MissingFile, UsageError
 
@@ -57,7 +58,8 @@ def main(arguments: list[str]) -> int:
     if not (Path(options.run) / "config.yaml").exists():
         raise MissingFile(f"there is no run at {options.run}: it has no config.yaml")
     check_writable(target.parent)
-    result = evaluate_run(options)
+    with silence(options.quiet):
+        result = evaluate_run(options)
     write_text(target, json.dumps(result, indent=2) + "\n")
     print_result(options, {**result, "files": [str(target)]}, f"{table(result)}\nwritten to {target}")
     return 0

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rince._support.command_options import print_result, without_output_options
+from rince._support.progress import silence
 from rince.errors import UsageError
 from rince.train.config import finetune_parser, named_classes, normalized, options_in, parse
 from rince.train.finetune import check_file, check_head_epochs, fine_tune, read_source
@@ -26,7 +27,8 @@ def main(arguments: list[str]) -> int:
     config = parse(parser, options)
     check_head_epochs(config, [name for name, _ in options_in(options)])
     config.run = str(source.path)
-    results = list(fine_tune(parser, config, source))
+    with silence(output.quiet):
+        results = list(fine_tune(parser, config, source))
     if results:
         print_result(output, results, "\n".join(map(sentence, results)))
     return 0

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rince._support.atomic_files import check_writable, write_text
+from rince._support.progress import note
 from rince._support.signals import children_without_interrupts
 from rince.errors import ExistingFile, MissingFile, UsageError
 
@@ -31,13 +31,12 @@ def run_grid(
     folder: Path,
     name: Callable[[Run], str],
     workers: int = 1,
-    say: Callable[[str], None] | None = None,
+    say: Callable[[str], None] = note,
 ) -> list[Result]:
     """Results of ``work`` for all runs, in their order. Each is written to ``folder/NAME.json`` when it is done.
 
     Runs are started in the given order. ``work`` must be importable, because other processes call it.
     """
-    say = _print if say is None else say
     paths = _paths(runs, folder, name)
     _check_place(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -83,10 +82,6 @@ def _paths(runs: Sequence[Run], folder: Path, name: Callable[[Run], str]) -> lis
     if len(set(paths)) != len(paths):
         raise UsageError("two runs of a grid have the same name")
     return paths
-
-
-def _print(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _file_name(name: str) -> str:

@@ -2,12 +2,12 @@
 
 import hashlib
 import os
-import sys
 import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path
 
+from rince._support.progress import note
 from rince.errors import FileError, UsageError
 
 CHUNK = 1 << 20
@@ -27,7 +27,7 @@ def fetch(address: str, path: Path, md5: str | None = None) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    print(f"downloading {address} to {path}", file=sys.stderr)
+    note(f"downloading {address} to {path}")
     try:
         _continue(address, part)
     except (urllib.error.URLError, ConnectionError, TimeoutError) as error:

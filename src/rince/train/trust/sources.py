@@ -2,7 +2,6 @@
 
 import csv
 import hashlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from rince._support.atomic_files import written_whole
 from rince._support.csv_cells import CsvWriter
+from rince._support.progress import note
 from rince.errors import UsageError
 from rince.train.run import WeightSource
 from rince.train.run_folder import RunFolder
@@ -127,6 +127,6 @@ def read_weights(path: Path) -> NDArray[np.float32]:
 
 
 def say(text: str) -> None:
-    """Print one line of progress on rank 0, beside the result on standard output."""
+    """Print one line of progress on rank 0."""
     if rank_zero_only.rank == 0:
-        print(text, flush=True, file=sys.stderr)
+        note(text)
