@@ -66,6 +66,14 @@ def test_unknown_scorers_scores_checks_and_answers_are_refused():
             audit_pairs(a, b[:, :8], **{option: value})
 
 
+def test_groups_need_one_value_per_pair_and_may_have_gaps():
+    a, b, _ = columns(600)
+    with pytest.raises(UsageError, match="groups must have one value per pair"):
+        audit_pairs(a, b, fit=True, groups=["web"] * 599)
+    result = audit_pairs(a, b, fit=True, groups=["web", None, np.nan] * 200, checks=("group",))
+    assert not result.issues["group"].claimed
+
+
 def test_data_too_large_for_checks_are_audited_without_them(monkeypatch):
     a, b, _ = columns()
     whole = audit_pairs(a, b, fit=True, progress=False)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rince.audit import checks as issue_checks
 from rince.audit.cca import CCAScorer, block_folds
-from rince.audit.checks import Issue
+from rince.audit.checks import Issue, Order
 from rince.audit.estimate import NO_CURVE, Null, Verdict, decide, p_at
 from rince.audit.null import Scored, as_scored
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
@@ -68,7 +68,7 @@ def audit_pairs(
             that outscores more mismatched pairs.
         ids, duplicates: (pairs,) values. Pairs of equal value belong together and are never mismatched with one
             another; a missing value (None, NaN, an empty text) equals no other. Equal rows are found without them.
-        groups: (pairs,) a column such as language or source, for the group check.
+        groups: (pairs,) a column such as language or source, for the group check; missing values belong to no group.
         checks: Issue types to check for, see ``CHECKS``; None for unrelated pairs only.
         embeddings: ``"unseen"`` if the model behind given embeddings was not trained on these pairs,
             ``"trained-on-these"`` if it was. Without an answer, the verdict carries the condition.
@@ -105,6 +105,7 @@ def audit_pairs(
     check_columns(a, b)
     n = len(a)
     keys = [codes(x, name, n) for name, x in (("ids", ids), ("duplicates", duplicates)) if x is not None]
+    labels = None if groups is None else codes(groups, "groups", n)
     dropped = unusable(Arrays(a, b), zero_is_bad=not fit) if skip_invalid else np.empty(0, dtype=np.int64)
     if n - len(dropped) < FEWEST:
         raise UsageError(f"An audit needs at least {FEWEST} pairs, got {n - len(dropped)}.")
@@ -123,7 +124,7 @@ def audit_pairs(
     else:
         rows = np.delete(np.arange(n), dropped)
         check_scans(len(rows), [summarize(scan(Usable(Arrays(a, b), dropped), 0, 0, rows[:0], one_space=not fit))])
-        result, rows = _checked(a, b, rows, keys, wanted, None if groups is None else np.asarray(groups), options)
+        result, rows = _checked(a, b, rows, keys, wanted, labels, options)
     if held_out is not None:
         issue = _held_out(a, b, held_out)
         result.issues[issue.name] = issue
@@ -167,79 +168,109 @@ def _large(pairs: Shard, wanted: set[str], invalid: Rows | None, options: dict[s
     return dataclasses.replace(result, **more), np.delete(np.arange(pairs.rows), out)
 
 
+class _Data(NamedTuple):
+    """What is judged.
+
+    Attributes:
+        rows: Row numbers among all pairs.
+        a, b: (rows, width) values of either side.
+        x, y: The same as the scorer sees them: without columns that give the pairing away, and as differences of
+            successive rows if there are too few independent stretches.
+        order: How rows depend on their neighbors; None without this check.
+    """
+
+    rows: NDArray[np.int64]
+    a: Matrix
+    b: Matrix
+    x: Matrix
+    y: Matrix
+    order: Order | None = None
+
+
 def _checked(
     a: Matrix,
     b: Matrix,
     rows: NDArray[np.int64],
     keys: list[NDArray[np.int64]],
     wanted: set[str],
-    groups: NDArray[Any] | None,
+    groups: NDArray[np.int64] | None,
     options: dict[str, Any],
 ) -> tuple[Audit, NDArray[np.int64]]:
     """The audit of some rows with all checks, and the rows it judged: placeholders are reported, but not judged."""
     n, fit, seed = len(a), options["fit"], options["seed"]
-    x, y = (np.asarray(side if len(rows) == n else side[rows]) for side in (a, b))
-    issues: dict[str, Issue] = {}
+    data, issues = _prepared(a, b, rows, wanted, fit, seed)
+    result, scored = _judged(data, keys, options)
+    found: list[Issue] = []
+    flagged = np.isin(np.arange(len(data.rows)), result.flag())
+    if "group" in wanted and flagged.any():
+        labels = None if groups is None else groups[data.rows]
+        doubtful = issue_checks.group(flagged, (data.x, data.y), labels, seed)
+        found.append(doubtful)
+        if doubtful.details["unreadable"].any():
+            result = without_group(result, doubtful.details["unreadable"], scored.null, seed)
+    spaces = _spaces(data.x, data.y, scored.model, fit) if wanted & {"shifted", "better_partner"} else None
+    if spaces is not None and "shifted" in wanted:
+        found.append(issue_checks.shifted(*spaces))
+    if spaces is not None and "better_partner" in wanted and len(data.rows) <= MAX_BETTER_PARTNER:
+        found.append(issue_checks.better_partner(*spaces, seed))
+    issues |= {issue.name: issue.spread(data.rows, n) for issue in [_unrelated(result), *found]}
+    conditions = tuple(
+        issues[name].explanation for name in ("group", "placeholder") if name in issues and issues[name].claimed
+    )
+    issues = {"unrelated": issues.pop("unrelated"), **issues}
+    return dataclasses.replace(result, issues=issues, conditions=conditions), data.rows
 
-    def add(issue: Issue) -> Issue:
-        issues[issue.name] = issue.spread(rows, n)
-        return issue
 
+def _prepared(
+    a: Matrix, b: Matrix, rows: NDArray[np.int64], wanted: set[str], fit: bool, seed: int
+) -> tuple[_Data, dict[str, Issue]]:
+    """The rows to judge, and the issues that are looked for before: they change what is judged, and how."""
+    n = len(a)
+    a, b = (np.asarray(side if len(rows) == n else side[rows]) for side in (a, b))
+    issues = []
     if "duplicate" in wanted:
-        add(issue_checks.duplicate(x, y))
+        issues.append(issue_checks.duplicate(a, b).spread(rows, n))
     if "placeholder" in wanted:
-        real = add(issue_checks.placeholder(x, y, seed)).scores == 0
+        placeholders = issue_checks.placeholder(a, b, seed)
+        issues.append(placeholders.spread(rows, n))
+        real = placeholders.scores == 0
         if FEWEST <= real.sum() < len(rows):
-            rows, x, y = rows[real], x[real], y[real]
-    judged_x, judged_y = x, y
-    if fit and "leak" in wanted and (leak := add(issue_checks.leak(x, y))).claimed:
-        columns = np.array(leak.details["columns"]).reshape(-1, 2)
-        x, y = np.delete(x, columns[:, 0], 1), np.delete(y, columns[:, 1], 1)
-    order = None
+            rows, a, b = rows[real], a[real], b[real]
+    data = _Data(rows, a, b, a, b)
+    if fit and "leak" in wanted:
+        leak = issue_checks.leak(a, b)
+        issues.append(leak)
+        if leak.claimed:
+            columns = np.array(leak.details["columns"]).reshape(-1, 2)
+            data = data._replace(x=np.delete(a, columns[:, 0], 1), y=np.delete(b, columns[:, 1], 1))
     if "order" in wanted:
-        order = issue_checks.order(x, y, seed)
-        add(order.issue())
+        order = issue_checks.order(data.x, data.y, seed)
+        issues.append(order.issue())
         if order.differences and fit:  # too few independent stretches: what changes from row to row may still tell
-            rows, judged_x, judged_y = rows[1:], judged_x[1:], judged_y[1:]
-            x, y = np.diff(x, axis=0), np.diff(y, axis=0)
-            order = issue_checks.order(x, y, seed)
-    own = [key[rows] for key in keys]
-    blocks = None
+            data = _Data(rows[1:], a[1:], b[1:], np.diff(data.x, axis=0), np.diff(data.y, axis=0))
+            order = issue_checks.order(data.x, data.y, seed)
+        data = data._replace(order=order)
+    return data, {issue.name: issue for issue in issues}
+
+
+def _judged(data: _Data, keys: list[NDArray[np.int64]], options: dict[str, Any]) -> tuple[Audit, "ScoredPairs"]:
+    """Verdict and scores. Rows that depend on their neighbors are cross-fitted in blocks, and count for less."""
+    fit, order = options["fit"], data.order
+    keys, blocks = [key[data.rows] for key in keys], None
     if order is not None and order.dependent:
-        block = max(1, min(order.block, len(rows) // 8))
-        blocks = block_folds(len(rows), block, min(order.gap, block // 4), seed=seed)
-        own.append(blocks.units)
-    scored = score_pairs(Arrays(x, y, own, options["progress"]), blocks=blocks, **options)
-    units = count_units(scored.codes[:, :-1] if blocks is not None else scored.codes)
+        block = max(1, min(order.block, len(data.rows) // 8))
+        blocks = block_folds(len(data.rows), block, min(order.gap, block // 4), seed=options["seed"])
+        keys.append(blocks.units)
+    scored = score_pairs(Arrays(data.x, data.y, keys, options["progress"]), blocks=blocks, **options)
+    units = count_units(scored.codes if blocks is None else scored.codes[:, :-1])
     if order is not None and order.dependent:
         units = min(units, max(order.independent, issue_checks.effective_size(scored.scores, order.length)))
-    result = judge_scores(scored.scores, scored.null, units, seed, fit, scored.scorer)
-    result = dataclasses.replace(result, fingerprint=scored.fingerprint, settings=scored.settings)
-    if x is not judged_x:
-        pairs = Arrays(judged_x, judged_y)
-        fingerprint = check_scans(len(rows), [summarize(scan(pairs, 0, 0, rows[:0], one_space=not fit))])
-        result = dataclasses.replace(result, fingerprint=fingerprint)
-    conditions: list[str] = []
-    flagged = np.zeros(len(rows), dtype=bool)
-    flagged[result.flag()] = True
-    if "group" in wanted and flagged.any():
-        labels = None if groups is None else groups[rows]
-        doubtful = issue_checks.group(flagged, (x, y), labels, seed)
-        if add(doubtful).claimed:
-            conditions.append(doubtful.explanation)
-            if doubtful.details["unreadable"].any():
-                result = without_group(result, doubtful.details["unreadable"], scored.null, seed)
-    spaces = _spaces(x, y, scored.model, fit) if wanted & {"shifted", "better_partner"} else None
-    if spaces is not None:
-        za, zb = spaces
-        if "shifted" in wanted:
-            add(issue_checks.shifted(za, zb))
-        if "better_partner" in wanted and len(rows) <= MAX_BETTER_PARTNER:
-            add(issue_checks.better_partner(za, zb, seed))
-    if placeholders := issues.get("placeholder"):
-        conditions += [placeholders.explanation] if placeholders.claimed else []
-    unrelated = _unrelated(result).spread(rows, n)
-    return dataclasses.replace(result, issues={"unrelated": unrelated, **issues}, conditions=tuple(conditions)), rows
+    result = judge_scores(scored.scores, scored.null, units, options["seed"], fit, scored.scorer)
+    fingerprint = scored.fingerprint
+    if data.x is not data.a:
+        whole = scan(Arrays(data.a, data.b), 0, 0, np.empty(0, dtype=np.int64), one_space=not fit)
+        fingerprint = check_scans(len(data.rows), [summarize(whole)])
+    return dataclasses.replace(result, fingerprint=fingerprint, settings=scored.settings), scored
 
 
 def without_group(result: Audit, doubtful: NDArray[np.bool_], null: Null, seed: int) -> Audit:
@@ -285,16 +316,12 @@ def _unrelated(result: Audit) -> Issue:
 
 
 def _held_out(a: Matrix, b: Matrix, held_out: tuple[Any, Any]) -> Issue:
-    seen, unseen = (
-        [np.asarray(as_matrix(x, name), dtype=np.float64) for x, name in zip(sides, names, strict=True)]
-        for sides, names in (((a, b), "ab"), (held_out, ("held_out A", "held_out B")))
-    )
-    cosines = [
-        (x * y).sum(1) / np.maximum(np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1), 1e-12)
-        for x, y in (seen, unseen)
-    ]
-    finite = [one[np.isfinite(one)] for one in cosines]
-    return issue_checks.trained_on_pairs(finite[0], finite[1])
+    cosines = []
+    for sides in ((a, b), (as_matrix(held_out[0], "held_out A"), as_matrix(held_out[1], "held_out B"))):
+        x, y = (np.asarray(side, dtype=np.float64) for side in sides)
+        cosine = (x * y).sum(1) / np.maximum(np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1), 1e-12)
+        cosines.append(cosine[np.isfinite(cosine)])
+    return issue_checks.trained_on_pairs(*cosines)
 
 
 class ScoredPairs(NamedTuple):

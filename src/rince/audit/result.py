@@ -208,7 +208,8 @@ class Audit(Findings):
         scores: (pairs,) how well each pair fits; higher is better.
         p_values: (pairs,) share of mismatched pairs that score at least as high as the pair.
         p_wrong: (pairs,) probability of each pair to be unrelated; 0 unless the verdict is "found".
-        dropped: Rows that ``skip_invalid`` left out; their scores, p_values and p_wrong are NaN.
+        dropped: Rows that were not judged: invalid ones (``skip_invalid``), placeholders, and the first row of a series
+            that was audited by its differences. Their scores, p_values and p_wrong are NaN, their weights 0.
 
     All others, such as ``verdict``, ``noise_rate`` and ``interval``, are those of :class:`rince.audit.Findings`.
 

@@ -104,9 +104,11 @@ def test_marks_of_suspects_alone_or_of_one_kind_do_not_recalibrate():
 
 
 def test_flags_by_probability_keep_the_expected_false_alarms():
-    p = np.array([0.2, 0.99, np.nan, 0.9, 0.6], np.float32)
-    assert flag_by_probability(p, 0.1).tolist() == [1, 3]
-    assert flag_by_probability(p, 1.0).tolist() == [1, 3, 4, 0] and not len(flag_by_probability(p[:1], 0.1))
+    p = np.array([0.2, np.nan] + 300 * [0.99] + 40 * [0.5], np.float32)
+    flagged = flag_by_probability(p, 0.05)
+    assert set(range(2, 302)) <= set(flagged.tolist()) and (p[flagged] >= 0.5).all()
+    assert 1 - p[flagged].mean() <= 0.05
+    assert not len(flag_by_probability(p[:1], 0.1))
 
 
 def test_pairs_that_were_not_judged_stay_unjudged(tmp_path):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rince._support.csv_cells import CsvWriter, unescaped
 from rince.audit.calibrate import recalibrate
+from rince.audit.estimate import suspects
 from rince.audit.output.table import Pairs
 from rince.audit.rate import upper_share
 from rince.errors import UsageError
@@ -214,11 +215,8 @@ def review_features(scores: NDArray[np.floating], sides: Sequence[Any] = ()) -> 
 
 
 def flag_by_probability(probability: NDArray[np.float32], fdr: float) -> NDArray[np.int64]:
-    """Rows by decreasing probability: the longest list with an expected share of false alarms of at most ``fdr``."""
-    order = np.argsort(-np.nan_to_num(probability, nan=-1), kind="stable")[: int((~np.isnan(probability)).sum())]
-    alarms = np.cumsum(1 - probability[order].astype(np.float64)) / np.arange(1, len(order) + 1)
-    within = np.flatnonzero(alarms <= fdr)
-    return order[: within[-1] + 1] if len(within) else order[:0]
+    """Rows by decreasing probability: the flag rule of the audit (``estimate.suspects``)."""
+    return suspects(probability, -probability, fdr)[0]
 
 
 def write_reviewed(
@@ -226,7 +224,7 @@ def write_reviewed(
 ) -> None:
     """Write ``reviewed.csv``: all judged pairs with their new probability and flag, most suspicious first."""
     flagged = set(flag_by_probability(probability, fdr).tolist())
-    order = flag_by_probability(probability, 1.0).tolist()
+    order = np.argsort(-probability, kind="stable")[: int((~np.isnan(probability)).sum())].tolist()
     with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
         writer = CsvWriter(file)
         writer.writerow(["row", "id", "score", "p_wrong", "flagged", "mark"])
