@@ -95,7 +95,7 @@ def trained(settings: dict[str, Any], folder: Path) -> tuple[Any, Any]:
     from rince.train.load import load_run
     from rince.train.run import nested_settings
     from rince.train.run_folder import RunFolder
-    from rince.train.trust.estimate import train_with_weights
+    from rince.train.weights import train_with_weights
 
     quiet = {"enable_progress_bar": False, "enable_model_summary": False}
     settings = {**settings, "trainer": settings["trainer"] | quiet, "out": str(folder.parent), "name": folder.name}

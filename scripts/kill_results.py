@@ -187,7 +187,7 @@ def main() -> int:
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(2**32)
     print(f"seed {seed}", flush=True)
     generator = random.Random(seed)
-    for module in ("audit.api", "audit.save", "trust.clean", "compare.tasks", "train.run", "train.trust.estimate"):
+    for module in ("audit.api", "audit.save", "trust.clean", "compare.tasks", "train.run", "train.weights"):
         importlib.import_module(f"rince.{module}")
     for module in ("matplotlib.backends.backend_agg", "pyarrow.parquet", "sklearn.linear_model"):
         importlib.import_module(module)

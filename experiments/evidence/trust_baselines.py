@@ -12,7 +12,7 @@ from rince.compare.towers import Columns, CosineSteps, Split, Training, TwoNetwo
 from rince.demo import batches
 from rince.losses import GCE, RINCE, ContrastiveLoss, CrossView, DensityRatio, InfoNCE
 from rince.losses.schedules import Schedule, linear
-from rince.train.trust.copies import FIRST_Q, default_folds
+from rince.train.weights import FIRST_Q, default_folds
 from rince.trust import judge_embeddings
 
 Towers = tuple[nn.Module, nn.Module]

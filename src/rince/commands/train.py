@@ -4,7 +4,7 @@ from rince._support.command_options import print_result, without_output_options
 from rince._support.progress import silence
 from rince.errors import UsageError
 from rince.train.config import NO_DATA, parse, train_parser
-from rince.train.trust.estimate import train_with_weights
+from rince.train.weights import train_with_weights
 
 
 def main(arguments: list[str]) -> int:

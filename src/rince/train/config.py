@@ -13,8 +13,9 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -27,7 +28,6 @@ from rince.errors import MissingExtra, UsageError
 from rince.train.builtin_configs import find_config
 from rince.train.help import FINETUNE_OPTIONS, OPTIONS, PART_HELP
 from rince.train.known_classes import PARTS, argument_names, import_known_classes, known_classes
-from rince.train.trust.settings import TrustSettings
 
 NO_DATA = "no data: give a configuration, such as digits/simclr (rince train --list), or --data CLASS"
 
@@ -47,6 +47,29 @@ FINETUNE_DEFAULTS = {
     "trainer.max_epochs": 21,
     "trainer.log_every_n_steps": 10,
 }
+
+
+@dataclass
+class TrustSettings:
+    """Weights of the training pairs.
+
+    Args:
+        source: A table with one row per pair, such as audit/audit.csv or table.parquet:column; "auto" to estimate
+            weights, from the inputs or a short warm-up of the model; "copies" to estimate them by copies of the model.
+        features: With "auto": .npz file with the arrays a and b, features of both sides of every training pair, to
+            estimate weights from. Default: the inputs themselves.
+        folds: With "copies": number of copies, each of which scores the pairs that only the others learn from. Default:
+            2, or 3 in runs of 20 epochs and more on fewer than 2,000 pairs.
+        epochs: With "copies": epochs of each copy. Default: all copies together take as many steps as the run.
+        loss: With "copies": "gce", the default, trains the copies with GCE at the temperature of the run if the run has
+            InfoNCE or RINCE; "same" with the loss of the run.
+    """
+
+    source: str | None = None
+    features: str | None = None
+    folds: int | None = None
+    epochs: int | None = None
+    loss: Literal["gce", "same"] | None = None
 
 
 class Parts(NamedTuple):

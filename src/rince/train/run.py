@@ -1,7 +1,7 @@
 """From a configuration to a finished run folder, however often the run is interrupted.
 
 ``prepared`` checks a configuration, builds its objects and locks the run folder; ``train`` trains them, or resumes the
-training. Weights of pairs are estimated between the two, see ``rince.train.trust``.
+training. Weights of pairs are estimated between the two, see ``rince.train.weights``.
 """
 
 import contextlib

@@ -10,9 +10,7 @@ import torch
 from rince import cli
 from rince.noise.pairs import wrong_pairs
 from rince.train.config import parse, train_parser
-from rince.train.trust.copies import default_folds, fold_config, fold_of
-from rince.train.trust.estimate import warm_up_config
-from rince.train.trust.sources import read_weights, write_weights
+from rince.train.weights import default_folds, fold_config, fold_of, read_weights, warm_up_config, write_weights
 from support import ranks
 from support.crashes import CrashAfter
 
@@ -307,9 +305,12 @@ def test_default_folds_are_two_in_short_runs_and_on_many_pairs():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--trainer.max_epochs", "20"], (3, -1, None)),
+        (["--trainer.max_epochs", "20"], (3, -1, 1.0)),
+        (["--trainer.max_epochs", "10"], (2, -1, 0.75)),
         (["--trainer.max_epochs", "4"], (1, -1, 0.6)),
-        (["--trainer.max_steps", "100"], (None, 15, None)),
+        (["--trainer.max_epochs", "4", "--trainer.limit_train_batches", "10"], (1, -1, 6)),
+        (["--trainer.max_steps", "105"], (None, 15, None)),
+        (["--trainer.max_epochs", "4", "--trainer.max_steps", "1000"], (1, 150, 0.6)),
     ],
 )
 def test_warm_up_takes_15_percent_of_the_run_with_gce(parser, options, expected):
