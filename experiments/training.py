@@ -29,7 +29,7 @@ def settings_of(config: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """
     import yaml
 
-    from rince.train.builtin_configs import find_config
+    from rince.train.short_names import find_config
 
     settings = yaml.safe_load(find_config(config).read_text(encoding="utf-8"))
     for name, value in changes.items():

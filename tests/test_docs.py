@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rince import cli
-from rince.train.builtin_configs import builtin_configs
+from rince.train.short_names import builtin_configs
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "experiments" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

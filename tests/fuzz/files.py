@@ -33,9 +33,8 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
     from rince.data.video.clips import list_table
     from rince.encoders.files import load_encoder
     from rince.encoders.images import ConvNet
-    from rince.train.builtin_configs import CONFIGS
     from rince.train.checkpoints import read_checkpoint
-    from rince.train.metrics import read_table
+    from rince.train.short_names import CONFIGS
 
     random_numbers = np.random.default_rng(0)
     pixels = random_numbers.integers(0, 256, (40, 8, 8), dtype=np.uint8)
@@ -64,7 +63,6 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
         lambda path: list_table(path, path.parent),
     )
     found["CIFAR-10 tar"] = _archive(found["pickle"][0]), _read_archive
-    found["metrics"] = b"step,loss,probe\n0,1.5,\n10,1.25,0.5\n", lambda path: read_table(path)
     found["result"] = b'{"run": "a", "steps": 3, "loss": 0.5}', _read_result
     pairs = io.BytesIO()
     np.savez(pairs, a=random_numbers.normal(size=(30, 3)), b=random_numbers.normal(size=(30, 4)), ids=np.arange(30))

@@ -117,15 +117,6 @@ def test_methods_can_share_a_loss():
     assert int(one.contrast.pushed) == 64 and int(other.contrast.pushed) == 0 and isinstance(loss.contrast, TwoView)
 
 
-def test_queues_in_checkpoints_of_version_0_1_are_found():
-    method, other = make(MoCo), make(MoCo, seed=1)
-    fit(method, epochs=1)
-    old = {name.replace("contrast.", "loss.contrast."): value for name, value in method.state_dict().items()}
-    assert "loss.contrast.keys" in old
-    other.load_state_dict(old)
-    assert torch.equal(other.contrast.keys, method.contrast.keys) and int(other.contrast.pushed) == 64
-
-
 def test_several_positives_train_too():
     record = Record()
     fit(make(SupCon, InfoNCE(temperature=0.5), positives="several"), epochs=6, callbacks=[record])

@@ -1,9 +1,9 @@
 import pytest
 import yaml
 
-from rince.train.builtin_configs import CONFIGS, builtin_configs, configs_for, find_config, short_name
 from rince.train.config import build, finetune_parser, parse, parse_settings, train_parser
-from rince.train.untrusted_config import only_known_classes
+from rince.train.load import only_known_classes
+from rince.train.short_names import CONFIGS, builtin_configs, configs_for, find_config, short_name
 
 
 def is_finetuning(name):

@@ -12,7 +12,7 @@ import torch
 from rince import cli
 from rince._support.signals import Terminated, termination_as_exception
 from rince.errors import UsageError
-from rince.train.checkpoints import WholeFiles, latest
+from rince.train.checkpoints import WholeFiles
 from rince.train.run_folder import RunFolder
 
 TINY = [
@@ -58,49 +58,6 @@ def changed(folder, change):
     state = torch.load(folder.checkpoint, weights_only=True)
     change(state)
     torch.save(state, folder.checkpoint)
-
-
-def without(*path):
-    def change(state):
-        for name in path[:-1]:
-            state = state[name]
-        del state[path[-1]]
-
-    return change
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda state: state.update(global_step="abc"),
-        lambda state: state.update(global_step=-1),
-        lambda state: state.update(batches_seen=None),
-        lambda state: state.update(state_dict=3),
-        lambda state: state.update(optimizer_states=[]),  # Lightning would start the optimizer anew, without a word
-        without("optimizer_states"),
-        without("loops"),
-        without("loops", "fit_loop"),
-    ],
-)
-def test_corrupt_checkpoint_falls_back_to_the_previous_one(folder, change):
-    shutil.copy(folder.checkpoint, folder.previous)
-    changed(folder, change)
-    with pytest.warns(UserWarning, match=r"resuming from previous\.ckpt"):
-        assert latest(folder)[0] == folder.previous
-    folder.previous.unlink()
-    with pytest.raises(UsageError, match=r"last\.ckpt .*restore it from a copy"):
-        latest(folder)
-
-
-def test_pipe_or_folder_instead_of_a_checkpoint(folder, tmp_path):
-    for make in (os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path), lambda path: os.symlink(path, path)):
-        folder.checkpoint.unlink()
-        make(folder.checkpoint)
-        with pytest.raises(UsageError, match="not a regular file"):
-            latest(folder)
-        if folder.checkpoint.is_dir():
-            folder.checkpoint.rmdir()
-            folder.checkpoint.touch()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +115,6 @@ def test_a_run_stopped_while_it_writes_a_checkpoint_says_so(folder, monkeypatch,
 
 
 def test_a_damaged_result_is_one_sentence(folder):
-    for text in ("", "[" * 100_000, "[1]", "\ud83d"[:0] + "{"):
-        folder.result.write_text(text)
-        with pytest.raises(UsageError, match=r"result\.json is"):
-            folder.read_result()
+    folder.result.write_text("{")
+    with pytest.raises(UsageError, match=r"result\.json is"):
+        folder.read_result()

@@ -7,9 +7,9 @@ from torch import nn
 
 from rince._moved import current_settings
 from rince.errors import UsageError
-from rince.train.builtin_configs import CONFIGS
 from rince.train.config import instantiate, named_classes, parse, parse_settings, train_parser
 from rince.train.run import run_name
+from rince.train.short_names import CONFIGS
 
 
 @pytest.fixture(scope="module")

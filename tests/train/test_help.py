@@ -7,7 +7,7 @@ from lightning.pytorch import Trainer
 
 from rince.train.config import finetune_parser, train_parser
 from rince.train.help import OPTIONS, TRAINER, help_text, list_text
-from rince.train.known_classes import known_classes
+from rince.train.short_names import known_classes
 
 
 @pytest.mark.parametrize("command", ["train", "finetune"])

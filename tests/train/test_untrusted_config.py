@@ -9,8 +9,7 @@ import yaml
 
 from rince import cli
 from rince.errors import UsageError
-from rince.train.load import load_run
-from rince.train.untrusted_config import allowed_paths
+from rince.train.load import allowed_paths, load_run
 
 TINY = [
     "digits/simclr", "--encoder.width", "2", "--probe", "false", "--data.limit", "128", "--data.batch_size", "64",

@@ -34,7 +34,8 @@ def main(arguments: list[str]) -> int:
         raise UsageError(f"the file must end in {', '.join(FORMATS)} or be a folder, without an ending, got {file}")
     if file.suffix and file.exists() and not options.force:
         raise ExistingFile(f"{file} exists: overwrite it with --force")
-    from rince.train.load import encoder_metadata, encoder_recipe, load_run
+    from rince.train.load import load_run
+    from rince.train.run import encoder_metadata, encoder_recipe
 
     method, data, config = load_run(options.run, allow_custom_code=options.allow_custom_code)
     metadata = encoder_metadata(method, data, config)

@@ -7,7 +7,7 @@ from rince._support.progress import silence
 from rince.errors import UsageError
 from rince.train.config import finetune_parser, named_classes, normalized, options_in, parse
 from rince.train.finetune import check_file, check_head_epochs, fine_tune, read_source
-from rince.train.untrusted_config import checked_parts
+from rince.train.load import checked_parts
 
 ALLOW = ("--allow-custom-code", "--allow_custom_code", "--trust-config", "--trust_config")  # the last two: until 0.4
 

@@ -7,10 +7,6 @@ import torch.distributed as dist
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import nn
 
-from rince.errors import UsageError
-
-DAMAGED = "the checkpoint has an invalid state of the online probe: restore a copy, or start over with another --name"
-
 
 class OnlineProbe(Callback):
     """Train a linear classifier alongside the encoder and log its accuracy as ``probe``.
@@ -37,22 +33,19 @@ class OnlineProbe(Callback):
         nn.init.zeros_(layer.bias)
         self.layer, self.optimizer = layer, torch.optim.Adam(layer.parameters(), lr=self.lr)
         if self._state is not None:
-            try:
-                layer.load_state_dict(self._state["layer"])
-                self.optimizer.load_state_dict(self._state["optimizer"])
-            except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-                raise UsageError(DAMAGED) from error
+            layer.load_state_dict(self._state["layer"])
+            self.optimizer.load_state_dict(self._state["optimizer"])
             self._state = None
         return layer
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        watched: Any = getattr(pl_module, "watched", None)
-        if watched is None or watched[1] is None:
+        last: Any = getattr(pl_module, "last_features", None)
+        if last is None or last[1] is None:
             return
-        features, labels = watched[0].float(), watched[1]
-        pl_module.watched = None
+        features, labels = last[0].float(), last[1]
+        pl_module.last_features = None
         labels = labels.repeat(len(features) // len(labels)).clamp_min(-1)
         known = labels >= 0
         layer = self.layer or self._start(features)
@@ -76,6 +69,4 @@ class OnlineProbe(Callback):
         return {"layer": self.layer.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        if not isinstance(state_dict, dict):
-            raise UsageError(DAMAGED)
         self.layer, self._state = None, state_dict or None

@@ -49,14 +49,14 @@ class FineTune(Method):
             milestones: Epochs, counted from the start, after which the learning rate is reduced.
             decay: The factor by which it is reduced.
             linear: Train only the classifier, in all epochs.
-            tower: Of a cross-modal run: which of the two encoders, "a" or "b", and which of the two views.
+            tower: Encoder and views of a cross-modal run, "a" or "b".
             frozen_norm: Batch norm uses its running statistics while the encoder is frozen. False: it uses those of the
                 batch, and updates the running ones, as in AVID's code.
 
         Raises:
             UsageError: If a number is out of range, or milestones do not rise.
         """
-        super().__init__(encoder, loss, one_recipe(views, tower), optimizer)
+        super().__init__(encoder, loss, single_view(views, tower), optimizer)
         if classes < 0:
             raise UsageError(f"classes must not be negative, got {classes}")
         if not 0 <= dropout < 1:
@@ -74,21 +74,21 @@ class FineTune(Method):
             self.head = nn.Linear(width_of(encoder), classes)
         encoder.requires_grad_(not linear)
         self.votes: Votes | None = None  # of the last test
-        self.look_accuracy = 0.0  # of the last test, of single looks
-        self.unlabeled = 0  # items of the last test that nobody knows the label of
+        self.view_accuracy = 0.0  # of the last test, of single views
+        self.unlabeled = 0  # items of the last test without a label
         self._tested: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._rests = False  # whether the encoder is left as it is in the step under way
+        self._frozen = False  # whether the encoder is frozen in the current step
 
     def check(self) -> None:
         if not self.classes:
             raise UsageError(
-                f"{type(self).__name__} learns labels, and is not told of how many classes: fine-tuning is rince "
-                "finetune RUN, which takes them from the data; without a run, set method.classes"
+                f"method.classes must be set to the number of classes for {type(self).__name__}, got 0; rince finetune "
+                "RUN takes it from the data"
             )
 
     @property
-    def resting(self) -> bool:
-        """Whether the encoder is left as it is in this step."""
+    def encoder_frozen(self) -> bool:
+        """Whether only the classifier is trained in this step."""
         batches = self.trainer.num_training_batches  # not the trainer's epoch, which lags behind after some resumes
         epoch = self.batches_seen() // max(1, int(batches)) if math.isfinite(batches) else self.current_epoch
         return self.linear or epoch < self.head_epochs
@@ -102,27 +102,26 @@ class FineTune(Method):
             )
         views = self.views(items, self.draw(len(items)), cropped=batch.cropped)
         views = views[0] if isinstance(views, tuple) else views
-        resting = self.resting
-        self.encoder.train(not (resting and self.frozen_norm))
-        with torch.set_grad_enabled(not resting):
+        frozen = self._frozen = self.encoder_frozen
+        self.encoder.train(not (frozen and self.frozen_norm))
+        with torch.set_grad_enabled(not frozen):
             features = self.encoder(views)
         logits = self.head(self.dropout(features))
-        if resting and not self.linear and self.trainer.world_size > 1:
-            # Processes wait for one another's gradients of all weights; these are zero and thrown away below.
+        if frozen and not self.linear and self.trainer.world_size > 1:
+            # DDP waits for a gradient of every weight; these are zero and dropped in on_before_optimizer_step.
             logits = logits + 0 * sum(p.sum() for p in self.encoder.parameters() if p.requires_grad)
-        self._rests = resting
         known = labels >= 0
         hits = (logits.argmax(1) == labels)[known].float()
         self.log("train_accuracy", hits.mean() if len(hits) else hits.sum(), prog_bar=True, sync_dist=True)
         return self.loss(logits[known], labels[known]) if len(hits) else 0 * logits.sum()
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
-        if self._rests:  # a gradient of zero would still move a weight by momentum or weight decay
+        if self._frozen:  # a gradient of zero would still move a weight by momentum or weight decay
             for parameter in self.encoder.parameters():
                 parameter.grad = None
 
     def items(self, batch: Any) -> Tensor:
-        """What is to be classified: the tower's field of the batch if it has one, its first field otherwise."""
+        """Items to classify: the tower's field of the batch if it has one, its first field otherwise."""
         if self.tower is not None and self.tower in getattr(batch, "_fields", ()):
             return getattr(batch, self.tower)
         return batch[0]
@@ -138,23 +137,23 @@ class FineTune(Method):
         self._tested = []
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
-        if self.elsewhere(batch_idx):
+        if self.tested_elsewhere(batch_idx):
             return
         scores = self.project(self.embed(batch)).float().softmax(1)
         self._tested.append((batch.ids.cpu(), scores.cpu(), batch.labels.cpu()))
 
-    def elsewhere(self, batch_idx: int) -> bool:
-        """Whether another process tests this batch: they take turns where all of them are given everything."""
+    def tested_elsewhere(self, batch_idx: int) -> bool:
+        """Whether another rank tests this batch: ranks take turns unless the data are divided among them."""
         data: Any = self.trainer.datamodule
         return not getattr(data, "sharded_tests", False) and batch_idx % self.trainer.world_size != self.global_rank
 
     def test_result(self) -> dict[str, Any]:
-        """What the last test found, in percent: of whole items and of single views of them."""
+        """Accuracies of the last test in percent, of items and of their single views."""
         assert self.votes is not None
         without = {"test_items_without_label": self.unlabeled} if self.unlabeled else {}
         return {
             "accuracy": 100 * self.votes.accuracy,
-            "accuracy_of_single_looks": 100 * self.look_accuracy,
+            "accuracy_of_single_views": 100 * self.view_accuracy,
             "test_items": len(self.votes.ids),
             **without,
         }
@@ -175,17 +174,17 @@ class FineTune(Method):
             raise UsageError("there is nothing to test on: the test part has no labels")
         ids, scores, labels = ids[known], scores[known], labels[known]
         self.votes = vote(ids, scores, labels)
-        self.look_accuracy = float((scores.argmax(1) == labels).double().mean())
+        self.view_accuracy = float((scores.argmax(1) == labels).double().mean())
 
 
-def one_recipe(views: nn.Module, tower: str | None) -> nn.Module:
-    """The recipe of one view out of a pair's, such as a run's own; anything else as it is."""
+def single_view(views: nn.Module, tower: str | None) -> nn.Module:
+    """The views of one side of a pair, or of the first view; other views unchanged."""
     for name in (tower, "first"):
         if name and isinstance(found := getattr(views, name, None), nn.Module):
             return found
     if not hasattr(views, "plain"):
         raise UsageError(
-            f"{type(views).__name__} makes no single view that can be classified: set views, such as "
+            f"{type(views).__name__} does not make a single view to classify: set views, such as "
             "rince.views.image.Recipe"
         )
     return views
@@ -216,7 +215,7 @@ class LinearEvaluation(FineTune):
         Args:
             classes: Number of classes; 0 to take it from the data (`rince finetune`).
             lr_schedule: A cosine to 0, a constant rate, or a tenth after 60 % and again after 80 % of training.
-            tower: Of a cross-modal run: which of the two encoders, "a" or "b", and which of the two views.
+            tower: Encoder and views of a cross-modal run, "a" or "b".
         """
         super().__init__(encoder, loss, views, optimizer, classes, dropout=0.0, head_epochs=0, linear=True, tower=tower)
         self.lr_schedule = lr_schedule
@@ -235,7 +234,7 @@ class LinearEvaluation(FineTune):
         self.hits.zero_()
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
-        if self.elsewhere(batch_idx):
+        if self.tested_elsewhere(batch_idx):
             return
         known = batch.labels >= 0
         logits, labels = self.project(self.embed(batch))[known], batch.labels[known]

@@ -81,8 +81,8 @@ class Method(LightningModule):
         self.head: nn.Module = nn.Identity()
         self.warmup_epochs, self.lr_schedule = warmup_epochs, lr_schedule
         self.q_of = self._q_schedule(q_schedule, q_start)
-        self.seen = 0  # a plain number: reading a tensor on a GPU would make it wait
-        self.watched: tuple[Tensor, Tensor | None] | None = None
+        self._batches = 0  # a plain number: reading a tensor on a GPU would synchronize
+        self.last_features: tuple[Tensor, Tensor | None] | None = None
         self._similarity: list[Tensor] = []
         self._was_flat = False
 
@@ -92,10 +92,18 @@ class Method(LightningModule):
             check_two_views(type(self).__name__, self.views)
 
     def compare_by(self, contrast: Contrast) -> None:
-        """Set the contrast of this method. It belongs to the method, so several methods can share one loss."""
-        refuse_other_contrast(type(self).__name__, self.loss, contrast)
+        """Set the contrast of this method. It belongs to the method, so several methods can share one loss.
+
+        Raises:
+            UsageError: If the loss was made with another contrast, or with a queue of its own.
+        """
+        given = self.loss.contrast if isinstance(self.loss, ContrastiveLoss) and self.loss.chose_contrast else None
+        if given is not None and (repr(given) != repr(contrast) or any(True for _ in given.buffers())):
+            raise UsageError(
+                f"{type(self).__name__} compares by {contrast!r}, but the loss was made with {given!r}: leave the "
+                f"contrast out, as in {type(self.loss).__name__}(...)"
+            )
         self.contrast = contrast
-        self.register_load_state_dict_pre_hook(_find_contrast_of_0_1)
 
     def contrastive(self, a: Tensor, b: Tensor, **given: Tensor) -> Tensor:
         """Loss of embeddings under this method's contrast. Losses from outside rince are called as they are."""
@@ -120,10 +128,7 @@ class Method(LightningModule):
         return batch.partners is not None
 
     def temperature(self, otherwise: float) -> float | Tensor:
-        """What the loss divides cosines by; ``otherwise`` for a loss that is no ``ContrastiveLoss``.
-
-        A method with another kind of loss overrides this, if that has a temperature.
-        """
+        """Temperature of the loss; ``otherwise`` for a loss that is not a ``ContrastiveLoss``."""
         return in_use(self.loss.temperature) if isinstance(self.loss, ContrastiveLoss) else otherwise
 
     def batch_loss(self, batch: Any) -> Tensor:
@@ -142,18 +147,18 @@ class Method(LightningModule):
         """Items for evaluation: normalized, without random augmentation."""
         views: Any = self.views
         if not hasattr(views, "plain"):
-            raise UsageError(f"{type(views).__name__} has no method plain(items), by which evaluation sees items")
+            raise UsageError(f"{type(views).__name__} has no method plain(items), which evaluation needs")
         return views.plain(items)
 
     def batches_seen(self) -> int:
         """Number of training batches so far. A resumed run continues the data order from here."""
-        return self.seen
+        return self._batches
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["batches_seen"] = self.seen
+        checkpoint["batches_seen"] = self._batches
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.seen = int(checkpoint["batches_seen"])
+        self._batches = int(checkpoint["batches_seen"])
 
     @property
     def progress(self) -> float:
@@ -188,7 +193,7 @@ class Method(LightningModule):
         if self.q_of is not None:
             self.loss.q = self.q_of(self.progress)  # type: ignore[assignment]
         loss = self.batch_loss(batch)
-        if (loss.device.type == "cpu" or self.seen % 100 == 0) and not torch.isfinite(loss):
+        if (loss.device.type == "cpu" or self._batches % 100 == 0) and not torch.isfinite(loss):
             raise UsageError(
                 f"the loss became {float(loss.detach())} at step {self.batches_seen()}: "
                 "lower the learning rate, or raise the temperature"
@@ -196,7 +201,7 @@ class Method(LightningModule):
         self.log("loss", loss.detach(), prog_bar=True, on_step=True, on_epoch=False, sync_dist=True)
         if self.q_of is not None:
             self.log("q", self.q_of(self.progress))
-        self.seen += 1
+        self._batches += 1
         return loss
 
     def pair_embeddings(self, batch: Any) -> tuple[Tensor, Tensor]:
@@ -208,7 +213,7 @@ class Method(LightningModule):
 
     def note(self, features: Tensor, labels: Tensor | None) -> None:
         """Store features and labels of this step for callbacks such as the online probe."""
-        self.watched = (features.detach(), labels)
+        self.last_features = (features.detach(), labels)
 
     def note_similarity(self, a: Tensor, b: Tensor) -> None:
         """Log the mean cosine of positive pairs and of mismatched ones, from embeddings of both views."""
@@ -221,10 +226,10 @@ class Method(LightningModule):
     def on_train_epoch_end(self) -> None:
         gap, self._similarity = self._similarity, []
         flat = bool(gap) and float(torch.stack(gap).mean()) <= 1e-4
-        if flat and self._was_flat:  # one such epoch can be a start; two are a habit
+        if flat and self._was_flat:  # a single such epoch can be the start of training
             warnings.warn(
-                f"epoch {self.current_epoch}: positive pairs are no more alike than mismatched ones; the embeddings "
-                "have collapsed. Lower lam ('balanced' is safe) or the learning rate."
+                f"epoch {self.current_epoch}: positive pairs are not more similar than mismatched ones; the "
+                "embeddings have collapsed. Lower lam ('balanced' is safe) or the learning rate."
             )
         self._was_flat = flat
 
@@ -241,7 +246,7 @@ class Method(LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def lr_share(self, step: int, total: int) -> float:
-        """The share of the learning rate at a step of ``total``."""
+        """Factor of the learning rate at a step of ``total``."""
         warmup = round(self.warmup_epochs * self.steps_per_epoch(total)) if self.warmup_epochs else 0
         if self.lr_schedule != "cosine":
             falls = sum(step >= share * total for share in (0.6, 0.8)) if self.lr_schedule == "steps" else 0
@@ -253,15 +258,8 @@ class Method(LightningModule):
             return None
         end = getattr(self.loss, "q", None)
         if end is None:
-            raise UsageError(f"q_schedule is '{kind}', but {type(self.loss).__name__} has no q to change")
+            raise UsageError(f"q_schedule is '{kind}', but {type(self.loss).__name__} has no q: set it to constant")
         return schedules.linear(start, float(end)) if kind == "linear" else schedules.cosine(start, float(end))
-
-
-def _find_contrast_of_0_1(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Checkpoints of version 0.1 hold the queue in the loss."""
-    old = f"{prefix}loss.contrast."
-    for name in [name for name in state if name.startswith(old)]:
-        state[f"{prefix}contrast.{name.removeprefix(old)}"] = state.pop(name)
 
 
 def width_of(encoder: nn.Module) -> int:
@@ -271,22 +269,6 @@ def width_of(encoder: nn.Module) -> int:
         features = getattr(encoder, "num_features", None)
     if not isinstance(features, int):
         raise UsageError(
-            f"{type(encoder).__name__} does not say how many features it has: set its attribute 'features'"
+            f"the number of features of {type(encoder).__name__} is not known: set its attribute 'features'"
         )
     return features
-
-
-def refuse_other_contrast(method: str, loss: nn.Module, needed: Contrast) -> None:
-    """A loss that was given a contrast of its own must not be used with another one.
-
-    Raises:
-        UsageError: if the loss was made with another contrast than the method needs, or with a queue of its own.
-    """
-    if not isinstance(loss, ContrastiveLoss) or not loss.chose_contrast:
-        return
-    if repr(loss.contrast) != repr(needed) or any(True for _ in loss.contrast.buffers()):
-        name = type(loss).__name__
-        raise UsageError(
-            f"{method} compares by {needed!r}, but the loss was made with {loss.contrast!r}: "
-            f"leave the contrast out, {name}(...), and {method} brings its own"
-        )

@@ -69,8 +69,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         UsageError: If the file is missing, corrupt, not a checkpoint, or holds more than weights and plain values.
     """
     if not path.is_file():
-        if os.path.lexists(path):
-            raise UsageError(f"{path} is not a regular file")
         raise MissingFile(f"{path.parent} has no checkpoint: the run was stopped before its first one")
     try:
         with zipfile.ZipFile(path) as archive:
@@ -84,21 +82,9 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise
     except Exception as error:  # a corrupt archive can raise anything
         raise UsageError(f"{path} is corrupt, or not a checkpoint of rince ({type(error).__name__})") from error
-    if not isinstance(state, dict) or not all(name in state for name in NEEDED) or not _plausible(state):
+    if not isinstance(state, dict) or not all(name in state for name in NEEDED):
         raise UsageError(f"{path} is not a checkpoint of rince")
     return state
-
-
-def _plausible(state: dict[str, Any]) -> bool:
-    """Whether steps are integers and weights a mapping."""
-    steps = (state["global_step"], state["batches_seen"])
-    return all(type(step) is int and step >= 0 for step in steps) and isinstance(state["state_dict"], dict)
-
-
-def _resumable(state: dict[str, Any]) -> bool:
-    """Whether the state of the optimizer and the position in the training loop are there."""
-    loops = state.get("loops")
-    return isinstance(loops, dict) and isinstance(loops.get("fit_loop"), dict) and bool(state.get("optimizer_states"))
 
 
 def count_epoch(state: dict[str, Any]) -> None:
@@ -131,13 +117,11 @@ def latest(folder: RunFolder, settings: str = "") -> tuple[Path, dict[str, Any]]
 
     A checkpoint with other ``settings`` (see ``settings_code``) belongs to another run.
     """
-    known = [path for path in (folder.checkpoint, folder.previous) if os.path.lexists(path)]
+    known = [path for path in (folder.checkpoint, folder.previous) if path.exists()]
     problems: list[str] = []
     for path in known:
         try:
             state = read_checkpoint(path)
-            if not _resumable(state):
-                raise UsageError(f"{path} cannot be resumed: it lacks the state of the optimizer or of the loop")
             if settings and state.get("settings_fingerprint", settings) != settings:
                 raise UsageError(f"{path} belongs to a run with other settings")
         except UsageError as error:

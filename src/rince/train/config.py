@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
+import yaml
 from torch import nn
 
-from rince._moved import RENAMED_SETTINGS
+from rince._moved import RENAMED_SETTINGS, current_settings
 from rince._support.command_errors import innermost_module
 from rince._support.optional_imports import install_hint, require
 from rince._support.yaml_files import read_yaml
 from rince.errors import MissingExtra, UsageError
-from rince.train.builtin_configs import find_config
 from rince.train.help import FINETUNE_OPTIONS, OPTIONS, PART_HELP
-from rince.train.known_classes import PARTS, argument_names, import_known_classes, known_classes
+from rince.train.short_names import PARTS, argument_names, find_config, import_known_classes, known_classes
 
 NO_DATA = "no data: give a configuration, such as digits/simclr (rince train --list), or --data CLASS"
 
@@ -133,9 +133,11 @@ def parse(parser: Any, arguments: list[str]) -> Any:
         UsageError: With one sentence about the first mistake.
     """
     arguments = normalized(arguments)
-    files = [value for name, value in options_in(arguments) if name == "config" and value is not None]
-    texts = iter([_file_text(Path(file)) for file in files])
-    words = [next(texts) if option == "--config" else word for option, word in itertools.pairwise(["", *arguments])]
+    words, files = list(arguments), []
+    for i, word in enumerate(arguments[1:], start=1):
+        if arguments[i - 1] == "--config":
+            files.append(word)
+            words[i] = yaml.safe_dump(file_settings(Path(word)))
     with _without_defaults(parser, named_classes(arguments)), _one_sentence(parser):
         config = parser.parse_args(words)
     config.config = files or None
@@ -144,11 +146,37 @@ def parse(parser: Any, arguments: list[str]) -> Any:
 
 def parse_settings(parser: Any, settings: dict[str, Any]) -> Any:
     """Configuration described by nested values, as a file would hold them."""
-    if isinstance(settings.get("trust"), str):
-        settings = {**settings, "trust": {"source": settings["trust"]}}
+    settings = _written_out(settings)
     named = {name for name, part in settings.items() if _names_class(part)}
     with _without_defaults(parser, named), _one_sentence(parser):
         return _checked(parser.parse_object(settings))
+
+
+def file_settings(path: Path) -> dict[str, Any]:
+    """Nested values of a configuration file, under current names and with import paths of classes."""
+    if not (settings := read_yaml(path)):
+        raise UsageError(f"{path} is empty: write options into it, such as seed: 1, or leave it out")
+    return _written_out(current_settings(settings))
+
+
+def _written_out(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with import paths instead of short names of classes, and ``trust: SOURCE`` as ``source``."""
+
+    def full(value: Any) -> Any:
+        if isinstance(value, list):
+            return [full(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        named = value.get("class_path")
+        return {name: full(item) for name, item in value.items()} | (
+            {"class_path": _class_path(named)} if isinstance(named, str) else {}
+        )
+
+    settings = full(settings)
+    settings |= {name: _class_path(settings[name]) for name in PARTS if isinstance(settings.get(name), str)}
+    if isinstance(settings.get("trust"), str):
+        settings["trust"] = {"source": settings["trust"]}
+    return settings
 
 
 def _checked(config: Any) -> Any:
@@ -232,15 +260,17 @@ def normalized(arguments: list[str]) -> list[str]:
     for word in ["--config", *arguments] if arguments and not arguments[0].startswith("-") else arguments:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
-            name = re.sub(r"^optimiser(?=\.|$)", "optimizer", name.replace("-", "_"))
-            name = "trust.source" if name == "trust" else name
+            first, dot, rest = name.replace("-", "_").partition(".")
+            name = "trust.source" if name == "trust" else RENAMED_SETTINGS.get(first, first) + dot + rest
             words += [f"--{name}", value] if equals else [f"--{name}"]
         else:
             words.append(word)
         if len(words) > 1 and words[-2] == "--config":
             words[-1] = str(find_config(words[-1]))
-        elif len(words) > 1 and re.fullmatch(f"--(?:{'|'.join(PARTS)})(?:[.](?:a|b|class_path))?", words[-2]):
-            words[-1] = _class_path(words[-1])
+        elif len(words) > 1 and words[-2].startswith("--"):
+            part, _, inner = words[-2][2:].partition(".")
+            if part in PARTS and inner in ("", "a", "b", "class_path"):
+                words[-1] = _class_path(words[-1])
     # Files, then classes, then their arguments: jsonargparse applies options in order.
     groups: list[list[str]] = []
     for word in words:
@@ -271,24 +301,12 @@ def named_classes(arguments: list[str]) -> set[str]:
         if value is not None and name.removesuffix(".class_path") in PARTS:
             named.add(name.removesuffix(".class_path"))
         if name == "config" and value is not None:
-            named |= {
-                RENAMED_SETTINGS.get(key, key) for key, part in read_yaml(Path(value)).items() if _names_class(part)
-            }
+            named |= {key for key, part in file_settings(Path(value)).items() if _names_class(part)}
     return named
 
 
 def _names_class(part: Any) -> bool:
     return isinstance(part, str) or (isinstance(part, dict) and "class_path" in part)
-
-
-def _file_text(path: Path) -> str:
-    """Text of a configuration file with import paths of classes, ``trust: SOURCE`` written out, and new names."""
-    if not read_yaml(path):
-        raise UsageError(f"{path} is empty: write options into it, such as seed: 1, or leave it out")
-    text = re.sub(r"(?m)^optimiser(?=\s*:)", "optimizer", path.read_text(encoding="utf-8"))
-    short_name = rf"(?m)(class_path:\s*|^(?:{'|'.join(PARTS)}):\s+)(\w+)(?=\s*(?:[,}}#]|$))"
-    text = re.sub(short_name, lambda found: found[1] + _class_path(found[2]), text)
-    return re.sub(r"(?m)^trust:[ \t]+(?!null\b|~)([^\s{#].*?)([ \t]+#.*)?$", r"trust: {source: \1}\2", text)
 
 
 @contextlib.contextmanager

@@ -11,9 +11,9 @@ from rince._support.atomic_files import write_text
 from rince.encoders.files import check_network, fill, read_encoder
 from rince.errors import ExistingFile, MissingFile, UsageError
 from rince.train.config import build, import_class
-from rince.train.known_classes import argument_names
-from rince.train.run import checked_name, checked_out, nested_settings, run, run_name
+from rince.train.run import RunHooks, checked_name, checked_out, nested_settings, run, run_name
 from rince.train.run_folder import RunFolder
+from rince.train.short_names import argument_names
 
 
 class Source(NamedTuple):
@@ -151,27 +151,29 @@ def one_run(parser: Any, config: Any, source: Source, path: Path, reuse: bool = 
             f"{source.path} has no encoder.safetensors because the run is not finished: finish it with rince train, or "
             "write its current encoder to a file with rince export"
         )
-    record = {"source": str(source.path), "from_scratch": bool(config.from_scratch)}
-    if not config.from_scratch:
-        record["sha256"] = hashlib.sha256(source.weights.read_bytes()).hexdigest()
+    return run(parser, config, path, FineTuning(source, bool(config.from_scratch)))
 
-    def begin(method: Any) -> None:
-        if not config.from_scratch:
-            recipe, _, weights = read_encoder(source.weights)
+
+class FineTuning(RunHooks):
+    """Starts from the weights of a trained encoder, unless ``from_scratch``, and tests at the end."""
+
+    def __init__(self, source: Source, from_scratch: bool):
+        self.source, self.from_scratch = source, from_scratch
+
+    def begin(self, method: Any) -> None:
+        if not self.from_scratch:
+            recipe, _, weights = read_encoder(self.source.weights)
             prefix = f"{method.tower}." if towers_of(recipe) else ""
             own = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
-            fill(method.encoder, own, source.weights, recipe)
+            fill(method.encoder, own, self.source.weights, recipe)
 
-    def conclude(trainer: Any, method: Any, data: Any) -> dict[str, Any]:
-        return record | test(trainer, method, data)
-
-    return run(parser, config, path, begin, conclude)
-
-
-def test(trainer: Any, method: Any, data: Any) -> dict[str, Any]:
-    """Results on the test part, with the accuracy in percent."""
-    trainer.test(method, datamodule=data, verbose=False)
-    return method.test_result()
+    def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
+        """Accuracy on the test part in percent, and the source of the encoder."""
+        record = {"source": str(self.source.path), "from_scratch": self.from_scratch}
+        if not self.from_scratch:
+            record["sha256"] = hashlib.sha256(self.source.weights.read_bytes()).hexdigest()
+        trainer.test(method, datamodule=data, verbose=False)
+        return record | method.test_result()
 
 
 def with_split(config: Any, split: int) -> Any:

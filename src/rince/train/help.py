@@ -2,8 +2,7 @@
 
 import textwrap
 
-from rince.train.builtin_configs import configs_for
-from rince.train.known_classes import PARTS, constructor_arguments, known_classes, summary
+from rince.train.short_names import PARTS, configs_for, constructor_arguments, known_classes, summary
 
 OPTIONS = {
     "config": "A YAML file with any of the options below.",

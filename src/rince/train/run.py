@@ -9,7 +9,7 @@ import signal
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,18 +27,14 @@ from rince.encoders.files import save_encoder
 from rince.errors import UsageError
 from rince.evaluate.online import OnlineProbe
 from rince.losses import ContrastiveLoss
-from rince.train.builtin_configs import short_name
 from rince.train.checkpoints import SaveCheckpoints, WholeFiles, latest, while_restoring
 from rince.train.config import Parts, build
-from rince.train.load import encoder_metadata, encoder_recipe
 from rince.train.metrics import MetricsTable
 from rince.train.run_folder import RunFolder, settings_code
 from rince.train.shape_check import FirstBatch
+from rince.train.short_names import short_name
 from rince.train.trainer import EndTogether, check_trainer, make_trainer, quiet, set_rank
 from rince.views.views import Views
-
-Begin = Callable[[Any], None]
-Conclude = Callable[[Any, Any, Any], dict[str, Any]]
 
 
 class Job(NamedTuple):
@@ -55,32 +51,28 @@ class Job(NamedTuple):
         return nested_settings(self.text)
 
 
-class WeightSource:
-    """Weights of the training pairs of a run. The base class leaves all of them at 1."""
+class RunHooks:
+    """What a kind of run adds to training: weights of pairs, or a test at the end. The base class adds nothing."""
 
-    def prepare(self, data: Any, method: Any) -> None:
-        """Pass weights, or a selection of pairs, to the data. Called after its setup and before the first step."""
+    def prepare(self, method: Any, data: Any) -> None:
+        """Pass weights, or a selection of pairs, to the data. Called after its setup, also in a resumed run."""
 
-    def callbacks(self, fresh: bool) -> list[Callback]:
-        """Callbacks of a run that starts (``fresh``) or is resumed."""
+    def begin(self, method: Any) -> None:
+        """Load weights into the method. Called before the first step of a new run."""
+
+    def callbacks(self, resumed: bool) -> list[Callback]:
+        """Further callbacks of the trainer."""
         return []
 
-    def record(self, steps: int) -> dict[str, Any]:
-        """Entries for result.json after a run of ``steps`` steps."""
+    def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
+        """Entries for result.json. Called after the last step, on all ranks."""
         return {}
 
 
-def run(
-    parser: Any,
-    config: Any,
-    path: Path | None = None,
-    begin: Begin | None = None,
-    conclude: Conclude | None = None,
-    weights: WeightSource | None = None,
-) -> dict[str, Any] | None:
-    """``prepared`` and ``train`` in one call, without an estimation of weights."""
+def run(parser: Any, config: Any, path: Path | None = None, hooks: RunHooks | None = None) -> dict[str, Any] | None:
+    """``prepared`` and ``train`` in one call."""
     with prepared(parser, config, path) as job:
-        return train(job, begin, conclude, weights)
+        return train(job, hooks)
 
 
 @contextlib.contextmanager
@@ -108,17 +100,12 @@ def prepared(parser: Any, config: Any, path: Path | None = None) -> Iterator[Job
             yield Job(parser, config, folder, parts, text)
 
 
-def train(
-    job: Job, begin: Begin | None = None, conclude: Conclude | None = None, weights: WeightSource | None = None
-) -> dict[str, Any] | None:
+def train(job: Job, hooks: RunHooks | None = None) -> dict[str, Any] | None:
     """Train a prepared run, or resume it from its last checkpoint.
 
     Args:
         job: The prepared run.
-        begin: Called with the method before the first step of a new run.
-        conclude: Called with trainer, method and data after the last step, on all ranks. Returns entries for the
-            result.
-        weights: Weights of the training pairs. Default: 1 for each.
+        hooks: Additions to the training.
 
     Returns:
         The content of result.json on rank 0, None on other ranks.
@@ -127,13 +114,10 @@ def train(
         UsageError: If the data has changed since the run was started, or a value turns out to be wrong in training.
     """
     started = time.time()
-    weights = weights or WeightSource()
-    trainer = _fit(job, begin, weights)
-    concluded = {} if conclude is None else conclude(trainer, job.parts.method, job.parts.data)
-    if not trainer.is_global_zero:
-        return None
-    concluded = {**concluded, **weights.record(trainer.global_step)}
-    return _finish(job, trainer, concluded, time.time() - started)
+    hooks = hooks or RunHooks()
+    trainer = _fit(job, hooks)
+    concluded = hooks.conclude(trainer, job.parts.method, job.parts.data)
+    return _finish(job, trainer, concluded, time.time() - started) if trainer.is_global_zero else None
 
 
 def _checked_parts(parser: Any, config: Any) -> Parts:
@@ -149,7 +133,7 @@ def _checked_parts(parser: Any, config: Any) -> Parts:
     return parts
 
 
-def _fit(job: Job, begin: Begin | None, weights: WeightSource) -> Trainer:
+def _fit(job: Job, hooks: RunHooks) -> Trainer:
     (method, data, options), config, folder = job.parts, job.config, job.folder
     data.check_views(method.views)
     data.folder = folder.path
@@ -161,17 +145,17 @@ def _fit(job: Job, begin: Begin | None, weights: WeightSource) -> Trainer:
     before = state.get("data_fingerprint", "")
     if before and fingerprint and before != fingerprint:
         raise UsageError(f"{folder.path} was started with other data: restore it to resume, or choose another --name")
-    weights.prepare(data, method)
+    hooks.prepare(method, data)
     table, first_batch, together = MetricsTable(folder.metrics), FirstBatch(), EndTogether()
     checkpoints = SaveCheckpoints(folder, config.checkpoint_every, fingerprint, settings)
     probe = [OnlineProbe(data.classes)] if config.probe and data.classes else []
-    callbacks = [*probe, first_batch, *weights.callbacks(resume is None), together, checkpoints]
+    callbacks = [*probe, first_batch, *hooks.callbacks(resume is not None), together, checkpoints]
     trainer = make_trainer(options | {"default_root_dir": folder.path}, callbacks, [table], [WholeFiles()])
-    if begin is not None and resume is None:
-        begin(method)
+    if resume is None:
+        hooks.begin(method)
     if trainer.is_global_zero:
         folder.start(job.text, data.noise_record())
-        table.go_back(int(state["global_step"]))
+        table.drop_from(int(state["global_step"]))
     try:
         with together:
             trainer.fit(method, datamodule=data, ckpt_path=resume)
@@ -250,6 +234,40 @@ def _finish(job: Job, trainer: Trainer, concluded: dict[str, Any], seconds: floa
         result["noise_in_views"] = record
     folder.finish(result)
     return result
+
+
+def encoder_recipe(part: Any) -> dict[str, Any]:
+    """``class_path`` and ``init_args`` of a part and of the parts within it, as plain values."""
+    return {"class_path": part.class_path, "init_args": plain_values(part.get("init_args") or {})}
+
+
+def plain_values(value: Any) -> Any:
+    """Configuration values as JSON can hold them; functions by their import path."""
+    from jsonargparse import Namespace
+
+    if isinstance(value, Namespace):
+        value = value.as_dict()
+    if isinstance(value, dict):
+        return {key: plain_values(inner) for key, inner in value.items()}
+    if callable(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    return [plain_values(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def encoder_metadata(method: Any, data: Any, config: Any) -> dict[str, Any]:
+    """What is written beside an encoder: versions, training loss and weights, data, and input normalization."""
+    from rince import __version__
+    from rince.views.views import about_views
+
+    trust = config.get("trust")
+    return {
+        "rince": __version__,
+        "method": type(method).__name__,
+        "loss": {"name": type(method.loss).__name__, **plain_values(config.loss.get("init_args") or {})},
+        "weights": None if trust is None or trust.source is None else plain_values(trust),
+        "data": type(data).__name__,
+        "normalize": about_views(method.views),
+    }
 
 
 def check_finite(method: Any, folder: RunFolder) -> None:

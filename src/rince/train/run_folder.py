@@ -13,7 +13,7 @@ from rince._support.atomic_files import write_text, written_whole
 from rince._support.fingerprints import of_lines
 from rince._support.yaml_files import read_yaml
 from rince.errors import ExistingFile, MissingFile, NotAFolder, UsageError
-from rince.train.known_classes import current_paths
+from rince.train.short_names import current_paths
 
 # Settings that may change when a run is resumed: where it runs and what is shown, not what is computed.
 MAY_CHANGE = (
@@ -85,11 +85,9 @@ class RunFolder:
     def read_result(self) -> dict[str, Any]:
         """Content of result.json."""
         try:
-            result = json.loads(self.result.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
+            result: dict[str, Any] = json.loads(self.result.read_text(encoding="utf-8"))
+        except ValueError as error:
             raise UsageError(f"{self.result} is corrupt: delete it to repeat the end of the run") from error
-        if not isinstance(result, dict):
-            raise UsageError(f"{self.result} is not the result of a run: delete it to repeat the end of the run")
         return result
 
     def check_same(self, config: dict[str, Any]) -> None:

@@ -39,7 +39,7 @@ from rince.audit.null import Scored, share_right_by_chance
 from rince.encoders import Towers
 from rince.errors import UsageError
 from rince.pairs.matrix import FEWEST
-from rince.train.run import Job, WeightSource, prepared, run, train
+from rince.train.run import Job, RunHooks, prepared, run, train
 from rince.train.run_folder import RunFolder
 from rince.trust.cross_fitted import MISMATCHED, fold_scores, label_scores
 from rince.trust.table import read_trust
@@ -64,17 +64,17 @@ MANY_PAIRS = 2000  # of which half are enough to learn from: longer copies are t
 def train_with_weights(parser: Any, config: Any) -> dict[str, Any] | None:
     """Train a configuration with the weights of pairs that it asks for; they are estimated first."""
     with prepared(parser, config) as job:
-        return train(job, weights=weight_source(job))
+        return train(job, weights_of_run(job))
 
 
-def weight_source(job: Job) -> WeightSource:
+def weights_of_run(job: Job) -> RunHooks:
     """Weights as the configuration says. "auto" and "copies" estimate them here, before the run."""
     settings = job.config.get("trust")
     source = None if settings is None else settings.source
     if settings is not None:
         _check_settings(settings)
     if source is None:
-        return WeightSource()
+        return RunHooks()
     if source not in (AUTO, COPIES):
         return TableWeights(job.folder, source)
     place = job.folder.path / "trust"
@@ -103,7 +103,7 @@ def _check_settings(settings: Any) -> None:
 # --- weights in a run folder ------------------------------------------------------------------------------------------
 
 
-class TableWeights(WeightSource):
+class TableWeights(RunHooks):
     """Weights from a table. They are kept in the run folder and must not change when the run is resumed."""
 
     def __init__(self, folder: RunFolder, source: str):
@@ -115,7 +115,7 @@ class TableWeights(WeightSource):
         """One weight per training pair."""
         return read_trust(self.source, data.training_pairs, data.pair_names())
 
-    def prepare(self, data: Any, method: Any) -> None:
+    def prepare(self, method: Any, data: Any) -> None:
         check_use(method)
         self.weights = self.read(data)
         kept = self.folder.path / TABLE
@@ -134,11 +134,11 @@ class TableWeights(WeightSource):
         below = int((self.weights < 0.5).sum())
         return {"mean": float(self.weights.mean(dtype=np.float64)), "below_half": below}
 
-    def callbacks(self, fresh: bool) -> list[Callback]:
+    def callbacks(self, resumed: bool) -> list[Callback]:
         rate = {"noise_rate": self.details["noise_rate"]} if "noise_rate" in self.details else {}
-        return [WeightLog({f"trust/{name}": value for name, value in (rate | self.summary()).items()}, fresh)]
+        return [WeightLog({f"trust/{name}": value for name, value in (rate | self.summary()).items()}, resumed)]
 
-    def record(self, steps: int) -> dict[str, Any]:
+    def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
         return {"trust": {"source": self.source, "pairs": len(self.weights), **self.details, **self.summary()}}
 
 
@@ -159,19 +159,19 @@ class EstimatedWeights(TableWeights):
     def read(self, data: Any) -> NDArray[np.float32]:
         return self.weights
 
-    def record(self, steps: int) -> dict[str, Any]:
-        record = super().record(steps)["trust"]
+    def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
+        record, steps = super().conclude(trainer, method, data)["trust"], trainer.global_step
         return {"trust": {**record, "cost": (self.details["steps"] + steps) / max(1, steps)}}
 
 
 class WeightLog(Callback):
     """Logs a summary of the weights at the first step, and rejects batches that lost their weights."""
 
-    def __init__(self, summary: dict[str, float], fresh: bool):
-        self.summary, self.fresh = summary, fresh
+    def __init__(self, summary: dict[str, float], resumed: bool):
+        self.summary, self.resumed = summary, resumed
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self.fresh and trainer.is_global_zero:
+        if not self.resumed and trainer.is_global_zero:
             for logger in trainer.loggers:
                 logger.log_metrics(self.summary, step=0)
 
@@ -361,9 +361,9 @@ def _given_features(path: str, pairs: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _from_warm_up(job: Job, place: Path) -> Estimate:
-    started, folder, warm_up = time.perf_counter(), RunFolder(place / "warm-up"), WarmUp()
+    started, folder = time.perf_counter(), RunFolder(place / "warm-up")
     if not folder.result.exists():
-        run(job.parser, warm_up_config(job.config), folder.path, conclude=warm_up.conclude, weights=warm_up)
+        run(job.parser, warm_up_config(job.config), folder.path, WarmUp())
         if dist.is_initialized():
             dist.barrier()
     with np.load(folder.path / FEATURES, allow_pickle=False) as file:
@@ -419,10 +419,10 @@ def use_gce(config: Any) -> None:
         config.method.init_args.q_schedule, config.method.init_args.q_start = "linear", FIRST_Q
 
 
-class WarmUp(WeightSource):
+class WarmUp(RunHooks):
     """A short run that ends with the hidden features of all pairs."""
 
-    def prepare(self, data: Any, method: Any) -> None:
+    def prepare(self, method: Any, data: Any) -> None:
         data.weights = None
 
     def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
@@ -483,7 +483,7 @@ def cross_fit(job: Job, place: Path) -> Estimate:
     for k, folder in enumerate(folders):
         if not folder.result.exists():
             copy = FoldRun(k, folds, config.seed)
-            run(job.parser, fold_config(config, folds), folder.path, conclude=copy.conclude, weights=copy)
+            run(job.parser, fold_config(config, folds), folder.path, copy)
     if dist.is_initialized():
         dist.barrier()
     steps = sum(int(folder.read_result()["steps"]) for folder in folders)
@@ -514,14 +514,14 @@ def fold_config(config: Any, folds: int) -> Any:
     return fold
 
 
-class FoldRun(WeightSource):
+class FoldRun(RunHooks):
     """A run on all pairs but those of one fold, which it scores at its end."""
 
     def __init__(self, number: int, folds: int, seed: int):
         self.number, self.folds, self.seed = number, folds, seed
         self.held_out = torch.empty(0, dtype=torch.int64)
 
-    def prepare(self, data: Any, method: Any) -> None:
+    def prepare(self, method: Any, data: Any) -> None:
         fold = fold_of(data.training_pairs, self.folds, self.seed, data.equal_pairs())
         self.held_out = (fold == self.number).nonzero()[:, 0]
         if len(self.held_out) < FEWEST:

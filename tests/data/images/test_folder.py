@@ -38,7 +38,7 @@ def batches_of(module, method):
     )  # fmt: skip
     module.pairing = method.pairing
     trainer.fit(method, datamodule=module)
-    method.seen = 0
+    method._batches = 0
     return list(module.train_dataloader())
 
 
@@ -54,7 +54,7 @@ def test_batches_have_two_crops_per_image_and_are_reproducible(folder):
     assert batches[0].images.shape == batches[0].partners.shape == (4, 3, 16, 16)
     assert not torch.equal(batches[0].images, batches[0].partners)
     assert sorted(torch.cat([b.ids for b in batches]).tolist()) == list(range(12))
-    method.seen = 1  # as after a resume
+    method._batches = 1  # as after a resume
     assert all(torch.equal(a.images, b.images) for a, b in zip(batches[1:], module.train_dataloader(), strict=True))
 
 

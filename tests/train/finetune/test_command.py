@@ -24,7 +24,7 @@ def test_a_run_leaves_plain_files_below_the_run_and_is_not_done_twice(pretrained
     assert visible == {"config.yaml", "metrics.csv", "last.ckpt", "encoder.safetensors", "result.json"}
     result = result_of(folder)
     assert result["steps"] == 12 and result["test_items"] == 400 and 0 <= result["accuracy"] <= 100
-    assert result["accuracy"] == result["accuracy_of_single_looks"] and not result["from_scratch"]
+    assert result["accuracy"] == result["accuracy_of_single_views"] and not result["from_scratch"]
     config = yaml.safe_load((folder / "config.yaml").read_text())
     assert config["method"]["init_args"]["classes"] == 10 and config["encoder"]["init_args"]["width"] == 4
     assert cli.main(["finetune", str(pretrained), *SHORT]) == 2

@@ -15,9 +15,9 @@ from rince.encoders.towers import Towers
 
 from rince import cli
 from rince.encoders.files import save_encoder
-from rince.train.builtin_configs import CONFIGS
 from rince.train.config import finetune_parser, instantiate, parse
 from rince.train.finetune import Source, complete
+from rince.train.short_names import CONFIGS
 from support.video.films import film
 
 TINY = {

@@ -1,18 +1,19 @@
-"""Classes of rince for each part of a run, read from the sources: help and suggestions import neither torch nor them.
+"""Short names of what comes with rince: ``digits/simclr`` is configs/digits/simclr.yaml, ``RINCE`` a class.
 
-There is no registry: the public names of each package are its ``HOMES`` table. Classes of a user need no entry, their
-import path is enough.
+Classes are read from the sources, so that help and suggestions import neither torch nor them. There is no registry: the
+public names of each package are its ``HOMES`` table. Classes of a user need no entry, their import path is enough.
 """
 
 import ast
 import contextlib
+import difflib
 import functools
 import importlib
 import inspect
 from pathlib import Path
 from typing import Any
 
-from rince.errors import MissingExtra
+from rince.errors import MissingExtra, MissingFile
 
 PARTS = ("method", "encoder", "loss", "views", "data", "optimizer")
 PACKAGES = {"method": "methods", "encoder": "encoders", "views": "views", "data": "data", "noise": "noise"}
@@ -24,6 +25,50 @@ OTHERS = {
     "data": ["rince.trust.streamed_pairs.StreamedPairs"],
 }
 SOURCES = Path(__file__).parents[2]
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def builtin_configs() -> dict[str, Path]:
+    """Short name -> file of every configuration."""
+    return {path.relative_to(CONFIGS).with_suffix("").as_posix(): path for path in sorted(CONFIGS.glob("*/*.yaml"))}
+
+
+def find_config(name: str) -> Path:
+    """File of a configuration: an existing file, or the one that comes with rince under this name.
+
+    Raises:
+        MissingFile: If there is neither, with the nearest name.
+    """
+    if Path(name).is_file():
+        return Path(name)
+    known = builtin_configs()
+    short = name.removesuffix(".yaml").removeprefix("configs/")
+    if short in known:
+        return known[short]
+    near = difflib.get_close_matches(short, known, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    raise MissingFile(
+        f"there is no configuration {name}{hint} (give a file of your own, or one of: {', '.join(known)})"
+    )
+
+
+def short_name(path: Path) -> str | None:
+    """``digits/simclr`` for a file that comes with rince, None for any other."""
+    path = path.resolve()
+    return next((name for name, file in builtin_configs().items() if file.resolve() == path), None)
+
+
+def configs_for(command: str) -> dict[str, str]:
+    """Short name -> first comment line of the configurations for ``train`` or ``finetune``.
+
+    The second line of a configuration shows the command that it is for.
+    """
+    found = {}
+    for name, path in builtin_configs().items():
+        title, usage = path.read_text(encoding="utf-8").split("\n")[:2]
+        if f"rince {command} " in usage:
+            found[name] = title.lstrip("# ").strip()
+    return found
 
 
 @functools.cache

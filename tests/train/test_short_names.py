@@ -11,7 +11,7 @@ from torch import nn
 
 import rince
 from rince.methods.method import Method
-from rince.train.known_classes import constructor_arguments, known_classes, summary
+from rince.train.short_names import constructor_arguments, known_classes, summary
 
 KINDS = {
     "method": Method, "encoder": nn.Module, "loss": nn.Module, "views": nn.Module, "data": LightningDataModule,
