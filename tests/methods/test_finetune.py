@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from rince._support.step_seeds import generator
 from rince.data.images import Images
 from rince.encoders.images import ConvNet
-from rince.methods.finetune import FineTune, one_recipe
+from rince.methods.finetune import FineTune, single_view
 from rince.views.image import Recipe, SimCLRViews
 from rince.views.views import ClipBatch, ImageBatch, PairBatch
 from support.crashes import SaveAndStop, Stop
@@ -115,9 +115,9 @@ def test_milestones_are_epochs_also_where_steps_end_training_earlier():
 def test_it_learns():
     method = make(dropout=0.0)
     trainer = fit(method, epochs=20)
-    from rince.train.finetune import test as run_test
 
-    result = run_test(trainer, method, Shades(16))
+    trainer.test(method, datamodule=Shades(16), verbose=False)
+    result = method.test_result()
     assert result["accuracy"] > 90 and result["test_items"] == 64
 
 
@@ -169,7 +169,7 @@ def test_the_clips_of_a_video_vote():
     )  # fmt: skip
     trainer = fit(method, epochs=25, data=Clips())
     trainer.test(method, datamodule=Clips(), verbose=False)
-    assert method.look_accuracy == pytest.approx(2 / 3) and method.votes.accuracy == 1
+    assert method.view_accuracy == pytest.approx(2 / 3) and method.votes.accuracy == 1
     assert method.votes.ids.tolist() == list(range(100, 108))
 
 
@@ -182,14 +182,14 @@ def test_a_tower_takes_its_own_field_of_a_pair_and_the_first_of_anything_else():
 
 def test_one_view_of_two_is_taken_where_there_are_two():
     views = SimCLRViews(size=8)
-    assert one_recipe(views, None) is views.first
+    assert single_view(views, None) is views.first
     both = nn.Module()
     both.a, both.b = recipe(), recipe()
-    assert one_recipe(both, "b") is both.b
+    assert single_view(both, "b") is both.b
     single = recipe()
-    assert one_recipe(single, "a") is single
-    with pytest.raises(ValueError, match="Linear makes no single view that can be classified"):
-        one_recipe(nn.Linear(2, 2), None)
+    assert single_view(single, "a") is single
+    with pytest.raises(ValueError, match="Linear does not make a single view"):
+        single_view(nn.Linear(2, 2), None)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_items_without_a_label_count_nothing():
 
 
 def test_without_classes_it_cannot_be_trained():
-    with pytest.raises(ValueError, match="FineTune learns labels, and is not told of how many classes"):
+    with pytest.raises(ValueError, match="method.classes must be set"):
         make(classes=0).check()
 
 

@@ -96,11 +96,7 @@ def test_each_method_brings_the_contrast_it_needs():
 
 
 def test_a_loss_made_for_another_contrast_is_refused():
-    message = (
-        r"SimCLR compares by TwoView\(\), but the loss was made with CrossView\(symmetric=True\): "
-        r"leave the contrast out, RINCE\(\.\.\.\), and SimCLR brings its own"
-    )
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=r"SimCLR compares by TwoView\(\).* CrossView\(symmetric=True\)"):
         make(SimCLR, RINCE(contrast=CrossView()))
     for kind, contrast in ((SupCon, Supervised()), (MoCo, Queue(8, 40)), (MoCoV3, CrossView())):
         with pytest.raises(UsageError, match=f"{kind.__name__} compares by"):

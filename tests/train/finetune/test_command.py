@@ -166,7 +166,7 @@ def test_bad_input_is_one_line(finetune, pretrained, tmp_path, capsys):
         ([pretrained], ["--method.linear", "true", "--from_scratch"], "only the classifier: leave out one of them"),
         ([pretrained], ["--method.head_epochs", "100"], "head_epochs must be at most trainer.max_epochs (3), got 100"),
         ([pretrained], ["--views", "SoundRecipe"], "): set views"),
-        ([pretrained], ["--views", "torch.nn.Identity"], "Identity makes no single view that can be classified"),
+        ([pretrained], ["--views", "torch.nn.Identity"], "Identity does not make a single view to classify"),
     ]
     for i, (run, options, sentence) in enumerate(cases):
         assert finetune(f"bad-{i}", *options, run=run[0]) == 2, sentence
