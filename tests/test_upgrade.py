@@ -62,9 +62,9 @@ def test_audit_is_reviewed(old, capsys):
 
 
 def test_audit_table_weights_pairs(old):
-    from rince.trust.table import read_trust
+    from rince.trust.table import read_weights
 
-    weights = read_trust("audit", pairs=80)
+    weights = read_weights("audit", pairs=80)
     assert weights.shape == (80,) and weights.min() >= 0 and weights.max() <= 1
 
 

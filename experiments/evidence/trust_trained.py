@@ -171,14 +171,14 @@ def auc(weights: Any, wrong: Any) -> float:
 def table_of_truth(task: Any, settings: dict[str, Any], out: Path, rate: float, seed: int) -> str:
     """A trust of 1 for right and 0 for wrong pairs, as a table beside the runs."""
     from rince.train.config import build, parse_settings, train_parser
-    from rince.train.weights import write_weights
+    from rince.train.weights import save_weights
 
     path = out / f"truth-{rate:g}-{seed}.csv"
     parser = train_parser()
     data = build(parser, parse_settings(parser, settings)).data
     data.setup("fit")
     names, weights = task.truth(data)
-    write_weights(path, np.asarray(weights, dtype=np.float32), names)
+    save_weights(path, np.asarray(weights, dtype=np.float32), names)
     return str(path)
 
 

@@ -9,7 +9,7 @@ from rince import cli
 from rince.cli import main
 from rince.errors import FileError
 from rince.noise import wrong_pairs
-from rince.trust.table import read_trust
+from rince.trust.table import read_weights
 from support import alike_texts, ranks
 
 
@@ -480,7 +480,7 @@ def compare_with_one_process(shards, capsys):
     (shards / "review.csv").write_text("row,id,mark\n0,0,keep\n")
     assert main(["audit", "--review", "review.csv", "--out", "there"]) == 0, "it is read back like any other"
     assert "1 pairs reviewed" in capsys.readouterr().out
-    assert np.allclose(read_trust("there", 2000), 1 - tables[0]["p_wrong"].to_numpy())
+    assert np.allclose(read_weights("there", 2000), 1 - tables[0]["p_wrong"].to_numpy())
 
 
 @pytest.mark.parametrize(

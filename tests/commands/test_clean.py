@@ -14,7 +14,7 @@ from rince import cli
 from rince.audit import audit_pairs
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
-from rince.trust import read_trust
+from rince.trust import read_weights
 
 N = 400
 
@@ -209,7 +209,7 @@ def test_table_of_an_earlier_audit_decides_nothing(audited, tmp_path, capsys):
     assert clean(data, "--audit", str(tmp_path / "audit" / "audit.csv"), out=str(tmp_path / "other")) == 2
     assert "audit.csv is not the table" in capsys.readouterr().err
     with pytest.raises(UsageError, match=r"audit\.csv is not the table"):
-        read_trust(tmp_path / "audit" / "audit.csv", N)
+        read_weights(tmp_path / "audit" / "audit.csv", N)
     (tmp_path / "review.csv").write_text("row,id,mark\n0,0,keep\n")
     assert cli.main(["audit", "--review", str(tmp_path / "review.csv"), "--out", str(tmp_path / "audit")]) == 0
     assert json.loads((tmp_path / "audit" / "review.json").read_text())["flagged"] == record["flagged"]

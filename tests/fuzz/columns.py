@@ -121,9 +121,9 @@ def _ids(a: np.ndarray) -> Read:
 
 def _trust(ending: str) -> Read:
     def read(path: Path) -> object:
-        from rince.trust.table import read_trust
+        from rince.trust.table import read_weights
 
-        return read_trust(path.rename(path.with_suffix(ending)), ROWS)
+        return read_weights(path.rename(path.with_suffix(ending)), ROWS)
 
     return read
 

@@ -231,7 +231,7 @@ def test_items_without_a_label_count_nothing():
 
 
 def test_without_classes_it_cannot_be_trained():
-    with pytest.raises(ValueError, match="method.classes must be set"):
+    with pytest.raises(ValueError, match=r"method\.classes must be set"):
         make(classes=0).check()
 
 

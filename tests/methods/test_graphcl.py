@@ -83,7 +83,7 @@ def test_rince_train_runs_on_a_data_set_in_raw_format(tmp_path, capsys):
     assert main(["evaluate", str(tmp_path / "runs" / "rings")]) == 0
     assert "svm" in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path / "runs" / "rings"), "--labels_per_class", "3"]) == 2
-    assert "omit --labels_per_class" in capsys.readouterr().err
+    assert "omit --labels-per-class" in capsys.readouterr().err
 
 
 def write_raw(graphs: Graphs, folder) -> None:

@@ -73,7 +73,7 @@ def test_a_run_is_evaluated_and_exported(train, tmp_path, capsys):
     assert set(rows) == {"trained", "untrained"} and 0 <= rows["trained"]["wrong pairs AUC"] <= 100
     assert "trained b to a" in capsys.readouterr().out
     assert cli.main(["evaluate", str(run), "--labels_per_class", "2"]) == 2
-    assert "omit --labels_per_class" in capsys.readouterr().err
+    assert "omit --labels-per-class" in capsys.readouterr().err
     assert cli.main(["export", str(run), str(tmp_path / "towers.safetensors")]) == 0
     towers, direct = rince.load_encoder(tmp_path / "towers.safetensors"), rince.load_encoder(run)
     image, sound = torch.rand(2, 1, 8, 8), torch.rand(2, 1, 37, 65)

@@ -17,14 +17,14 @@ def test_help_fits_on_a_few_screens_and_has_every_class_of_ours(command):
     for part, paths in known_classes().items():
         for name, path in paths.items():
             assert part == "callback" or not path.startswith("rince.") or f"  {name} " in text
-    assert ("--loss.q" in text and "--print_config" in text and "--loss.help" in text) or command == "finetune"
+    assert ("--loss.q" in text and "--print-config" in text and "--loss.help" in text) or command == "finetune"
 
 
 @pytest.mark.parametrize(("command", "make"), [("train", train_parser), ("finetune", finetune_parser)])
 def test_every_plain_option_is_explained(command, make):
     plain = {a.dest for a in make()._actions if a.option_strings and "." not in a.dest}
     plain -= {"help", "print_config", "run", "trainer"}  # told elsewhere in the text
-    missing = [name for name in plain if f"--{name} " not in help_text(command)]
+    missing = [name for name in plain if f"--{name.replace('_', '-')} " not in help_text(command)]
     assert not missing and set(OPTIONS) <= plain
 
 

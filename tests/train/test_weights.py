@@ -10,7 +10,7 @@ import torch
 from rince import cli
 from rince.noise.pairs import wrong_pairs
 from rince.train.config import parse, train_parser
-from rince.train.weights import default_folds, fold_config, fold_of, read_weights, warm_up_config, write_weights
+from rince.train.weights import default_folds, fold_config, fold_of, save_weights, saved_weights, warm_up_config
 from support import ranks
 from support.crashes import CrashAfter
 
@@ -56,7 +56,7 @@ def train(tmp_path, monkeypatch, data):
 
 
 def table(tmp_path, weights, ids=None, name="trust.csv"):
-    write_weights(tmp_path / name, np.asarray(weights, np.float32), ids)
+    save_weights(tmp_path / name, np.asarray(weights, np.float32), ids)
     return str(tmp_path / name)
 
 
@@ -69,7 +69,7 @@ def test_table_is_matched_by_row_kept_and_logged(train, tmp_path):
     weights = np.linspace(0, 1, N, dtype=np.float32)
     assert train("a", "--trust", table(tmp_path, weights)) == 0
     trained = weights[np.arange(N) % 10 != 9]
-    assert np.array_equal(read_weights(tmp_path / "a" / "trust.csv"), trained)
+    assert np.array_equal(saved_weights(tmp_path / "a" / "trust.csv"), trained)
     result = json.loads((tmp_path / "a" / "result.json").read_text())["trust"]
     assert result["pairs"] == 360 and result["below_half"] == (trained < 0.5).sum()
     assert result["mean"] == pytest.approx(trained.mean(), abs=1e-6)
@@ -151,7 +151,7 @@ def copied(tmp_path_factory, data):
 )
 def test_every_step_estimates_the_noise_and_records_its_cost(name, step, cost, request, data):
     folder, wrong = request.getfixturevalue(name), data[1]
-    weights = read_weights(folder / "trust.csv")
+    weights = saved_weights(folder / "trust.csv")
     assert weights[~wrong].mean() - weights[wrong].mean() > 0.4
     result = json.loads((folder / "result.json").read_text())
     assert result["trust"]["step"] == step and result["trust"]["noise_found"] and result["steps"] == 40
@@ -232,7 +232,7 @@ def test_copies_of_a_wrong_pair_do_not_vouch_for_each_other(tmp_path, source):
     np.savez(path, a=np.repeat(a, 3, 0), b=np.repeat(b[partner], 3, 0), test_a=a, test_b=b)
     options = ["--data.path", str(path), "--out", str(tmp_path), "--name", "a", "--trust", source]
     assert cli.main(["train", *COMMON, *options]) == 0
-    weights = read_weights(tmp_path / "a" / "trust.csv").reshape(300, 3)
+    weights = saved_weights(tmp_path / "a" / "trust.csv").reshape(300, 3)
     assert np.allclose(weights, weights[:, :1], atol=0.2)
     assert weights[~wrong].mean() - weights[wrong].mean() > 0.4
 
@@ -244,7 +244,7 @@ def test_two_processes_estimate_and_use_the_same_weights(tmp_path, data, request
     options += ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
     output = ranks.command(["train", *COMMON, *options])
     assert output.count("of the pairs are wrong") == 1
-    one, two = read_weights(whole / "trust.csv"), read_weights(tmp_path / "two" / "trust.csv")
+    one, two = saved_weights(whole / "trust.csv"), saved_weights(tmp_path / "two" / "trust.csv")
     assert np.allclose(one, two, atol=0.05)
     a, b = (torch.load(folder / "last.ckpt", weights_only=True)["state_dict"] for folder in (whole, tmp_path / "two"))
     assert all(torch.allclose(a[name], b[name], atol=0.05) for name in a)

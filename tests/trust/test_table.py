@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rince.errors import UsageError
-from rince.trust import read_trust
+from rince.trust import read_weights
 
 
 @pytest.fixture
@@ -23,29 +23,29 @@ AUDIT = "id,score,p_wrong,flagged\n"
 
 def test_an_audit_gives_one_minus_p_wrong_and_nothing_for_pairs_it_left_out(csv):
     path = csv(AUDIT + "0,0.9,0.25,0\n1,,,0\n2,0.1,1,1\n", "audit.csv")
-    assert read_trust(path, 3).tolist() == [0.75, 0.0, 0.0]
-    assert read_trust(path.removesuffix("/audit.csv"), 3).tolist() == [0.75, 0.0, 0.0]
+    assert read_weights(path, 3).tolist() == [0.75, 0.0, 0.0]
+    assert read_weights(path.removesuffix("/audit.csv"), 3).tolist() == [0.75, 0.0, 0.0]
 
 
 def test_a_column_trust_is_taken_as_it_is_and_any_other_by_its_name(csv):
     path = csv("id,trust,mine,p_wrong\n0,0.5,1,0.9\n1,0.25,0,0.9\n")
-    assert read_trust(path, 2).tolist() == [0.5, 0.25]
-    assert read_trust(f"{path}:mine", 2).tolist() == [1, 0]
+    assert read_weights(path, 2).tolist() == [0.5, 0.25]
+    assert read_weights(f"{path}:mine", 2).tolist() == [1, 0]
     with pytest.raises(UsageError, match=r"neither weight nor p_wrong: name one, as .*t.csv:b"):
-        read_trust(csv("a,b\n1,2\n"), 1)
+        read_weights(csv("a,b\n1,2\n"), 1)
 
 
 def test_rows_are_matched_by_id_whatever_their_order_and_beside_rows_of_others(csv):
     path = csv("id,trust\nx,0.1\ny,0.2\nz,0.3\n")
-    assert np.allclose(read_trust(path, 2, ["z", "x"]), [0.3, 0.1])
+    assert np.allclose(read_weights(path, 2, ["z", "x"]), [0.3, 0.1])
     numbers = csv("id,trust\n4,0.1\n0,0.2\n7,0.3\n")
-    assert np.allclose(read_trust(numbers, 2, [7, 0]), [0.3, 0.2])
+    assert np.allclose(read_weights(numbers, 2, [7, 0]), [0.3, 0.2])
 
 
 def test_numbered_rows_are_taken_in_their_order_where_they_name_nobody(csv):
     path = csv("id,trust\n0,0.1\n1,0.2\n")
-    assert np.allclose(read_trust(path, 2, ["cat.jpg", "dog.jpg"]), [0.1, 0.2])
-    assert np.allclose(read_trust(csv("trust\n0.1\n0.2\n"), 2, ["cat.jpg", "dog.jpg"]), [0.1, 0.2])
+    assert np.allclose(read_weights(path, 2, ["cat.jpg", "dog.jpg"]), [0.1, 0.2])
+    assert np.allclose(read_weights(csv("trust\n0.1\n0.2\n"), 2, ["cat.jpg", "dog.jpg"]), [0.1, 0.2])
 
 
 def test_parquet_and_npy_do_as_well(tmp_path):
@@ -53,9 +53,9 @@ def test_parquet_and_npy_do_as_well(tmp_path):
     import pyarrow.parquet as parquet
 
     parquet.write_table(arrow.table({"id": [1, 0], "p_wrong": [0.5, None]}), tmp_path / "t.parquet")
-    assert read_trust(tmp_path / "t.parquet", 2).tolist() == [0, 0.5]
+    assert read_weights(tmp_path / "t.parquet", 2).tolist() == [0, 0.5]
     np.save(tmp_path / "t.npy", np.array([1.0, 0.5]))
-    assert read_trust(tmp_path / "t.npy", 2).tolist() == [1, 0.5]
+    assert read_weights(tmp_path / "t.npy", 2).tolist() == [1, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_parquet_and_npy_do_as_well(tmp_path):
 )
 def test_what_is_wrong_with_a_table_is_one_sentence(csv, text, names, sentence):
     with pytest.raises(ValueError, match=sentence) as error:
-        read_trust(csv(text), 2, names)
+        read_weights(csv(text), 2, names)
     assert "\n" not in str(error.value)
 
 
@@ -82,9 +82,9 @@ def test_an_audit_that_calls_itself_useless_gives_no_trust(csv, tmp_path):
     path = csv(AUDIT + "0,0.1,0.95,0\n1,0.1,0.95,0\n", "audit.csv")
     (tmp_path / "audit.json").write_text(json.dumps({"useless": True}))
     with pytest.raises(UsageError, match="tell nothing about pairs"):
-        read_trust(path, 2)
+        read_weights(path, 2)
     with pytest.raises(UsageError, match=r"no complete audit"):
-        read_trust(tmp_path / "..", 2)
+        read_weights(tmp_path / "..", 2)
 
 
 @pytest.mark.parametrize(
@@ -93,4 +93,4 @@ def test_an_audit_that_calls_itself_useless_gives_no_trust(csv, tmp_path):
 def test_a_damaged_table_is_one_sentence_with_its_name(tmp_path, content):
     (tmp_path / "t.csv").write_bytes(content)
     with pytest.raises(UsageError, match=r"t\.csv"):
-        read_trust(tmp_path / "t.csv", 1)
+        read_weights(tmp_path / "t.csv", 1)

@@ -9,7 +9,7 @@ from rince.audit import Scored, audit_pairs, judge
 from rince.audit.cca import cross_fit_cca
 from rince.errors import UsageError
 from rince.noise.pairs import wrong_pairs
-from rince.trust import WarmUpWeights, estimate_weights, read_trust, weights_by_id, weights_of
+from rince.trust import WarmUpWeights, estimate_weights, read_weights, weights_by_id, weights_of
 from rince.trust.weights import check_weights
 
 
@@ -62,7 +62,7 @@ def test_saved_audits_give_the_same_weights(tmp_path):
     found, _ = uncertain()
     for table in ("csv", "parquet"):
         found.save(tmp_path / table, table=table)
-        assert np.allclose(read_trust(tmp_path / table, len(found)), found.weights, atol=1e-5)
+        assert np.allclose(read_weights(tmp_path / table, len(found)), found.weights, atol=1e-5)
 
 
 def test_an_id_that_occurs_twice_has_no_weight(tmp_path):

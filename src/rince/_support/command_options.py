@@ -44,7 +44,7 @@ def local_path(text: str) -> Path:
 
 
 def respelt(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[str]:
-    """Arguments with option names as the parser spells them: --labels-per-class becomes --labels_per_class."""
+    """Arguments with option names as the parser spells them: --labels_per_class becomes --labels-per-class."""
     known = {_plain(option): option for option in parser._option_string_actions}
     words = []
     for word in arguments:

@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
     from rince.pairs.columns import check_different, column_source
     from rince.pairs.layouts import pair_files
     from rince.trust.clean import check_out, kept_pairs, new_folder, read_audit, write_clean
-    from rince.trust.repair_files import sentence, write_repair
+    from rince.trust.repair import repair_sentence, write_repair
     from rince.trust.same_data import check_same_data
 
     pairs = pair_files(options.a, options.b, header=not options.no_header, raw=True)
@@ -125,7 +125,7 @@ def main(arguments: list[str]) -> int:
             files += [options.out / path.name for path in new]
     shown = [location(file) for file in files]
     more = f" and {len(shown) - 8:,} more" if len(shown) > 8 else ""
-    lines = [] if partners is None else [sentence(partners)]
+    lines = [] if partners is None else [repair_sentence(partners)]
     lines += [counts(audited, kept, options.weights), f"written: {', '.join(shown[:8])}{more}"]
     record = {"pairs": len(kept), "kept": int(kept.sum()), "dropped": int((~kept).sum()), "files": shown}
     print_result(options, record, "\n".join(lines))

@@ -31,14 +31,14 @@ def make_parser() -> argparse.ArgumentParser:
         help="features of the encoder or output of the projection head (encoder)",
     )
     parser.add_argument(
-        "--labels_per_class",
+        "--labels-per-class",
         type=int,
         default=None,
         metavar="N",
         help="train on N random labels per class (default: all labels)",
     )
-    parser.add_argument("--draws", type=int, default=10, help="number of random draws of --labels_per_class (10)")
-    parser.add_argument("--k", type=int, help="number of nearest neighbors (200, or 20 with --labels_per_class)")
+    parser.add_argument("--draws", type=int, default=10, help="number of random draws of --labels-per-class (10)")
+    parser.add_argument("--k", type=int, help="number of nearest neighbors (200, or 20 with --labels-per-class)")
     parser.add_argument("--baselines", action="store_true", help="also evaluate raw inputs and the untrained encoder")
     parser.add_argument("--force", action="store_true", help="overwrite an earlier evaluation")
     add_output_options(parser)
@@ -112,7 +112,7 @@ def _graph_accuracies(method: Any, graphs: Any, options: argparse.Namespace) -> 
     from rince.evaluate.svm import evaluate_graphs
 
     if options.labels_per_class or options.probe != "exact":
-        raise UsageError("graphs are cross-validated with all labels: omit --labels_per_class and --probe")
+        raise UsageError("graphs are cross-validated with all labels: omit --labels-per-class and --probe")
     return _beside_untrained(method, options, lambda one: evaluate_graphs(one, graphs, options.space))
 
 
@@ -121,7 +121,7 @@ def _pair_scores(method: Any, data: Any, options: argparse.Namespace) -> dict[st
     from rince.evaluate.pairs import evaluate_pairs
 
     if options.labels_per_class or options.probe != "exact" or options.k:
-        raise UsageError("pairs are evaluated with all labels: omit --labels_per_class, --probe and --k")
+        raise UsageError("pairs are evaluated with all labels: omit --labels-per-class, --probe and --k")
     return _beside_untrained(method, options, lambda one: evaluate_pairs(one, data, options.space))
 
 
@@ -165,7 +165,7 @@ def few_labels(labels: Tensor, per_class: int | None, draw: int) -> Tensor:
     chosen = [order[labels[order] == c][:per_class] for c in range(int(labels.max()) + 1)]
     if min(map(len, chosen)) < per_class:
         raise UsageError(
-            f"--labels_per_class must be at most {min(map(len, chosen))}, the smallest class, got {per_class}"
+            f"--labels-per-class must be at most {min(map(len, chosen))}, the smallest class, got {per_class}"
         )
     return torch.cat(chosen)
 

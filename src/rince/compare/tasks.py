@@ -118,7 +118,7 @@ def audit_weights(pairs: Split, cache: Path, seed: int) -> torch.Tensor:
     if not cache.exists():
         found = audit_pairs(_features(pairs.a), _features(pairs.b), fit=True, seed=seed, progress=False)
         with written_whole(cache) as temporary, open(temporary, "wb") as file:
-            np.save(file, np.asarray(found.trust, dtype=np.float32))
+            np.save(file, found.weights)
     return torch.from_numpy(np.load(cache, allow_pickle=False))
 
 

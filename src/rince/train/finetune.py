@@ -94,7 +94,7 @@ def complete(config: Any, source: Source) -> None:
     if config.linear:
         method.linear = True
     if config.from_scratch and method.get("linear"):
-        raise UsageError("--from_scratch trains all weights, --linear only the classifier: leave out one of them")
+        raise UsageError("--from-scratch trains all weights, --linear only the classifier: leave out one of them")
     if config.from_scratch and "head_epochs" in method:
         method.head_epochs = 0  # a classifier on random features is of no use
     config.tower, config.linear = None, False

@@ -51,7 +51,7 @@ with rince (rince train --list), such as digits/simclr. Options override it.
 
   rince train digits/simclr                               train
   rince train digits/simclr --loss.q 0.5 --name q-0.5     with other options
-  rince train digits/simclr --print_config > mine.yaml    all options and their values, to start your own from
+  rince train digits/simclr --print-config > mine.yaml    all options and their values, to start your own from
   rince train --loss.help RINCE                           the options of a class, explained
 """,
     "finetune": """usage: rince finetune RUN [CONFIG] [--OPTION VALUE ...]
@@ -63,7 +63,7 @@ one video are averaged. The same command again resumes an unfinished run. Result
 
   rince finetune runs/digits-simclr                       on the labels of the run's own data
   rince finetune runs/kinetics400-rince ucf101/finetune --data.root DIR --splits 1 2 3
-  rince finetune runs/digits-simclr --print_config        all options and their values
+  rince finetune runs/digits-simclr --print-config        all options and their values
   rince train --method.help FineTune                      the options of a class, explained
 """,
 }
@@ -78,7 +78,11 @@ def help_or_list(command: str, arguments: list[str]) -> str | None:
 
 def help_text(command: str) -> str:
     options = OPTIONS | (FINETUNE_OPTIONS if command == "finetune" else {})
-    lines = [TEXTS[command], "options:", *_rows({f"--{name}": text for name, text in options.items()})]
+    lines = [
+        TEXTS[command],
+        "options:",
+        *_rows({f"--{name.replace('_', '-')}": text for name, text in options.items()}),
+    ]
     lines += ["", "parts of a run: a class of rince by its name or any class by its import path, then its options,"]
     lines += ["as in --loss RINCE --loss.q 0.5"]
     for part in (*PARTS, "noise"):
@@ -99,7 +103,7 @@ def list_text(command: str) -> str:
     """The configurations that come with rince for ``train`` or ``finetune``."""
     run = "RUN " if command == "finetune" else ""
     title = f"configurations for rince {command} that come with rince:"
-    usage = f"rince {command} {run}NAME --print_config shows one with all its options."
+    usage = f"rince {command} {run}NAME --print-config shows one with all its options."
     return "\n".join([title, *_rows(configs_for(command)), usage])
 
 

@@ -42,8 +42,8 @@ from rince.pairs.matrix import FEWEST
 from rince.train.run import Job, RunHooks, prepared, run, train
 from rince.train.run_folder import RunFolder
 from rince.trust.cross_fitted import MISMATCHED, fold_scores, label_scores
-from rince.trust.table import read_trust
-from rince.trust.weights import describe_weights, judge_features, weights_of
+from rince.trust.table import read_weights
+from rince.trust.weights import describe_weights, judge_features
 from rince.views import ImageBatch, PairBatch
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def weights_of_run(job: Job) -> RunHooks:
     record = place / "trust.json"
     if record.exists():
         details = json.loads(record.read_text(encoding="utf-8"))
-        return EstimatedWeights(job.folder, source, details, read_weights(job.folder.path / TABLE))
+        return EstimatedWeights(job.folder, source, details, saved_weights(job.folder.path / TABLE))
     if place.exists():
         job.folder.check_same(job.settings)
     elif rank_zero_only.rank == 0:
@@ -113,21 +113,21 @@ class TableWeights(RunHooks):
 
     def read(self, data: Any) -> NDArray[np.float32]:
         """One weight per training pair."""
-        return read_trust(self.source, data.training_pairs, data.pair_names())
+        return read_weights(self.source, data.training_pairs, data.pair_names())
 
     def prepare(self, method: Any, data: Any) -> None:
         check_use(method)
         self.weights = self.read(data)
         kept = self.folder.path / TABLE
         if self.folder.begun and kept.exists():
-            before = read_weights(kept)
+            before = saved_weights(kept)
             if not np.array_equal(before, self.weights):
                 raise UsageError(
                     f"{self.folder.path} was started with other weights than those of {self.source}: restore the old "
                     "table to resume, or choose another --name"
                 )
         elif rank_zero_only.rank == 0 and not kept.exists():
-            write_weights(kept, self.weights, data.pair_names())
+            save_weights(kept, self.weights, data.pair_names())
         data.weights = torch.from_numpy(self.weights)
 
     def summary(self) -> dict[str, float]:
@@ -186,7 +186,7 @@ def check_use(method: Any) -> None:
         raise UsageError(f"{type(method).__name__} learns labels, not pairs, and cannot use weights: leave out --trust")
 
 
-def write_weights(path: Path, weights: NDArray[np.float32], names: Sequence[Any] | None, **columns: Any) -> None:
+def save_weights(path: Path, weights: NDArray[np.float32], names: Sequence[Any] | None, **columns: Any) -> None:
     """A table of ids and weights from which the very same weights can be read, with further columns."""
     with written_whole(path) as beside, open(beside, "w", newline="", encoding="utf-8") as file:
         writer = CsvWriter(file)
@@ -197,7 +197,7 @@ def write_weights(path: Path, weights: NDArray[np.float32], names: Sequence[Any]
             writer.writerow([name, *("" if np.isnan(x) else f"{x:.9g}" for x in row)])
 
 
-def read_weights(path: Path) -> NDArray[np.float32]:
+def saved_weights(path: Path) -> NDArray[np.float32]:
     with open(path, newline="", encoding="utf-8") as file:
         return np.array([float(row["weight"]) for row in csv.DictReader(file)], dtype=np.float32)
 
@@ -250,7 +250,7 @@ def _estimate(job: Job, place: Path, record: Path) -> tuple[dict[str, Any], NDAr
                 say("trust: neither step can tell; the weights are those of step 1, whose scores separate pairs better")
         else:
             result = cheapest
-    audit, weights = result.audit, weights_of(result.audit)
+    audit, weights = result.audit, result.audit.weights
     details = {
         "step": result.step,
         "noise_rate": audit.noise_rate,
@@ -262,7 +262,7 @@ def _estimate(job: Job, place: Path, record: Path) -> tuple[dict[str, Any], NDAr
         truth = data.noise_record().get("hit" if method.weights_for == "labels" else "partner_hit")
         names = None if (given := data.pair_names()) is None else [str(name) for name in given]
         audit.save(place, ids=names, truth=truth, title=f"{job.folder.path.name}: weights of pairs", force=True)
-        write_weights(job.folder.path / TABLE, weights, names, score=audit.scores, p_wrong=audit.p_wrong)
+        save_weights(job.folder.path / TABLE, weights, names, score=audit.scores, p_wrong=audit.p_wrong)
         write_text(record, json.dumps(details) + "\n")  # last: its presence means that all is there
         for folder in filter(Path.is_dir, list(place.iterdir())):
             for name in LARGE_FILES:
@@ -280,8 +280,7 @@ def _outscored(result: Estimate) -> float:
 
 
 def _sentence(result: Estimate) -> str:
-    told = describe_weights(result.audit, weights_of(result.audit))
-    return f"{told}; {result.audit.scorer}; {result.steps:,} steps, {result.seconds:.1f} s"
+    return f"{describe_weights(result.audit)}; {result.audit.scorer}; {result.steps:,} steps, {result.seconds:.1f} s"
 
 
 def _check_pairs(data: Any, method: Any) -> None:

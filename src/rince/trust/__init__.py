@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rince.trust.repair import Partners, best_partners
     from rince.trust.stream import PairedFiles
     from rince.trust.streamed_pairs import StreamedPairs
-    from rince.trust.table import KeepSample, read_trust, weights_by_id
+    from rince.trust.table import KeepSample, read_weights, weights_by_id
     from rince.trust.weights import WarmUpWeights, WeightEstimate, estimate_weights, weights_of
 
 HOMES = {  # public name: the module that defines it
@@ -24,14 +24,14 @@ HOMES = {  # public name: the module that defines it
     "judge_labels": "cross_fitted",
     "best_partners": "repair",
     "Partners": "repair",
-    "read_trust": "table",
+    "read_weights": "table",
     "weights_by_id": "table",
     "KeepSample": "table",
     "PairedFiles": "stream",
     "StreamedPairs": "streamed_pairs",
     "clean_table": "clean",
 }
-RENAMED = {"pair_trust": "weights_from_embeddings", "trust_of": "weights_of"}
+RENAMED = {"pair_trust": "weights_from_embeddings", "trust_of": "weights_of", "read_trust": "read_weights"}
 
 __all__ = [
     "KeepSample",
@@ -45,7 +45,7 @@ __all__ = [
     "estimate_weights",
     "judge_embeddings",
     "judge_labels",
-    "read_trust",
+    "read_weights",
     "weights_by_id",
     "weights_from_embeddings",
     "weights_of",

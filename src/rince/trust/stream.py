@@ -14,7 +14,7 @@ from rince.pairs.columns import number_batches, values
 from rince.pairs.raw import raw_column
 from rince.pairs.shards import file_shards
 from rince.pairs.source import Source
-from rince.trust.table import read_trust
+from rince.trust.table import read_weights
 
 
 class PairedFiles(IterableDataset[dict[str, Any]]):
@@ -65,7 +65,7 @@ class PairedFiles(IterableDataset[dict[str, Any]]):
         self.epoch, self.consumed = 0, (0, 1)
         self.weights: NDArray[np.float32] | None = None
         if weights is not None:
-            self.weights = read_trust(weights, self.pairs, self.names())  # type: ignore[arg-type]
+            self.weights = read_weights(weights, self.pairs, self.names())  # type: ignore[arg-type]
 
     def names(self) -> NDArray[Any] | None:
         """Ids of all pairs in their order; None if they are named by row number."""

@@ -22,7 +22,7 @@ OWN_TABLE = "trust.csv"
 """Table of the weights that a training run estimated."""
 
 
-def read_trust(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] | None = None) -> NDArray[np.float32]:
+def read_weights(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] | None = None) -> NDArray[np.float32]:
     """The weight of every pair, from a file.
 
     A column ``weight`` (of an audit, or ``trust``) is taken as it is, and ``p_wrong`` (of an audit before version 0.3)
@@ -32,17 +32,17 @@ def read_trust(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] |
     Args:
         where: ``audit/``, ``audit/audit.csv``, ``table.parquet:column``, or an .npy file with one number per pair.
         pairs: Number of pairs.
-        names: Names of the pairs in the table, in their order; None if these are their numbers.
+        names: Ids of the pairs in the table, in their order. Default: their row numbers.
 
     Returns:
         One weight in [0, 1] per pair.
 
     Raises:
-        UsageError: The table has other pairs than these, or something else than numbers from 0 to 1.
+        UsageError: The table has other pairs, or values outside of [0, 1].
 
     Example:
         >>> np.save("weights.npy", np.array([1.0, 0.2, 0.9]))
-        >>> rince.trust.read_trust("weights.npy", pairs=3).round(1).tolist()
+        >>> rince.trust.read_weights("weights.npy", pairs=3).round(1).tolist()
         [1.0, 0.20000000298023224, 0.8999999761581421]
     """
     place = _source(where)
@@ -64,7 +64,7 @@ def _source(where: str | os.PathLike[str]) -> Source:
 
 
 def _of_table(place: Source) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
-    """The weights in the rows of a table, and their ids where it has some."""
+    """Weights of the rows of a table, and their ids, if it has any."""
     there = column_names(place)
     column = place.column or next((name for name in ("weight", "trust", "p_wrong") if name in there), None)
     if column is None:
@@ -101,7 +101,7 @@ def _check_useful(table: Path) -> None:
 def _rows(
     place: Source, rows: int, ids: NDArray[Any] | None, pairs: int, names: Sequence[Any] | None
 ) -> NDArray[np.int64] | None:
-    """For every pair its row in the table; None where they are the same."""
+    """The row of every pair in the table; None if they are in the same order."""
     if ids is not None:
         texts = [_text(value) for value in ids]
         wanted = [_text(name) for name in (range(pairs) if names is None else names)]
@@ -149,7 +149,7 @@ def weights_by_id(where: str | os.PathLike[str]) -> dict[str, float]:
     """Weights of pairs by their ids, for a loader of your own.
 
     Args:
-        where: A table of weights as for :func:`read_trust`; it must have a column ``id``.
+        where: A table of weights as for :func:`read_weights`; it must have a column ``id``.
 
     Returns:
         A dictionary from the id, as text, to the weight in [0, 1].

@@ -65,17 +65,17 @@ class WeightEstimate:
         return self.audit.interval
 
     def __str__(self) -> str:
-        return f"{describe_weights(self.audit, self.weights)}; {self.scorer}, {self.seconds:.1f} s"
+        return f"{describe_weights(self.audit)}; {self.scorer}, {self.seconds:.1f} s"
 
 
-def describe_weights(audit: "Audit", weights: NDArray[np.float32]) -> str:
-    """One sentence on the share of wrong pairs in an audit, and on the weights that come from it."""
+def describe_weights(audit: "Audit") -> str:
+    """One sentence on the share of wrong pairs in an audit, and on its weights."""
     low, high = audit.interval
     if audit.noise_found:
         return f"about {audit.noise_rate:.1%} of the pairs are wrong (95 % interval {low:.1%} to {high:.1%})"
     if audit.uninformative or audit.cannot_tell:
         follow = f"weights follow the best guess of {audit.best_guess:.0%}"
-        told = "all weights are 1" if bool((weights == 1).all()) else follow
+        told = "all weights are 1" if bool((audit.weights == 1).all()) else follow
         return f"cannot tell whether pairs are wrong (up to {high:.0%} may be), so {told}"
     return f"no wrong pairs found (at most {max(high, 0.001):.1%}), so all weights are 1"
 

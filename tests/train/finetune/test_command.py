@@ -196,7 +196,7 @@ def test_a_missing_extra_names_the_pip_install(pretrained, monkeypatch, capsys):
 def test_help_and_print_config(pretrained, capsys):
     assert cli.main(["finetune", "--help"]) == 0
     shown = capsys.readouterr().out
-    assert "--from_scratch" in shown and "rince finetune RUN" in shown
+    assert "--from-scratch" in shown and "rince finetune RUN" in shown
     with pytest.raises(SystemExit) as stop:
         cli.main(["finetune", str(pretrained), "--method.dropout", "0.25", "--print_config"])
     assert stop.value.code == 0
