@@ -23,7 +23,7 @@ test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(addprefix --ignore=,$(PACKAGE) tests/integrations)
 
 test-package: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load $(PACKAGE)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup $(PACKAGE)
 
 # The oldest versions that pyproject.toml allows, in an environment of their own, and what depends on them most.
 test-minimum: $(MINIMUM)/.installed

@@ -1,7 +1,8 @@
 """Every built-in configuration and every documented command, for a few steps on tiny files in the real layout.
 
-Precision and workers are those of the configuration. Only sizes and lengths are smaller: images, batches, networks of
-video, and steps. The command of a configuration is the one in its own header.
+Precision is that of the configuration, and workers load data where it has any. Only sizes and lengths are smaller:
+images, batches, networks of video, steps, and two workers for eight. The command of a configuration is the one in its
+own header. A run is trained once per process; tests of one run share a process (``--dist loadgroup``).
 """
 
 import json
@@ -16,6 +17,7 @@ pytest.importorskip("av")
 pytest.importorskip("PIL")
 
 from rince import cli
+from rince.data import images
 from support import tiny_data_sets
 from support.crashes import CRASHES, Crash
 
@@ -23,25 +25,26 @@ REPOSITORY = Path(__file__).parents[1]
 CONFIGS = REPOSITORY / "src" / "rince" / "configs"
 NAMES = sorted(str(path.relative_to(CONFIGS).with_suffix("")) for path in CONFIGS.glob("*/*.yaml"))
 COMMAND = re.compile(r"^[\s#]*(rince (?:train|finetune|evaluate|export) .*)$")
-STEPS = "--trainer.max_steps 3 --checkpoint_every 1"
-VIDEO = "--encoder.a.width 4 --encoder.b.width 4 --data.size 32 --views.a.size 32 --data.batch_size 4"
+STEPS = "--trainer.max_steps 3 --checkpoint_every 2"
+WORKERS = "--data.workers 2"
+VIDEO = f"--encoder.a.width 4 --encoder.b.width 4 --data.size 32 --views.a.size 32 --data.batch_size 4 {WORKERS}"
 SMALL = {  # options for a small machine, by the folder or the name of a configuration
     "acav100m": f"{VIDEO} --data.subset 6 {STEPS}",
-    "cifar10": f"--data.batch_size 8 {STEPS}",
-    "cifar10/small-augmentation-noise": "--data.validation 20 --data.limit 100",
+    "cifar10": f"--data.batch_size 4 {STEPS}",
+    "cifar10/small-augmentation-noise": "--data.validation 20 --data.limit 20",
     "cifar10/small-label-noise": "--data.train 100",
     "digits": f"--data.limit 128 --data.batch_size 32 {STEPS}",
-    "imagenet": f"--data.size 32 --views.size 32 --data.batch_size 8 {STEPS}",
-    "imagenet/linear": "--data.size 32 --views.size 32 --data.batch_size 8",
-    "imagenet/linear-published": "--data.size 32 --views.size 32 --data.batch_size 8",
+    "imagenet": f"--data.size 32 --views.size 32 --data.batch_size 8 {WORKERS} {STEPS}",
+    "imagenet/linear": f"--data.size 32 --views.size 32 --data.batch_size 8 {WORKERS}",
+    "imagenet/linear-published": f"--data.size 32 --views.size 32 --data.batch_size 8 {WORKERS}",
     "imagenet/moco": "--method.queue 64",
     "imagenet/moco_v2": "--method.queue 64 --method.hidden 64",
     "imagenet/moco_v3": "--method.hidden 64",
     "kinetics400": f"{VIDEO} {STEPS}",
     "spoken_digits": STEPS,
     "tudataset": f"--data.batch_size 8 {STEPS}",
-    "ucf101": "--data.size 32 --views.size 32 --data.batch_size 2 --data.test_clips 2",
-    "hmdb51": "--data.size 32 --views.size 32 --data.batch_size 2 --data.test_clips 2",
+    "ucf101": f"--data.size 32 --views.size 32 --data.batch_size 2 --data.test_clips 2 {WORKERS}",
+    "hmdb51": f"--data.size 32 --views.size 32 --data.batch_size 2 --data.test_clips 2 {WORKERS}",
 }
 GRAPHS = {"mutag": ("MUTAG", 7), "dd": ("DD", 89), "nci1": ("NCI1", 37), "proteins": ("PROTEINS", 3)}
 GRAPHS |= {"reddit-binary": ("REDDIT-BINARY", 1), "imdb-binary": ("IMDB-BINARY", 1), "bzr": ("BZR", 53)}
@@ -57,7 +60,22 @@ def documented():
                 words = shlex.split(match[1], comments=True)
                 if any(word in NAMES or config_of_run(word) for word in words[2:4]) and ">" not in words:
                     found.setdefault(shlex.join(words), path.relative_to(REPOSITORY))
-    return [pytest.param(command, id=f"{path}: {command}"[:120]) for command, path in found.items()]
+    return [
+        pytest.param(command, id=f"{path}: {command}"[:120], marks=one_process(trained_by(command)))
+        for command, path in found.items()
+    ]
+
+
+def one_process(name):
+    return pytest.mark.xdist_group(name)
+
+
+def trained_by(command):
+    """The configuration whose run a documented command makes or needs."""
+    words = shlex.split(command)
+    if words[1] != "train":
+        return config_of_run(words[2])
+    return next(word for word in words[2:] if word in NAMES)
 
 
 def config_of_run(word):
@@ -76,8 +94,8 @@ class Workspace:
         """The path that a documented command has as DIR, and its other places."""
         family = name.split("/")[0]
         arguments = GRAPHS[name.split("/")[1]] if family == "tudataset" else ()
-        if name == "cifar10/small-label-noise":  # it needs 15,000 images
-            arguments = (3040,)
+        if name == "cifar10/small-label-noise":  # the stem has 512 components
+            arguments = (160,)
         if hasattr(tiny_data_sets, family):
             root = self.folder / "data" / (name if arguments else family)
             if not root.exists():
@@ -135,6 +153,8 @@ def workspace(tmp_path_factory):
     folder = tmp_path_factory.mktemp("configs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr(images, "STEM_IMAGES", 600)
+        patch.setattr(images, "HELD_OUT_IMAGES", 20)
         yield Workspace(folder)
 
 
@@ -148,7 +168,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not is_finetuning(name)])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=one_process(name)) for name in NAMES if not is_finetuning(name)]
+)
 def test_configuration_trains_resumes_evaluates_and_exports(name, workspace, tmp_path):
     run = workspace.train(name)
     result = json.loads((run / "result.json").read_text())
@@ -157,7 +179,7 @@ def test_configuration_trains_resumes_evaluates_and_exports(name, workspace, tmp
     assert result["steps"] == 3
     assert written["trainer"].get("precision") == shipped["trainer"].get("precision")
     if "workers" in shipped["data"].get("init_args", {}):
-        assert written["data"]["init_args"]["workers"] == shipped["data"]["init_args"]["workers"]
+        assert shipped["data"]["init_args"]["workers"] > 0 and written["data"]["init_args"]["workers"] == 2
     if not name.startswith("acav100m"):  # no labels and no test part
         assert cli.main(["evaluate", str(run)]) == 0
     assert cli.main(["export", str(run), str(tmp_path / "encoder.safetensors")]) == 0
@@ -182,9 +204,11 @@ def test_documented_command_runs(command, workspace, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("run", "config", "expected"), [
-    ("kinetics400/rince", "ucf101/finetune", {"sound": False, "short": "loop"}),
-    ("acav100m/rince", "ucf101/finetune-8-frames", {"sound": False, "short": "loop"}),
-    ("imagenet/moco_v3", "imagenet/linear", {"crop": [0.08, 1.0]}),
+    pytest.param("kinetics400/rince", "ucf101/finetune", {"sound": False, "short": "loop"},
+                 marks=one_process("kinetics400/rince")),
+    pytest.param("acav100m/rince", "ucf101/finetune-8-frames", {"sound": False, "short": "loop"},
+                 marks=one_process("acav100m/rince")),
+    pytest.param("imagenet/moco_v3", "imagenet/linear", {"crop": [0.08, 1.0]}, marks=one_process("imagenet/moco_v3")),
 ])  # fmt: skip
 def test_finetuning_data_start_from_the_defaults_of_their_own_class(run, config, expected, workspace, capsys):
     source = workspace.train(run)

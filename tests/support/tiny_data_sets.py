@@ -24,13 +24,13 @@ def imagenet(root, train=8, test=4):
     return root
 
 
-def cifar10(root, per_batch=40):
+def cifar10(root, per_batch=10):
     """``cifar-10-batches-py`` with its five training batches and its test batch."""
     folder = root / "cifar-10-batches-py"
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
     for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-        count = 40 if name == "test_batch" else per_batch
+        count = 20 if name == "test_batch" else per_batch
         batch = {
             b"data": rng.integers(0, 256, (count, 3072), dtype=np.uint8),
             b"labels": [i % 10 for i in range(count)],

@@ -497,6 +497,7 @@ class DigitImages(Images):
 
 
 STEM_IMAGES = 10_000  # fewest images to fit the stem to
+HELD_OUT_IMAGES = 5_000  # images of the validation split, and of the test split
 
 
 class StemFeatures(Images):
@@ -543,17 +544,17 @@ class StemFeatures(Images):
         if not self.cache.exists():
             images, labels = self.source.split("train")
             test, test_labels = self.source.split("test")
-            if max(STEM_IMAGES, self.train_images) + 5000 > len(images):
+            n, held_out = max(STEM_IMAGES, self.train_images), HELD_OUT_IMAGES
+            if n + held_out > len(images):
                 raise UsageError(
-                    f"train must leave 5,000 of the {len(images)} images for validation, got {self.train_images}"
+                    f"train must leave {held_out:,} of the {len(images)} images for validation, got {self.train_images}"
                 )
-            n = max(STEM_IMAGES, self.train_images)
             stem = PatchStem(channels=images.shape[1]).fit(images[:n])
             arrays = {}
             for name, x, y in (
                 ("train", images[:n], labels[:n]),
-                ("validation", images[-5000:], labels[-5000:]),
-                ("test", test[:5000], test_labels[:5000]),
+                ("validation", images[-held_out:], labels[-held_out:]),
+                ("test", test[:held_out], test_labels[:held_out]),
             ):
                 arrays[name], arrays[f"{name}_labels"] = _both_ways(stem, x, name), y.numpy()
             with written_whole(self.cache) as path, open(path, "wb") as file:
