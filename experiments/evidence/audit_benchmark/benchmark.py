@@ -4,6 +4,7 @@
     python -m experiments audit-benchmark --cache DIR --data DIR --cifar10 DIR    all data sets
     python -m experiments audit-benchmark ... --leave-one-out                     allowances chosen on other families
     python -m experiments audit-benchmark ... --cleanlab                          beside cleanlab for classes
+    python -m experiments audit-benchmark ... --one-space [--score cosine]        embeddings of one space only
     python -m experiments audit-benchmark --cache DIR --tables FOLDER             CSV files instead
 
 --data names a folder with fsdd.zip, tudataset, multi30k, stsb, flickr8k and paracrawl. Every case is audited once, with
@@ -205,6 +206,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--only", default="", help="pairings whose name contains this")
     parser.add_argument("--leave-one-out", action="store_true")
     parser.add_argument("--cleanlab", action="store_true")
+    parser.add_argument("--one-space", action="store_true", help="pairings of embeddings of one space only")
+    parser.add_argument("--score", choices=("relative", "cosine"), default="relative", help="of these pairings")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     options.cache.mkdir(parents=True, exist_ok=True)
@@ -215,6 +218,10 @@ def main(arguments: list[str]) -> None:
     chosen = [pairing for pairing in known if options.only in pairing.name]
     if options.as_stored:
         chosen = [dataclasses.replace(pairing, as_stored=True) for pairing in chosen]
+    if options.one_space:
+        chosen = [pairing for pairing in chosen if not pairing.fit]
+    if options.score == "cosine":
+        chosen = [dataclasses.replace(p, name=f"{p.name}, plain", score="cosine") for p in chosen if not p.fit]
     every = [case for pairing in chosen for case in cases(pairing, options.seeds, options.cache, options.cached)]
     if options.leave_one_out:
         return leave_one_out(every)

@@ -33,6 +33,7 @@ class Pairing:
         hard: Wrong pairs are exchanged within ``groups``: they look half right.
         known_wrong: Pairs that are wrong as they come; then nothing is shuffled.
         as_stored: Whether rows stay in their order, instead of a random one.
+        score: For embeddings of one space: ``"relative"`` or ``"cosine"``.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Pairing:
     hard: bool = False
     known_wrong: Callable[[], NDArray[np.bool_]] | None = None
     as_stored: bool = False
+    score: str = "relative"
 
 
 @dataclass(frozen=True)

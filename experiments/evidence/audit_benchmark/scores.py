@@ -85,7 +85,9 @@ def audited(pairing: Pairing, rate: float, seed: int) -> dict[str, Any]:
     a, b, wrong = noisy(pairing, rate, seed)
     start = time.process_time()
     with mock.patch.object(api, "judge_scores", wraps=api.judge_scores) as judge:
-        result = audit_pairs(a, b, fit=pairing.fit, checks=CHECKS, embeddings="unseen", seed=seed, progress=False)
+        result = audit_pairs(
+            a, b, fit=pairing.fit, score=pairing.score, checks=CHECKS, embeddings="unseen", seed=seed, progress=False
+        )
     seconds = time.process_time() - start
     scores, null, units = judge.call_args.args[:3]
     some = np.random.default_rng(seed).permutation(len(null.scores))[:MISMATCHED]  # as sure, and the cache smaller
