@@ -265,6 +265,36 @@ def test_suspects_have_the_texts_under_the_names_of_their_columns(raw_pairs, mon
     assert "question and answer of pairs.csv" in (raw_pairs[0] / "audit" / "audit.html").read_text()
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_suspects_have_the_other_columns_and_near_duplicates_are_found_in_every_table(raw_pairs, capsys, kind):
+    pytest.importorskip("sklearn")
+    with open("pairs.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for k in range(10):
+        rows[200 + k] |= {"question": rows[k]["question"] + " again", "answer": rows[k]["answer"]}
+    if kind == "csv":
+        with open("all.csv", "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    elif kind == "jsonl":
+        with open("all.jsonl", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps({**row, "vector": [0.5, 1.0]}) + "\n" for row in rows)
+    else:
+        arrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(rows), "all.parquet")
+    sides = [f"all.{kind}:{name}" for name in ("question", "answer")]
+    assert run(*sides, "--encode", "--no-fit", "--near-duplicates", "0.8") == 0
+    assert "20 pairs are near-duplicates of others, in 10 clusters" in capsys.readouterr().out
+    with open("audit/suspects.csv", newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0])[-4:] == ["question", "answer", "original id", "source"]
+    for one in found:
+        row = rows[int(one["row"])]
+        assert one["source"] == row["source"] and one["question"] == row["question"]
+        assert one["original id"] == "'" + row["id"]
+
+
 def test_one_table_lists_its_columns_and_suggests_two(raw_pairs, capsys):
     assert run("pairs.csv", "--encode") == 2
     assert "pairs.csv:question pairs.csv:answer" in capsys.readouterr().err

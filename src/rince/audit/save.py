@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rince._support.atomic_files import atomic_results, check_out_folder, finish_results
 from rince.audit.output.groups import GroupRate, group_rates, group_texts
-from rince.audit.output.suspects import write_suspects
+from rince.audit.output.suspects import Columns, write_suspects
 from rince.audit.output.table import RESULTS, pair_name, table_record, write_csv, write_parquet
 from rince.errors import ExistingFile, UsageError
 from rince.pairs.matrix import one_dimensional
@@ -54,6 +54,7 @@ def save(
     marks: Mapping[int, str] | None = None,
     facts: Mapping[str, Any] | None = None,
     columns: tuple[str, str] = ("a", "b"),
+    others: Callable[[NDArray[np.int64]], Columns] | None = None,
 ) -> None:
     """Write ``audit.csv`` (or ``.parquet``), ``suspects.csv``, ``audit.json`` and ``audit.html`` into a folder.
 
@@ -72,6 +73,7 @@ def save(
         marks: Row -> "keep", "wrong" or "unsure": what an earlier review said, shown in the page.
         facts: Further entries of ``audit.json``.
         columns: Names of the two sides, for ``suspects.csv``.
+        others: Further columns of ``suspects.csv`` for some rows, see ``other_columns``.
 
     Raises:
         UsageError: A column has not one value per pair.
@@ -96,7 +98,7 @@ def save(
         path = new / f"audit.{table}"
         (write_csv if table == "csv" else write_parquet)(path, result, _flags(result, fdr), names)
         record |= table_record(path)
-        write_suspects(new / "suspects.csv", result, fdr, name_of, (first, second), columns)
+        write_suspects(new / "suspects.csv", result, fdr, name_of, (first, second), columns, others)
         (new / "audit.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         (new / "audit.html").write_text(page, encoding="utf-8", errors="replace")
 

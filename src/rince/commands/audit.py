@@ -246,6 +246,7 @@ def _saved(
     from rince.audit.api import CHECKS
     from rince.audit.encode.columns import audit_sides
     from rince.audit.output.review import read_marks
+    from rince.audit.output.suspects import other_columns
     from rince.audit.output.table import pair_name
     from rince.audit.save import save
     from rince.pairs.layouts import pair_files
@@ -302,6 +303,7 @@ def _saved(
         marks=marks,
         facts={"encoders": {"a": audited.how[0], "b": audited.how[1]}},
         columns=(columns[0], columns[1]),
+        others=lambda rows: other_columns(pairs.a, pairs.b, rows),
     )
     return audited._replace(result=result)
 

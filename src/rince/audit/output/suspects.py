@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rince._support.csv_cells import CsvWriter
+from rince.pairs.columns import chosen
+from rince.pairs.formats import format_of
+from rince.pairs.source import ARROW_TABLES, JSON_LINES, TEXT_TABLES, Source
 from rince.report.gallery import Gallery
 from rince.report.page import affected_pairs, by_suspicion
 
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
 HEADER = ("row", "id", "score", "p_wrong", "flagged", "issues")
 MIN_SUSPECTS = 10_000
 """Rows of the list, if there are as many; all suspected pairs are listed, however many."""
+MAX_COLUMNS = 50  # further columns of the audited table
+
+Columns = dict[str, list[str]]
 
 
 def write_suspects(
@@ -25,11 +32,12 @@ def write_suspects(
     name_of: Callable[[int], str],
     shows: tuple[Gallery | None, Gallery | None] = (None, None),
     columns: tuple[str, str] = ("a", "b"),
+    others: Callable[[NDArray[np.int64]], Columns] | None = None,
 ) -> None:
     """Write the least fitting pairs, most suspicious first.
 
     The columns are ``row`` (from 0), ``id``, ``score``, ``p_wrong``, ``flagged`` (0 or 1), ``issues`` (names, separated
-    by "; "), and the text or file name of either side if it is known.
+    by "; "), the text or file name of either side if it is known, and those of ``others``, see ``other_columns``.
     """
     flagged = result.flag(fdr)
     flags = np.zeros(len(result), dtype=bool)
@@ -39,12 +47,44 @@ def write_suspects(
     if columns[0] == columns[1] or {*columns} & {*HEADER}:
         columns = ("a", "b")
     shown = [(name, show) for name, show in zip(columns, shows, strict=True) if show is not None]
+    more = {} if others is None else others(order)
+    taken = {*HEADER, *(name for name, _ in shown)}
     with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
         writer = CsvWriter(file)
-        writer.writerow([*HEADER, *(name for name, _ in shown)])
-        for row in order.tolist():
+        titles = [f"original {name}" if name in taken else name for name in more]
+        writer.writerow([*HEADER, *(name for name, _ in shown), *titles])
+        for place, row in enumerate(order.tolist()):
             names = "; ".join(name for name, mask in affected.items() if mask[row])
             numbers = ["" if np.isnan(x) else f"{x:.6g}" for x in (result.scores[row], result.p_wrong[row])]
-            writer.writerow(
-                [row, name_of(row), *numbers, int(flags[row]), names, *(show.brief(row) or "" for _, show in shown)]
-            )
+            cells = [show.brief(row) or "" for _, show in shown] + [column[place] for column in more.values()]
+            writer.writerow([row, name_of(row), *numbers, int(flags[row]), names, *cells])
+
+
+def other_columns(a: Source, b: Source, rows: NDArray[np.int64]) -> Columns:
+    """What the table that holds both sides says beside them about some rows; lists and bytes are left out."""
+    if a.path != b.path or a.kind not in (*ARROW_TABLES, *TEXT_TABLES, *JSON_LINES):
+        return {}
+    table = format_of(a)
+    fields = table.fields
+    sides = {*chosen(a, fields), *chosen(b, fields)}
+    names = [name for name in fields if name not in sides and fields.count(name) == 1][:MAX_COLUMNS]
+    first = next(table.batches(names)) if names else []
+    names = [name for name, column in zip(names, first, strict=True) if all(map(_is_plain, column))]
+    found: Columns = {name: [""] * len(rows) for name in names}
+    order, start = np.argsort(rows), 0
+    for batch in table.batches(names) if names else ():
+        stop = start + len(batch[0])
+        places = order[slice(*np.searchsorted(rows[order], [start, stop]))].tolist()
+        for name, column in zip(names, batch, strict=True):
+            for place in places:
+                found[name][place] = _as_text(column[rows[place] - start])
+        start = stop
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (str, int, float, np.generic))
+
+
+def _as_text(value: Any) -> str:
+    return "" if value is None or value != value else str(value)
