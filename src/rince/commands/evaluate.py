@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rince._support.atomic_files import check_writable, write_text
-from rince._support.command_options import add_allow_custom_code, add_output_options, parsed, print_result
+from rince._support.command_options import add_allow_custom_code, add_output_options, check_counts, parsed, print_result
 from rince._support.progress import silence
 from rince._support.step_seeds import generator
 from rince.errors import ExistingFile, MissingFile, UsageError
@@ -37,7 +37,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="train on N random labels per class (default: all labels)",
     )
-    parser.add_argument("--draws", type=int, default=10, help="number of random draws of --labels-per-class (10)")
+    parser.add_argument("--draws", type=int, help="number of random draws of --labels-per-class (10)")
     parser.add_argument("--k", type=int, help="number of nearest neighbors (200, or 20 with --labels-per-class)")
     parser.add_argument("--baselines", action="store_true", help="also evaluate raw inputs and the untrained encoder")
     parser.add_argument("--force", action="store_true", help="overwrite an earlier evaluation")
@@ -48,9 +48,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     options = parsed(make_parser(), arguments)
-    for name in ("labels_per_class", "draws", "k"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise UsageError(f"--{name} must be at least 1, got {getattr(options, name)}")
+    check_counts(options, "labels_per_class", "draws", "k")
+    if options.draws is not None and options.labels_per_class is None:
+        raise UsageError("--draws is the number of random draws of --labels-per-class: give both, or neither")
+    options.draws = options.draws or 10
     few = f"-{options.labels_per_class}-labels" if options.labels_per_class else ""
     target = Path(options.run) / f"evaluation-{options.space}-{options.probe}{few}.json"
     if target.exists() and not options.force:
@@ -111,8 +112,8 @@ def _graph_accuracies(method: Any, graphs: Any, options: argparse.Namespace) -> 
     """Cross-validation on graphs, which have no test split."""
     from rince.evaluate.svm import evaluate_graphs
 
-    if options.labels_per_class or options.probe != "exact":
-        raise UsageError("graphs are cross-validated with all labels: omit --labels-per-class and --probe")
+    if options.labels_per_class or options.probe != "exact" or options.k:
+        raise UsageError("graphs are cross-validated with all labels: omit --labels-per-class, --probe and --k")
     return _beside_untrained(method, options, lambda one: evaluate_graphs(one, graphs, options.space))
 
 
