@@ -83,7 +83,7 @@ def test_rince_train_runs_on_a_data_set_in_raw_format(tmp_path, capsys):
     assert main(["evaluate", str(tmp_path / "runs" / "rings")]) == 0
     assert "svm" in capsys.readouterr().out
     for option in ("--labels_per_class", "--k"):
-        assert main(["evaluate", str(tmp_path / "runs" / "rings"), option, "3"]) == 2
+        assert main(["evaluate", str(tmp_path / "runs" / "rings"), option, "3", "--force"]) == 2
         assert "omit --labels-per-class, --probe and --k" in capsys.readouterr().err
     assert main(["evaluate", str(tmp_path / "runs" / "rings"), "--draws", "3"]) == 2
     assert "--draws is the number of random draws of --labels-per-class" in capsys.readouterr().err
