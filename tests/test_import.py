@@ -2,6 +2,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 import rince
 
 
@@ -23,6 +25,21 @@ def test_every_room_is_found_without_an_import_of_its_own():
         # Private rooms and the subcommands are no part of the library.
         if (path / "__init__.py").exists() and path.name != "commands" and not path.name.startswith("_"):
             assert getattr(rince, path.name).__name__ == f"rince.{path.name}"
+
+
+def test_an_audit_of_two_arrays_imports_no_torch(tmp_path):
+    random = np.random.default_rng(0)
+    a = random.normal(size=(200, 8)).astype(np.float32)
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", a + 0.1 * random.normal(size=a.shape))
+    code = (
+        "import sys; from rince.cli import main;"
+        "assert main(['audit', 'a.npy', 'b.npy', '--out', 'out', '--quiet']) == 0;"
+        "assert main(['clean', 'a.npy', 'b.npy', '--audit', 'out', '--out', 'clean']) == 0;"
+        "print([name for name in ('torch', 'scipy', 'pandas', 'pyarrow') if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert out.splitlines()[-1] == "[]"
 
 
 def test_the_core_imports_torch_and_numpy_only():

@@ -6,7 +6,8 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
-from rince.audit.cca import Moments, block_folds, cross_fit_cca
+from rince.audit.cca import Moments, cross_fit_cca
+from rince.audit.units import block_folds
 
 
 def related(n: int, p: int = 12, q: int = 9, noise: float = 0.3, seed: int = 0):

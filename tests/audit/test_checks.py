@@ -7,8 +7,9 @@ from sklearn.metrics import roc_auc_score
 
 from rince.audit import checks
 from rince.audit.calibrate import local_probability
-from rince.audit.cca import block_folds, cross_fit_cca
+from rince.audit.cca import cross_fit_cca
 from rince.audit.rate import break_ties, tie_step
+from rince.audit.units import block_folds
 
 
 @pytest.fixture(scope="module")

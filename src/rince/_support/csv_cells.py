@@ -6,6 +6,9 @@ import unicodedata
 from collections.abc import Iterable
 from typing import IO, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 _NUMBER = re.compile(r"-?[\d.]+")
 
 
@@ -28,8 +31,15 @@ class CsvWriter:
             self.writerow(row)
 
 
+def number_texts(column: NDArray[np.floating]) -> list[str]:
+    """Numbers with six digits; empty texts for NaN."""
+    return ["" if value != value else f"{value:.6g}" for value in column.tolist()]
+
+
 def escaped(text: str) -> str:
     """A cell with a quote in front if a spreadsheet could take it for a formula; :func:`unescaped` undoes it."""
+    if text[:1].isascii() and text[:1].isalnum():  # nearly all cells
+        return text
     return f"'{text}" if _is_formula(text) and not _NUMBER.fullmatch(text) else text
 
 

@@ -2,16 +2,18 @@
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PIECE = 1 << 24
 
 
-def of_tensors(tensors: Iterable[Tensor]) -> str:
+def of_tensors(tensors: "Iterable[Tensor]") -> str:
     """Hash of dtypes, shapes and values."""
     digest = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
@@ -30,7 +32,7 @@ def of_lines(lines: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def row_codes(x: Tensor | NDArray[Any]) -> NDArray[np.int64]:
+def row_codes(x: "Tensor | NDArray[Any]") -> NDArray[np.int64]:
     """(rows,) 64-bit hashes of the rows. Two different rows collide with a probability of at most 1 in 10^10.
 
     Two numbers make a word, mixed before and after the multiplication because round numbers end in many zeros.
@@ -40,10 +42,10 @@ def row_codes(x: Tensor | NDArray[Any]) -> NDArray[np.int64]:
     codes = np.empty(len(x), dtype=np.uint64)
     block = max(16, min(512, 4_000_000 // max(1, x.shape[1])))
     for start in range(0, len(x), block):
-        rows = x[start : start + block]
-        part = rows.float().numpy() if isinstance(rows, Tensor) else np.asarray(rows, dtype=np.float32)
-        part = np.pad(part + np.float32(0), ((0, 0), (0, odd)))  # the sum makes -0 and 0 the same
-        words = np.ascontiguousarray(part).view(np.uint64)
+        part = np.asarray(x[start : start + block], dtype=np.float32)
+        padded = np.zeros((len(part), part.shape[1] + odd), dtype=np.float32)
+        np.add(part, 0, out=padded[:, : part.shape[1]])  # makes -0 and 0 the same
+        words = padded.view(np.uint64)
         mixed = words ^ (words >> np.uint64(29))
         mixed *= multipliers
         mixed ^= mixed >> np.uint64(32)
@@ -51,7 +53,7 @@ def row_codes(x: Tensor | NDArray[Any]) -> NDArray[np.int64]:
     return codes.view(np.int64)
 
 
-def equal_rows(*sides: Tensor) -> NDArray[np.int64] | None:
+def equal_rows(*sides: "Tensor") -> NDArray[np.int64] | None:
     """(rows,) index of the first row that is equal on all sides; None if all rows differ."""
     codes = [row_codes(side.flatten(1)) for side in sides]
     _, first, inverse = np.unique(np.stack(codes, axis=1), axis=0, return_index=True, return_inverse=True)

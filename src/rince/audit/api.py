@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from rince.audit import checks as issue_checks
-from rince.audit.cca import CCAScorer, block_folds
 from rince.audit.checks import Issue, Order
 from rince.audit.estimate import NO_CURVE, Null, Verdict, decide, p_at
 from rince.audit.null import Scored, as_scored
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
+from rince.audit.relative import Scorer
 from rince.audit.result import TRAINED, Audit, conditions_of, findings_of, unchecked, with_gaps
 from rince.audit.scan import check_scans, scan, summarize
-from rince.audit.scores import Scorer, check_scoring, fit_scorer, sample_rows, score_shard, widths_of
+from rince.audit.scores import check_scoring, fit_scorer, sample_rows, score_shard, widths_of
 from rince.audit.shards.runner import LocalRunner
 from rince.audit.shards.score import SAMPLE_CHECKS, score_shards
-from rince.audit.units import GivenFolds, together
+from rince.audit.units import GivenFolds, block_folds, together
 from rince.errors import UsageError
 from rince.pairs.fingerprint import Fingerprint
-from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, codes, named_rows
+from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, codes, named_rows, unit_rows
 from rince.pairs.shards import Arrays, Shard, Usable, unusable
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rince.audit.fit.towers import FitConfig
 
 CHECKS = ("placeholder", "duplicate", "order", "shifted", "better_partner", "group", "leak")
@@ -39,8 +40,8 @@ Rows = NDArray[np.int64]
 
 
 def audit_pairs(
-    a: NDArray[Any] | Tensor,
-    b: NDArray[Any] | Tensor,
+    a: "NDArray[Any] | Tensor",
+    b: "NDArray[Any] | Tensor",
     *,
     fit: bool = False,
     score: str = "relative",
@@ -212,7 +213,7 @@ def _checked(
     if spaces is not None and "shifted" in wanted:
         found.append(issue_checks.shifted(*spaces))
     if spaces is not None and "better_partner" in wanted and len(data.rows) <= MAX_BETTER_PARTNER:
-        found.append(issue_checks.better_partner(*spaces, seed))
+        found.append(issue_checks.better_partner(*spaces))
     issues |= {issue.name: issue.spread(data.rows, n) for issue in [_unrelated(result), *found]}
     conditions = tuple(
         issues[name].explanation for name in ("group", "placeholder") if name in issues and issues[name].claimed
@@ -372,9 +373,8 @@ def score_pairs(
 def _spaces(x: Matrix, y: Matrix, model: Scorer | None, fit: bool) -> tuple[Floats, Floats] | None:
     """(pairs, width) unit rows of both sides whose inner products are scores, if the scorer has them."""
     if not fit:
-        za, zb = (side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-12) for side in (x, y))
-        return np.asarray(za, dtype=np.float32), np.asarray(zb, dtype=np.float32)
-    return model.spaces(x, y) if isinstance(model, CCAScorer) else None
+        return unit_rows(x), unit_rows(y)
+    return None if model is None else model.spaces(x, y)
 
 
 def count_units(codes: NDArray[np.int64]) -> int:
@@ -436,8 +436,8 @@ def judge_scores(scores: NDArray[np.float32], null: Null, units: int, seed: int,
 
 
 def audit(
-    a: NDArray[Any] | Tensor,
-    b: NDArray[Any] | Tensor,
+    a: "NDArray[Any] | Tensor",
+    b: "NDArray[Any] | Tensor",
     *,
     drop_bad: bool = False,
     groups: ArrayLike | None = None,

@@ -25,19 +25,17 @@ from torch import Tensor
 
 from rince.audit.calibrate import local_probability, room_for_mismatched
 from rince.audit.estimate import Null
-from rince.audit.relative import REFERENCES, References, draw_mismatched, unit_rows
+from rince.audit.relative import MAX_FIT_PAIRS, REFERENCES, References, Scorer, draw_mismatched
 from rince.audit.scan import Sample
 from rince.audit.side_features import RELU_FEATURES, SideFeatures
-from rince.audit.units import Folds, GivenFolds, equal_pairs, fold_numbers
-from rince.pairs.matrix import Keys, Matrix, chunks, read, row_codes
+from rince.audit.units import FOLDS, Folds, GivenFolds, equal_pairs, fold_numbers
+from rince.pairs.matrix import Keys, Matrix, chunks, read, row_codes, unit_rows
 
-FOLDS = 4
 COMPONENTS = 64
 RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Candidate ridges, as multiples of the mean eigenvalue of a side's covariance."""
 FIRST_RIDGES = (1.0, 10.0)  # with which scalings are compared; the only ones of a quick fit
 TEMPERATURE = 0.05
-MAX_FIT_PAIRS = 50_000
 CCA_NULL_SIZE, QUICK_NULL_SIZE = 200_000, 40_000
 MIN_WEIGHT = 0.02  # of a pair in the second round
 SELECTION_ROWS = 500  # pairs per fold that views and ridges are compared on
@@ -131,25 +129,6 @@ def cross_fit_cca(
     return CCAScores(scores, null.scores, fit)
 
 
-def block_folds(rows: int, block: int, gap: int, folds: int = FOLDS, seed: int = 0) -> GivenFolds:
-    """Folds of contiguous blocks for ordered data; the blocks are the units.
-
-    Args:
-        rows: Number of pairs.
-        block: Rows per block.
-        gap: Rows at both ends of a block that no fit uses, so that scored rows have no neighbors among fitted ones.
-        folds: Number of folds.
-        seed: Random assignment of blocks.
-    """
-    blocks = np.minimum(np.arange(rows) // block, max(rows // block - 1, 0))
-    fold = (np.random.default_rng(seed).permutation(int(blocks[-1]) + 1) % folds)[blocks]
-    first = np.searchsorted(blocks, blocks, "left")
-    last = np.searchsorted(blocks, blocks, "right") - 1
-    at = np.arange(rows)
-    outer = (at - first < gap) & (first > 0) | (last - at < gap) & (last < rows - 1)
-    return GivenFolds(fold, blocks, ~outer)
-
-
 # --- closed-form fits -------------------------------------------------------------------------------------------------
 
 
@@ -232,7 +211,10 @@ class CanonicalMaps:
 
     def embed(self, a: Tensor, b: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Unit rows whose inner product is the cosine of a pair."""
-        return unit_rows((a - self.mean_a) @ self.map_a), unit_rows((b - self.mean_b) @ self.map_b)
+        return (
+            unit_rows(((a - self.mean_a) @ self.map_a).numpy()),
+            unit_rows(((b - self.mean_b) @ self.map_b).numpy()),
+        )
 
 
 # --- cross-fitting ----------------------------------------------------------------------------------------------------
@@ -270,7 +252,7 @@ class FoldScorer:
 
 
 @dataclass(frozen=True, eq=False)
-class CCAScorer:
+class CCAScorer(Scorer):
     """Scores any pair by the fit of its fold.
 
     Attributes:
@@ -282,14 +264,16 @@ class CCAScorer:
     folds: Folds | GivenFolds
 
     @property
-    def settings(self) -> str:
+    def settings(self) -> str:  # type: ignore[override]
         """What most folds chose."""
         view = Counter(str(one.view) for one in self.scorers).most_common(1)[0][0]
         ridges = sorted({one.ridge for one in self.scorers})
         ridge = f"{ridges[0]:g}" + (f" to {ridges[-1]:g}" if len(ridges) > 1 else "")
         return f"features: {view}; ridge {ridge}"
 
-    def score(self, x: Tensor, y: Tensor, keys: Keys, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+    def score(
+        self, x: NDArray[np.float32], y: NDArray[np.float32], keys: Keys, pairs: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
         """Scores of pairs: raw rows of both sides; row numbers, codes of both sides and user keys; pair codes."""
         number = self.folds.find([keys[0], pairs, *keys[3:]])
         out = np.empty(len(number), dtype=np.float32)
@@ -337,7 +321,7 @@ def fit_cca(
         of_row, trainable = Folds.of(number, FOLDS, [rows, pairs, *a.keys]), np.ones(len(rows), dtype=bool)
     else:
         of_row, number, trainable = folds, folds.number[rows], folds.trainable[rows]
-    sides = [SideFeatures.fit(x.x, seed + k, ranks=not quick) for k, x in enumerate((a, b))]
+    sides = [SideFeatures.fit(torch.from_numpy(x.x), seed + k, ranks=not quick) for k, x in enumerate((a, b))]
     fits = _Fits(sides[0], sides[1], [rows, a.own, b.own, *a.keys], number, trainable, seed, quick)
     scorers = [fits.scorer(k, rounds) for k in range(fits.count)]
     return CCAScorer(scorers, of_row), Null(np.concatenate([one.null for one in scorers]))

@@ -11,11 +11,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from rince.audit.null import class_side
-from rince.audit.side_features import Scaling, principal_axes
 from rince.pairs.matrix import chunks, row_codes
 
 EXAMPLES = 10
@@ -35,6 +33,8 @@ GROUP_SHARE, GROUP_EXCESS, GROUP_P = 0.5, 2.0, 1e-6
 GIVEN, CHECK_FLAGS = "given column", "look at its flags before you trust them."
 MAX_GROUP_SHARE = 0.3  # of all pairs; a larger part of the data is not a subgroup
 LEAK_CORRELATION = 0.99
+MAX_COMPARED = 20_000_000_000  # products of two ranks up to which all columns are compared
+HASHES, HASH_BITS, MAX_BUCKET = 32, 22, 4
 MAX_LEAKS, MAX_LEAK_SHARE = 2, 0.25
 """Number of columns, or share of them, that may be leaks."""
 MIN_LEAK_VALUES = 10  # distinct values; fewer would be a class, not an id
@@ -42,7 +42,7 @@ ORDER_Z, ORDER_CORRELATION = 5.0, 0.1
 MIN_BLOCKS = 10
 HELD_OUT_P, MIN_HELD_OUT = 0.001, 30
 MAX_ROWS = 20_000  # rows that quadratic checks look at
-SPREAD_AXES = 16
+SPREAD_AXES, EXACT_AXES = 16, 512
 
 Rows = NDArray[np.int64]
 Matrix = NDArray[np.generic]
@@ -213,11 +213,29 @@ def placeholder_text(count: int) -> str:
 
 def spread_features(x: Matrix, seed: int) -> NDArray[np.float32]:
     """(rows, 16) standardized principal components, in which neighbors are looked for."""
-    sample = torch.tensor(np.asarray(x[:: -(-len(x) // MAX_ROWS)])).float()
+    sample = np.asarray(x[:: -(-len(x) // MAX_ROWS)], dtype=np.float32)
     mean = sample.mean(0)
-    scaling = Scaling(mean, principal_axes(sample - mean, torch.Generator().manual_seed(seed))[:, :SPREAD_AXES])
-    features = np.concatenate([scaling.transform(x[part]).numpy() for part in chunks(*x.shape)])
+    axes = principal_axes(sample - mean, SPREAD_AXES, seed)
+    features = np.empty((len(x), axes.shape[1]), dtype=np.float32)
+    for part in chunks(len(x), x.shape[1]):
+        features[part] = (x[part].astype(np.float32) - mean) @ axes
     return features / np.maximum(features.std(0), 1e-9)
+
+
+def principal_axes(x: Floats, width: int, seed: int) -> Floats:
+    """(p, width) principal axes of centered rows: exact for up to 512 rows or columns, else by subspace iteration."""
+    rows, p = x.shape
+    x = x / max(float(np.abs(x).max()), 1e-30)  # squares of huge outliers overflow
+    width = min(width, p, max(1, rows - 1))
+    if min(rows, p) <= EXACT_AXES:
+        gram = (x.T @ x if p <= rows else x @ x.T).astype(np.float64)
+        vectors = np.linalg.eigh(gram)[1][:, ::-1][:, :width].astype(np.float32)
+        return np.asarray(vectors if p <= rows else np.linalg.qr(x.T @ vectors)[0])
+    start = np.random.default_rng(seed).standard_normal((rows, 2 * width + 16), dtype=np.float32)
+    basis = np.linalg.qr(x.T @ start)[0]
+    for _ in range(3):
+        basis = np.linalg.qr(x.T @ (x @ basis))[0]
+    return np.asarray(basis @ np.linalg.svd(x @ basis, full_matrices=False)[2][:width].T)
 
 
 def concentration(x: NDArray[np.float32], members: Rows, random: np.random.Generator) -> tuple[float, float]:
@@ -269,7 +287,7 @@ class Order:
         dependent: Whether neighboring rows resemble each other on both sides.
         correlation: Lag-1 autocorrelation, the smaller of both sides.
         length: Lag at which the autocorrelation falls below 0.1: rows apart enough to be independent.
-        block, gap: Arguments for ``cca.block_folds``.
+        block, gap: Arguments for ``units.block_folds``.
         blocks: Number of blocks of ``block`` rows.
         independent: Number of independent stretches: rows / length.
         differences: Whether there are fewer than 10 blocks, so that first differences must be audited instead.
@@ -391,37 +409,51 @@ def shifted(za: Floats, zb: Floats, units: Rows | None = None, temperature: floa
 def viterbi(fit: Floats, penalty: float) -> Rows:
     """(rows,) column with the largest sum of fits, each change of column costing ``penalty``."""
     n, k = fit.shape
-    total, back = fit[0].copy(), np.empty((n, k), dtype=np.int8)
-    for row in range(n):
-        best = int(total.argmax()) if row else 0
-        switch = total[best] - penalty > total if row else np.zeros(k, dtype=bool)
-        back[row] = np.where(switch, best, np.arange(k))
-        total = np.where(switch, total[best] - penalty, total) + fit[row] if row else total
-    path = np.empty(n, dtype=np.int64)
-    path[-1] = total.argmax()
-    for row in range(n - 1, 0, -1):
-        path[row - 1] = back[row, path[row]]
-    return path
+    total, totals = fit[0].copy(), np.empty((n, k))
+    totals[0] = total
+    for row in range(1, n):
+        np.maximum(total, total.max() - penalty, out=total)
+        total += fit[row]
+        totals[row] = total
+    best = totals.argmax(1)
+    switch = (totals.max(1, keepdims=True) - penalty > totals).tolist()
+    column, path = int(best[-1]), best.tolist()
+    for row in range(n - 2, -1, -1):
+        if not switch[row][column]:
+            path[row] = column
+        column = path[row]
+    return np.array(path)
 
 
 # --- partners, groups, columns, models --------------------------------------------------------------------------------
 
 
-def better_partner(za: Floats, zb: Floats, seed: int = 0) -> Issue:
+def better_partner(za: Floats, zb: Floats) -> Issue:
     """Pairs that would gain most from exchanging partners with another pair: a ranking, never a claim.
 
-    The gain of an exchange is s_ij + s_ji - s_ii - s_jj, with s the inner product of ``za`` and ``zb``.
+    The gain of an exchange is s_ij + s_ji - s_ii - s_jj, with s the inner product of ``za`` and ``zb``. It is
+    symmetric: each block of pairs is compared with itself and with later ones.
     """
     n = len(za)
-    pool = np.sort(np.random.default_rng(seed).permutation(n)[:MAX_ROWS])
-    own = (za * zb).sum(1)
-    gain, partner = np.empty(n), np.empty(n, dtype=np.int64)
-    for start in range(0, n, 1000):
-        rows = np.arange(start, min(start + 1000, n))
-        both = za[rows] @ zb[pool].T + zb[rows] @ za[pool].T - own[pool][None] - own[rows][:, None]
-        both[rows[:, None] == pool[None]] = -np.inf
-        best = both.argmax(1)
-        gain[rows], partner[rows] = both[np.arange(len(rows)), best], pool[best]
+    own, one = (za * zb).sum(1, keepdims=True), np.ones((n, 1), dtype=za.dtype)
+    left, right = np.hstack([za, zb, -own, one]), np.hstack([zb, za, one, -own])
+    gain, partner = np.full(n, -np.inf, dtype=za.dtype), np.zeros(n, dtype=np.int64)
+
+    def keep(rows: slice, columns: slice, table: Floats) -> None:
+        best = table.max(1)
+        better = np.flatnonzero(best > gain[rows])
+        gain[rows][better] = best[better]
+        partner[rows][better] = columns.start + table[better].argmax(1)
+
+    blocks = [slice(start, min(start + 1000, n)) for start in range(0, n, 1000)]
+    for k, rows in enumerate(blocks):
+        for columns in blocks[k:]:
+            both = left[rows] @ right[columns].T
+            if rows == columns:
+                np.fill_diagonal(both, -np.inf)
+            else:
+                keep(columns, rows, both.T)
+            keep(rows, columns, both)
     ranks = np.argsort(np.argsort(gain)) / max(n - 1, 1)
     examples = np.argsort(-gain)[:EXAMPLES]
     return Issue(
@@ -473,13 +505,16 @@ def kmeans(x: NDArray[np.float32], k: int, seed: int, steps: int = 15) -> Rows:
     """(rows,) cluster of every row, by Lloyd's algorithm from distinct random rows chosen far apart."""
     random = np.random.default_rng(seed)
     sample = x[random.permutation(len(x))[:MAX_ROWS]]
-    centers = sample[:1]
+    centers, distance = sample[:1], np.full(len(sample), np.inf, dtype=x.dtype)
     while len(centers) < k:  # k-means++
-        distance = np.min([((sample - center) ** 2).sum(1) for center in centers], axis=0) + 1e-12
-        centers = np.vstack([centers, sample[random.choice(len(sample), p=distance / distance.sum())]])
+        distance = np.minimum(distance, ((sample - centers[-1]) ** 2).sum(1))
+        chance = distance + 1e-12
+        centers = np.vstack([centers, sample[random.choice(len(sample), p=chance / chance.sum())]])
     for _ in range(steps):
         label = ((centers**2).sum(1)[None] - 2 * sample @ centers.T).argmin(1)
-        centers = np.stack([sample[label == c].mean(0) if (label == c).any() else centers[c] for c in range(k)])
+        count = np.bincount(label, minlength=k)[:, None]
+        sums = (label == np.arange(k)[:, None]).astype(x.dtype) @ sample
+        centers = np.where(count > 0, sums / np.maximum(count, 1), centers).astype(x.dtype)
     return np.asarray(((centers**2).sum(1)[None] - 2 * x @ centers.T).argmin(1))
 
 
@@ -495,18 +530,15 @@ def binomial_tail(hits: int, size: int, share: float) -> float:
 def leak(a: Matrix, b: Matrix) -> Issue:
     """Columns on both sides that give the pairing away: ids, times, file numbers."""
     rows = np.sort(np.random.default_rng(0).permutation(len(a))[:2000])
-    ranked = []
-    for x in (a, b):
-        values = np.asarray(x[rows], dtype=np.float64)
-        order = np.argsort(np.argsort(values, axis=0, kind="stable"), axis=0).astype(np.float64)
-        distinct = np.array([len(np.unique(column)) for column in values.T])
-        order[:, distinct < MIN_LEAK_VALUES] = 0
-        order -= order.mean(0)
-        ranked.append((order / np.maximum(np.linalg.norm(order, axis=0), 1e-12)).astype(np.float32))
-    columns = []
-    for start in range(0, ranked[0].shape[1], 1000):
-        correlation = np.abs(ranked[0][:, start : start + 1000].T @ ranked[1])
-        columns += [(int(i) + start, int(j)) for i, j in np.argwhere(correlation > LEAK_CORRELATION)]
+    ranked = [ranked_columns(x, rows) for x in (a, b)]
+    if ranked[0].size * len(ranked[1]) <= MAX_COMPARED:
+        found = [np.empty((0, 2), dtype=np.int64)]
+        for start in range(0, len(ranked[0]), 1000):
+            correlation = np.abs(ranked[0][start : start + 1000] @ ranked[1].T)
+            found.append(np.argwhere(correlation > LEAK_CORRELATION) + np.array([start, 0]))
+        columns = [(int(i), int(j)) for i, j in np.concatenate(found)]
+    else:
+        columns = similar_columns(*ranked)
     # Where most columns agree, they are the relation between the sides, not a leak.
     few = len(columns) <= max(MAX_LEAKS, MAX_LEAK_SHARE * min(a.shape[1], b.shape[1]))
     few &= all(len({pair[k] for pair in columns}) < x.shape[1] for k, x in enumerate((a, b)))
@@ -518,6 +550,50 @@ def leak(a: Matrix, b: Matrix) -> Issue:
         name="leak", claimed=bool(columns) and few, scores=np.zeros(0, np.float32), count=len(columns),
         examples=np.zeros(0, np.int64), explanation=text, details={"columns": columns},
     )  # fmt: skip
+
+
+def ranked_columns(x: Matrix, rows: Rows) -> NDArray[np.float32]:
+    """(columns, rows) ranks of each column, centered and of length 1; 0 for a column with few values."""
+    out = np.empty((x.shape[1], len(rows)), dtype=np.float32)
+    for part in chunks(x.shape[1], len(rows)):
+        values = np.ascontiguousarray(np.asarray(x[rows, part], dtype=np.float64).T)
+        order = np.argsort(values, axis=1, kind="stable")
+        ranks = np.empty(order.shape)
+        np.put_along_axis(ranks, order, np.arange(len(rows), dtype=np.float64)[None], axis=1)
+        distinct = 1 + (np.diff(np.take_along_axis(values, order, 1), axis=1) != 0).sum(1)
+        ranks[distinct < MIN_LEAK_VALUES] = 0
+        ranks -= ranks.mean(1, keepdims=True)
+        out[part] = ranks / np.maximum(np.linalg.norm(ranks, axis=1, keepdims=True), 1e-12)
+    return out
+
+
+def similar_columns(x: NDArray[np.float32], y: NDArray[np.float32]) -> list[tuple[int, int]]:
+    """Pairs of unit rows of two matrices with a cosine above ``LEAK_CORRELATION`` or below its negative.
+
+    Rows are hashed by the signs of random projections. Rows with such a cosine share at least one of ``HASHES`` hashes
+    with a probability above 0.999999; only rows that do are compared.
+    """
+    random = np.random.default_rng(0)
+    powers = 2 ** np.arange(HASH_BITS)
+    kept = [np.flatnonzero(side.any(1)) for side in (x, y)]
+    found: list[NDArray[np.int64]] = []
+    for _ in range(HASHES):
+        planes = random.standard_normal((x.shape[1], HASH_BITS), dtype=np.float32)
+        left, right = ((side[rows] @ planes > 0) @ powers for side, rows in zip((x, y), kept, strict=True))
+        order = np.argsort(left, kind="stable")
+        for code in (right, 2**HASH_BITS - 1 - right):  # the same direction, and the opposite one
+            first, last = (np.searchsorted(left[order], code, side) for side in ("left", "right"))
+            count = np.minimum(last - first, MAX_BUCKET)
+            within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+            i = kept[0][order[np.repeat(first, count) + within]]
+            found.append(np.unique(i * len(y) + kept[1][np.repeat(np.arange(len(code)), count)]))
+    both = np.unique(np.concatenate(found))
+    i, j = both // len(y), both % len(y)
+    cosine = np.zeros(len(i))
+    for part in chunks(len(i), x.shape[1]):
+        cosine[part] = np.einsum("ij,ij->i", x[i[part]], y[j[part]])
+    alike = np.abs(cosine) > LEAK_CORRELATION
+    return list(zip(i[alike].tolist(), j[alike].tolist(), strict=True))
 
 
 def trained_on_pairs(scores: Floats, held_out: Floats) -> Issue:

@@ -5,12 +5,11 @@ compared. So the cost grows with the rows and not with their square.
 """
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from rince.audit.units import joined
 from rince.errors import UsageError
-from rince.pairs.matrix import Matrix, chunks, read, release
+from rince.pairs.matrix import Matrix, chunks, cosines_, read, release
 
 BITS, BANDS = 16, 24
 NEIGHBORS = 8
@@ -45,26 +44,25 @@ def alike_rows(x: Matrix, alike: float = ALIKE, seed: int = 0) -> NDArray[np.int
     return _components(len(x), first[close], second[close])
 
 
-def _mean(x: Matrix) -> torch.Tensor:
-    total = torch.zeros(x.shape[1], dtype=torch.float64)
+def _mean(x: Matrix) -> NDArray[np.float32]:
+    total = np.zeros(x.shape[1])
     count = 0
     for rows in chunks(*x.shape):
-        part = read(x, rows).double()
-        good = torch.isfinite(part).all(1)
-        total, count = total + part[good].sum(0), count + int(good.sum())
+        part = read(x, rows)
+        good = np.isfinite(part).all(1)
+        total, count = total + part[good].sum(0, dtype=np.float64), count + int(good.sum())
         release(x)
-    return (total / max(1, count)).float()
+    return (total / max(1, count)).astype(np.float32)
 
 
-def _bands(x: Matrix, mean: torch.Tensor, seed: int) -> NDArray[np.uint16]:
+def _bands(x: Matrix, mean: NDArray[np.float32], seed: int) -> NDArray[np.uint16]:
     """The side of 16 random planes, for each of the bands: (rows, bands)."""
-    source = torch.Generator().manual_seed(seed)
-    planes = torch.randn(x.shape[1], BANDS * BITS, generator=source)
-    powers = 2 ** torch.arange(BITS)
+    planes = np.random.default_rng(seed).standard_normal((x.shape[1], BANDS * BITS), dtype=np.float32)
+    powers = (2 ** np.arange(BITS)).astype(np.uint16)
     found = np.empty((len(x), BANDS), dtype=np.uint16)
     for rows in chunks(len(x), max(x.shape[1], BANDS * BITS)):
         sides = ((read(x, rows) - mean) @ planes > 0).reshape(-1, BANDS, BITS)
-        found[rows] = (sides * powers).sum(2).numpy()
+        found[rows] = (sides * powers).sum(2, dtype=np.uint16)
         release(x)
     return found
 
@@ -84,11 +82,11 @@ def _candidates(bands: NDArray[np.uint16]) -> tuple[NDArray[np.int64], NDArray[n
     return code // n, code % n
 
 
-def _cosines(x: Matrix, mean: torch.Tensor, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float32]:
+def _cosines(x: Matrix, mean: NDArray[np.float32], i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float32]:
     out = np.empty(len(i), dtype=np.float32)
     for rows in chunks(len(i), x.shape[1]):
         left, right = read(x, i[rows]) - mean, read(x, j[rows]) - mean
-        out[rows] = torch.nn.functional.cosine_similarity(left, right, dim=1).nan_to_num(-1).numpy()
+        out[rows] = np.nan_to_num(cosines_(left, right), nan=-1)
     return out
 
 

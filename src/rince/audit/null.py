@@ -14,13 +14,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import normalize
 
 from rince.audit.estimate import Null
 from rince.audit.scan import Sample
 from rince.errors import UsageError, WrongType
-from rince.pairs.matrix import FEWEST, FEWEST_PER_CLASS, MOST_CLASSES, Keys, chunks, cosines_, named_rows
+from rince.pairs.matrix import (
+    FEWEST,
+    FEWEST_PER_CLASS,
+    MOST_CLASSES,
+    Keys,
+    as_array,
+    chunks,
+    cosines_,
+    is_tensor,
+    named_rows,
+    unit_rows,
+)
 
 NULL_SIZE = 1_000_000
 NONE_APART = "There are no mismatched pairs to draw: all pairs share an id, a duplicate value or a row."
@@ -74,7 +83,7 @@ def as_scored(scores: Any, null: Any = None) -> Scored:
 
 
 def _as_scores(values: Any, name: str) -> NDArray[np.float32]:
-    values = values.detach().cpu().float().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    values = as_array(values) if is_tensor(values) else np.asarray(values)
     if values.ndim != 1:
         raise UsageError(f"{name} must have one score per pair in one dimension, got the shape {values.shape}")
     if values.dtype.kind not in "fiub" and len(values):
@@ -143,7 +152,7 @@ def cosine_null(first: Sample, second: Sample, rows: NDArray[np.int64], seed: in
     )
     null = np.empty(len(i), dtype=np.float32)
     for part in chunks(len(i), first.x.shape[1]):
-        null[part] = cosines_(first.x[i[part]], second.x[j[part]]).numpy()
+        null[part] = cosines_(first.x[i[part]], second.x[j[part]])
     return Null(null, right_by_chance(first.own, second.own), _other_class_better(first, second))
 
 
@@ -208,5 +217,5 @@ def _other_class_better(first: Sample, second: Sample, most: int = 20_000) -> fl
     codes, some = np.unique(of_classes.own, return_index=True)
     rows = np.flatnonzero(np.isin(items.partner, codes))
     rows = rows[:: max(1, len(rows) // most)]
-    table = normalize(items.x[rows].float(), dim=1) @ normalize(of_classes.x[some].float(), dim=1).T
-    return share_other_class_better(table.numpy(), np.searchsorted(codes, items.partner[rows]))
+    table = unit_rows(items.x[rows]) @ unit_rows(of_classes.x[some]).T
+    return share_other_class_better(table, np.searchsorted(codes, items.partner[rows]))

@@ -20,9 +20,9 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from rince._support.normal import normal_cdf, normal_quantile
 from rince.errors import UsageError
 
 # --- ranks among mismatched pairs -------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def densities() -> NDArray[np.float32]:
         # Standardized to mean 0 and deviation 1.
         shift, scale = delta * np.sqrt(2 / np.pi), np.sqrt(1 - 2 * delta**2 / np.pi)
         x = shift + scale * FINE
-        density = np.exp(-(x**2) / 2) * torch.special.ndtr(torch.from_numpy(slant * x)).numpy()
+        density = np.exp(-(x**2) / 2) * normal_cdf(slant * x)
         below = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2)])
         below /= below[-1]
         at = (CUTS[None, None] - MEANS[:, None, None]) / DEVIATIONS[None, :, None]
@@ -134,7 +134,7 @@ def densities() -> NDArray[np.float32]:
 
 def normal_scores(p: NDArray[np.float32]) -> NDArray[np.float32]:
     """z of p-values: high for small ones."""
-    return torch.special.ndtri(1 - torch.from_numpy(p).double()).float().numpy()
+    return normal_quantile(1 - p.astype(np.float64)).astype(np.float32)
 
 
 def cell_counts(p: NDArray[np.float32], count: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
@@ -306,7 +306,7 @@ def mean_probability(found: Mixtures, null: NDArray[np.float64]) -> NDArray[np.f
 
 def even_null() -> NDArray[np.float64]:
     """The share of mismatched pairs in every cell if no two score alike."""
-    below = torch.special.ndtr(torch.from_numpy(CUTS)).numpy()
+    below = normal_cdf(CUTS)
     return np.diff(below, prepend=0, append=1)
 
 

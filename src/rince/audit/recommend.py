@@ -4,10 +4,12 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rince.errors import UsageError
-from rince.losses import Contrast, ContrastiveLoss
+
+if TYPE_CHECKING:
+    from rince.losses import Contrast, ContrastiveLoss
 
 TRUST_MARGIN, PLAIN_MARGIN = 0.02, 0.01
 """Lead that a loss with weights must have over one without, and any other loss over InfoNCE, as shares of the best."""
@@ -37,7 +39,7 @@ class Recommendation(NamedTuple):
     trust: bool
     reason: str
 
-    def build(self, contrast: Contrast | None = None) -> ContrastiveLoss:
+    def build(self, contrast: "Contrast | None" = None) -> "ContrastiveLoss":
         """The loss. Default: ``rince.TwoView()``; use ``rince.CrossView()`` for two modalities."""
         from rince.losses import named_loss
 

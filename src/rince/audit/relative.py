@@ -5,26 +5,45 @@ with a sample of other partners. The correction removes how high an item scores 
 the same correction, so that they are the null distribution of these scores.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import normalize
 
 from rince.audit.estimate import Null
 from rince.audit.scan import Sample
-from rince.pairs.matrix import Keys, chunks
+from rince.pairs.matrix import Keys, Matrix, chunks, unit_rows
 
 REFERENCES = 1024
 """Other partners that a score is compared with."""
 MANY_ROWS = 20_000  # pairs of given embeddings up to which these are four times as many
+MAX_FIT_PAIRS = 50_000
+"""Pairs that closed-form scorers are fitted to and mismatched pairs are made of."""
 RELATIVE_NULL_SIZE = 200_000
 TEMPERATURE = 0.1  # of given embeddings
 
 Floats = NDArray[np.float32]
 Sums = NDArray[np.float64]
+
+
+class Scorer(ABC):
+    """Scores any pair; it can be sent to where shards of the data are.
+
+    Attributes:
+        settings: What a fit chose without labels; empty if it had no choice.
+    """
+
+    settings: str = ""
+
+    @abstractmethod
+    def score(self, x: Floats, y: Floats, keys: Keys, pairs: NDArray[np.int64]) -> Floats:
+        """Scores of pairs: raw rows of both sides; row numbers, codes of both sides and user keys; pair codes."""
+
+    def spaces(self, a: Matrix, b: Matrix) -> tuple[Floats, Floats] | None:
+        """(pairs, width) unit rows of both sides whose inner products are scores; None if there are none."""
+        return None
 
 
 class Terms(NamedTuple):
@@ -158,14 +177,27 @@ def draw_mismatched(keys: Keys, size: int, random: np.random.Generator) -> tuple
 
 
 @dataclass(frozen=True, eq=False)
-class RelativeScorer:
-    """Relative scores of embeddings of one space against a sample of them."""
+class RelativeScorer(Scorer):
+    """Relative scores of embeddings of one space against a sample of them.
+
+    Attributes:
+        references: The sample.
+        rows: Row numbers of the pairs that the null was made of, in order.
+        scores: Their scores, which are not computed again.
+    """
 
     references: References
+    rows: NDArray[np.int64]
+    scores: Floats
 
-    def score(self, x: Tensor, y: Tensor, keys: Keys, pairs: NDArray[np.int64]) -> Floats:
+    def score(self, x: Floats, y: Floats, keys: Keys, pairs: NDArray[np.int64]) -> Floats:
         """Scores of pairs: rows of both sides; row numbers, codes of both sides and user keys."""
-        return self.references.score(unit_rows(x), unit_rows(y), keys)
+        place = np.minimum(np.searchsorted(self.rows, keys[0]), len(self.rows) - 1)
+        scores = self.scores[place]
+        new = np.flatnonzero(self.rows[place] != keys[0])
+        if len(new):
+            scores[new] = self.references.score(unit_rows(x[new]), unit_rows(y[new]), [key[new] for key in keys])
+        return scores
 
 
 def fit_relative(a: Sample, b: Sample, rows: NDArray[np.int64], seed: int = 0) -> tuple[RelativeScorer, Null]:
@@ -182,10 +214,5 @@ def fit_relative(a: Sample, b: Sample, rows: NDArray[np.int64], seed: int = 0) -
     za, zb = unit_rows(a.x), unit_rows(b.x)
     references = References.of(za, zb, keys, some, TEMPERATURE)
     mismatched = draw_mismatched(keys, RELATIVE_NULL_SIZE, np.random.default_rng(seed))
-    return RelativeScorer(references), Null(references.score_with_null(za, zb, keys, mismatched)[1])
-
-
-def unit_rows(x: Tensor) -> Floats:
-    """Rows of length 1."""
-    unit: Floats = normalize(x.float(), dim=1).numpy()
-    return unit
+    scores, null = references.score_with_null(za, zb, keys, mismatched)
+    return RelativeScorer(references, rows, scores), Null(null)

@@ -3,9 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rince.audit.units import equal_pairs
 from rince.errors import UsageError
@@ -22,7 +20,7 @@ class Sample(NamedTuple):
     Both matter: row i of a and row j of b belong together if rows i and j of b are equal, or rows i and j of a.
     """
 
-    x: Tensor
+    x: NDArray[np.float32]
     own: NDArray[np.int64]
     partner: NDArray[np.int64]
     keys: Keys
@@ -103,7 +101,7 @@ def scan(
         rows = slice(first, first + len(x))
         codes[rows, 0] = equal_pairs(*own)
         if scores is not None:
-            scores[rows] = cosines_(x, y).numpy()
+            scores[rows] = cosines_(x, y)
     empty = _Pool(np.empty(0, dtype=np.int64), 0)
     a, b = pools or (empty, empty)
     return Scan(
@@ -122,17 +120,17 @@ class _Pool:
     def __init__(self, rows: NDArray[np.int64], width: int):
         self.rows = rows
         # Allocated once: many small arrays kept between large temporary ones would fragment the heap.
-        self.x = torch.empty(len(rows), width)
+        self.x = np.empty((len(rows), width), dtype=np.float32)
         self.own = np.empty(len(rows), dtype=np.int64)
         self.partner = np.empty(len(rows), dtype=np.int64)
 
     def sample(self, keys: Keys) -> Sample:
         return Sample(self.x, self.own, self.partner, [key[self.rows] for key in keys])
 
-    def add(self, x: Tensor, own: NDArray[np.int64], partner: NDArray[np.int64], first: int) -> None:
+    def add(self, x: NDArray[np.float32], own: NDArray[np.int64], partner: NDArray[np.int64], first: int) -> None:
         start, stop = np.searchsorted(self.rows, [first, first + len(x)])
         here = self.rows[start:stop] - first
-        torch.index_select(x, 0, torch.from_numpy(here), out=self.x[start:stop])
+        np.take(x, here, axis=0, out=self.x[start:stop])
         self.own[start:stop], self.partner[start:stop] = own[here], partner[here]
 
 
@@ -142,7 +140,7 @@ def join_samples(samples: list[Sample]) -> Sample:
     if len(samples) == 1:
         return samples[0]
     return Sample(
-        torch.cat([sample.x for sample in samples]),
+        np.concatenate([sample.x for sample in samples]),
         np.concatenate([sample.own for sample in samples]),
         np.concatenate([sample.partner for sample in samples]),
         [np.concatenate(key) for key in zip(*(sample.keys for sample in samples), strict=True)],

@@ -5,20 +5,18 @@ sample gives a ``Scorer`` and the null; the scorer scores every shard, piece by 
 and one piece of a shard.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from rince.audit.cca import MAX_FIT_PAIRS, CCAScorer, fit_cca
 from rince.audit.estimate import Null
 from rince.audit.null import class_side, cosine_null
-from rince.audit.relative import fit_relative
+from rince.audit.relative import MAX_FIT_PAIRS, Scorer, fit_relative
 from rince.audit.scan import Sample, draw_rows
 from rince.audit.units import GivenFolds, equal_pairs
 from rince.errors import UsageError
-from rince.pairs.matrix import Keys, row_codes
+from rince.pairs.matrix import row_codes
 from rince.pairs.shards import Pieces, Shard, check_block
 
 if TYPE_CHECKING:
@@ -38,14 +36,6 @@ SAMPLE_NUMBERS, MIN_SAMPLE_PAIRS = 80_000_000, 16_384
 """... and so many numbers of both sides (320 MB), but never fewer pairs."""
 
 
-class Scorer(Protocol):
-    """What scores any pair; it can be sent to where shards of the data are."""
-
-    def score(self, x: Tensor, y: Tensor, keys: Keys, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Scores of pairs: raw rows of both sides; row numbers, codes of both sides and user keys; pair codes."""
-        ...
-
-
 class Fitted(NamedTuple):
     """A scorer and what it gives mismatched pairs.
 
@@ -62,7 +52,7 @@ class Fitted(NamedTuple):
     @property
     def settings(self) -> str:
         """What a fit chose without labels; empty if it had no choice."""
-        return self.scorer.settings if isinstance(self.scorer, CCAScorer) else ""
+        return "" if self.scorer is None else self.scorer.settings
 
 
 def check_scoring(score: str, scorer: str) -> None:
@@ -108,6 +98,8 @@ def fit_scorer(
         return Fitted(method, *fit_relative(a, b, rows, seed))
     found = []
     if blocks is not None or (method != "towers" and not classes):
+        from rince.audit.cca import fit_cca
+
         found.append(Fitted("cca", *fit_cca(a, b, rows, seed, blocks)))
     if blocks is None and (method != "cca" or classes):
         from rince.audit.fit.cross_fit import fit_towers

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rince.pairs.matrix import chunks
 
-PCA_WIDTH = 256
+PCA_WIDTH, EXACT_ROWS = 256, 1000
 RELU_AXES, RELU_FEATURES = 64, 512
 MAX_RANK_WIDTH = 20_000  # wider sides are used on one common scale only
 MAX_SAMPLE_NUMBERS = 50_000_000  # numbers of a side from which its PCA is taken
@@ -97,7 +97,8 @@ class SideFeatures:
 def principal_axes(x: Tensor, generator: torch.Generator) -> Tensor:
     """(p, width) principal axes of centered rows, divided by the root of the total variance.
 
-    Exact from the smaller Gram matrix up to 512, else by randomized subspace iteration.
+    Exact from the smaller Gram matrix for up to 512 columns or 1,000 rows, else by randomized subspace iteration. Axes
+    without variance are 0.
     """
     rows, p = x.shape
     scale = torch.ldexp(torch.ones(()), torch.frexp(x.abs().max()).exponent - 1)  # squares of huge outliers overflow
@@ -106,6 +107,12 @@ def principal_axes(x: Tensor, generator: torch.Generator) -> Tensor:
     width = min(PCA_WIDTH, p, max(1, rows - 1))
     if p <= 512:
         axes = torch.linalg.eigh((x.T @ x).double()).eigenvectors.flip(1)[:, :width].float()
+    elif rows <= min(p, EXACT_ROWS):
+        gram = sum(x[:, part].double() @ x[:, part].double().T for part in chunks(p, rows))
+        values, vectors = torch.linalg.eigh(gram)
+        values, vectors = values.flip(0)[:width], vectors.flip(1)[:, :width]
+        scales = torch.where(values > 1e-12 * values[0], values.clamp_min(1e-30).rsqrt(), 0)
+        axes = x.T @ (vectors * scales).float()
     else:
         basis = torch.linalg.qr(x.T @ torch.randn(rows, min(width + 16, rows, p), generator=generator)).Q
         for _ in range(2):

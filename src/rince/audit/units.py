@@ -19,6 +19,7 @@ from rince.pairs.matrix import Keys
 if TYPE_CHECKING:
     from rince.audit.shards.runner import Runner
 
+FOLDS = 4
 MIN_UNITS = 20  # a key that makes fewer units is a class
 BUCKET = 5_000_000  # codes that are counted in one place
 
@@ -137,6 +138,25 @@ class GivenFolds(NamedTuple):
     def find(self, keys: Keys) -> NDArray[np.int64]:
         """The fold of every pair; the first key is its row number."""
         return self.number[keys[0]]
+
+
+def block_folds(rows: int, block: int, gap: int, folds: int = FOLDS, seed: int = 0) -> GivenFolds:
+    """Folds of contiguous blocks for ordered data; the blocks are the units.
+
+    Args:
+        rows: Number of pairs.
+        block: Rows per block.
+        gap: Rows at both ends of a block that no fit uses, so that scored rows have no neighbors among fitted ones.
+        folds: Number of folds.
+        seed: Random assignment of blocks.
+    """
+    blocks = np.minimum(np.arange(rows) // block, max(rows // block - 1, 0))
+    fold = (np.random.default_rng(seed).permutation(int(blocks[-1]) + 1) % folds)[blocks]
+    first = np.searchsorted(blocks, blocks, "left")
+    last = np.searchsorted(blocks, blocks, "right") - 1
+    at = np.arange(rows)
+    outer = (at - first < gap) & (first > 0) | (last - at < gap) & (last < rows - 1)
+    return GivenFolds(fold, blocks, ~outer)
 
 
 # --- over shards ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from rince._support.fingerprints import row_codes
@@ -87,7 +86,7 @@ def _read(side: Mapping[str, Any]) -> SidePrint:
 
 def code_check() -> str:
     """The code of a fixed row: another one where codes are made in another way, and cannot be compared."""
-    return f"{int(row_codes(torch.arange(1.0, 4.0)[None])[0]) % 2**64:016x}"
+    return f"{int(row_codes(np.arange(1.0, 4.0)[None])[0]) % 2**64:016x}"
 
 
 def sums_of(codes: NDArray[np.int64], start: int) -> Sums:

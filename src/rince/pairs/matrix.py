@@ -2,13 +2,12 @@
 
 import hashlib
 import mmap
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rince._support.fingerprints import row_codes as row_codes
 from rince.errors import UsageError, WrongType
@@ -29,9 +28,8 @@ def as_matrix(x: Any, name: str) -> Matrix:
 
     One value per pair is a column of one feature; texts are labels, which have a number each.
     """
-    if isinstance(x, Tensor):
-        x = x.detach().cpu()
-        x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
+    if is_tensor(x):
+        x = as_array(x)
     elif not isinstance(x, np.ndarray):
         raise WrongType(f"{name} must be a numpy array or a tensor of shape (pairs, width), got {type(x).__name__}")
     if x.ndim == 1:
@@ -43,6 +41,18 @@ def as_matrix(x: Any, name: str) -> Matrix:
     if not x.shape[1]:
         raise UsageError(f"{name} has no columns")
     return x
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether an object is a torch tensor. Does not import torch: without it, nobody has one."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def as_array(x: Any) -> NDArray[Any]:
+    """The values of a tensor; half precision becomes float32."""
+    x = x.detach().cpu()
+    return (x.float() if x.is_floating_point() and x.element_size() == 2 else x).numpy()
 
 
 def _labels(x: NDArray[Any], name: str) -> NDArray[np.float32]:
@@ -126,8 +136,8 @@ MISSING = {"", "None", "nan", "<NA>", "NaT", "b''"}
 
 def one_dimensional(values: Any) -> NDArray[Any]:
     """Values as an array; a list of texts as one of objects, since numpy would make texts of numbers and gaps, too."""
-    if isinstance(values, Tensor):
-        return values.detach().cpu().numpy()
+    if is_tensor(values):
+        return as_array(values)
     if isinstance(values, (list, tuple)):
         plain = bool(values) and all(type(value) in (int, float, bool) for value in values)
         return np.array(values) if plain else np.array(values, dtype=object)
@@ -154,13 +164,13 @@ def chunks(n: int, width: int) -> Iterator[slice]:
         yield slice(start, min(n, start + step))
 
 
-def read(x: Matrix, rows: slice | NDArray[np.int64], into: Tensor | None = None) -> Tensor:
-    """Some rows as a float32 tensor of its own, or in the first rows of ``into``."""
+def read(x: Matrix, rows: slice | NDArray[np.int64], into: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+    """Some rows as a float32 array of its own, or in the first rows of ``into``."""
     check_whole(x)
     if into is None:
-        return torch.from_numpy(np.array(x[rows], dtype=np.float32))
+        return np.array(x[rows], dtype=np.float32)
     part = x[rows]
-    np.copyto(into[: len(part)].numpy(), part, casting="unsafe")
+    np.copyto(into[: len(part)], part, casting="unsafe")
     return into[: len(part)]
 
 
@@ -198,27 +208,29 @@ class RowCheck:
         self.name, self.zero_is_bad = name, zero_is_bad
         self.broken: list[int] = []
         self.zero: list[int] = []
-        self.first: Tensor | None = None
+        self.first: NDArray[np.float32] | None = None
         self.constant = True
 
-    def see(self, x: Tensor, start: int) -> None:
+    def see(self, x: NDArray[np.float32], start: int) -> None:
         # A sum over the row is finite only if all of it is: one pass, and the exact test only where it fails.
-        suspicious = ~torch.isfinite(x.sum(1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspicious = ~np.isfinite(x.sum(1))
         if suspicious.any():
-            rows = suspicious.nonzero()[:, 0]
-            self.broken += (rows[~torch.isfinite(x[rows]).all(1)] + start).tolist()
+            rows = np.flatnonzero(suspicious)
+            self.broken += (rows[~np.isfinite(x[rows]).all(1)] + start).tolist()
         if self.zero_is_bad:
-            self.zero += ((x == 0).all(1).nonzero()[:, 0] + start).tolist()
+            # Rows whose first number is not 0 need no look at the others.
+            rows = np.flatnonzero(x[:, 0] == 0)
+            self.zero += (rows[~x[rows].any(1)] + start).tolist()
         if self.first is None:
-            self.first = x[0].clone()
+            self.first = x[0].copy()
         if self.constant:
-            self.constant = bool((x == self.first).all())
+            self.constant = bool((x[-1] == self.first).all() and (x == self.first).all())
 
     def summary(self, start: int = 0) -> "Checked":
         """What was seen, in a few numbers; ``start`` is the number of the first row."""
         broken, zero = ([row + start for row in rows[:SHOWN]] for rows in (self.broken, self.zero))
-        first = None if self.first is None else self.first.numpy()
-        return Checked(self.name, len(self.broken), broken, len(self.zero), zero, self.constant, first)
+        return Checked(self.name, len(self.broken), broken, len(self.zero), zero, self.constant, self.first)
 
     def refuse_unusable(self) -> None:
         self.summary().refuse_unusable()
@@ -273,12 +285,19 @@ def named_rows(rows: list[int], count: int | None = None) -> str:
     return f"row {shown}" if count == 1 else f"{count:,} rows ({shown})"
 
 
-def cosines_(x: Tensor, y: Tensor) -> Tensor:
+def cosines_(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
     """The cosine of every row of ``x`` with the same row of ``y``, of any scale; both are overwritten.
 
-    In place, because large tensors that come and go by the hundred leave the memory of a process in pieces.
+    In place, because large arrays that come and go by the hundred leave the memory of a process in pieces.
     """
     for z in (x, y):
-        z.div_(torch.maximum(z.amax(1), z.amin(1).neg()).clamp_min(torch.finfo(z.dtype).tiny)[:, None])
-    lengths = torch.linalg.vector_norm(x, dim=1) * torch.linalg.vector_norm(y, dim=1)
-    return x.mul_(y).sum(1) / lengths
+        z /= np.maximum(np.maximum(z.max(1), -z.min(1)), np.finfo(z.dtype).tiny)[:, None]
+    lengths = np.sqrt(np.einsum("ij,ij->i", x, x) * np.einsum("ij,ij->i", y, y))
+    with np.errstate(invalid="ignore"):  # rows of zeros, which are refused
+        return np.asarray(np.einsum("ij,ij->i", x, y) / lengths)
+
+
+def unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
+    """Rows divided by their norms, as float32."""
+    x = x.astype(np.float32, copy=False)
+    return np.asarray(x / np.maximum(np.sqrt(np.einsum("ij,ij->i", x, x)), 1e-12)[:, None])

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rince._support.optional_imports import require
 from rince._support.progress import track
@@ -398,26 +396,27 @@ class WithoutColumns(Shard):
 
 
 class Pieces:
-    """Both sides of a partition as float32 tensors, piece by piece, in memory that is used again and again."""
+    """Both sides of a partition as float32 arrays, piece by piece, in memory that is used again and again."""
 
     def __init__(self, part: Shard):
         self.part = part
-        self._room: list[Tensor] = []
+        self._room: list[NDArray[np.float32]] = []
 
-    def __iter__(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+    def __iter__(self) -> Iterator[tuple[int, NDArray[np.float32], NDArray[np.float32]]]:
         """The first row of every piece, and both sides of it."""
         start, widths = 0, None
         for a, b in self.part.blocks():
             if widths is None:
                 widths = check_block(a, b, self.part)
-                self._room = [torch.empty(min(self.part.rows, chunk_rows(max(widths))), width) for width in widths]
+                rows = min(self.part.rows, chunk_rows(max(widths)))
+                self._room = [np.empty((rows, width), dtype=np.float32) for width in widths]
             if len(a) != len(b) or (a.shape[1], b.shape[1]) != widths:
                 raise UsageError(f"{_named(self.part)} has blocks of {a.shape} and {b.shape}, after widths of {widths}")
-            for rows in chunks(len(a), max(widths)):
-                if start >= self.part.rows or start + (rows.stop - rows.start) > self.part.rows:
+            for piece in chunks(len(a), max(widths)):
+                if start >= self.part.rows or start + (piece.stop - piece.start) > self.part.rows:
                     raise UsageError(f"{_named(self.part)} has more than the {self.part.rows:,} rows that it announced")
-                yield start, read(a, rows, self._room[0]), read(b, rows, self._room[1])
-                start += rows.stop - rows.start
+                yield start, read(a, piece, self._room[0]), read(b, piece, self._room[1])
+                start += piece.stop - piece.start
         if start != self.part.rows:
             raise UsageError(f"{_named(self.part)} has {start:,} rows, where it announced {self.part.rows:,}")
 

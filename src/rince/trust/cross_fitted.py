@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from rince.audit.null import Scored, mismatched_index, share_right_by_chance
-from rince.audit.relative import References, unit_rows
+from rince.audit.relative import References
 from rince.errors import UsageError
-from rince.pairs.matrix import FEWEST, Keys, codes, row_codes
+from rince.pairs.matrix import FEWEST, Keys, codes, row_codes, unit_rows
 from rince.trust.weights import weights_of
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def fold_scores(
     A score is the log ratio of the pair's likelihood under the model to that of a random pair.
     """
     random = np.random.default_rng(seed)
-    za, zb = unit_rows(a), unit_rows(b)
+    za, zb = unit_rows(a.numpy()), unit_rows(b.numpy())
     same = [row_codes((z * ROUNDING).round()) for z in (za, zb)]
     every = [np.arange(len(za)), *same, *keys]
     pairs = mismatched_index(every, every, mismatched, random)

@@ -292,7 +292,7 @@ def _lead(top: NDArray[Any]) -> NDArray[Any]:
 
 
 def _unit(x: Matrix, rows: slice | NDArray[np.int64]) -> Tensor:
-    return normalize(read(x, rows), dim=1)
+    return normalize(torch.from_numpy(read(x, rows)), dim=1)
 
 
 def _slices(n: int, step: int) -> Iterator[slice]:

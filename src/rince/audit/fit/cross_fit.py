@@ -14,6 +14,7 @@ any: none of them has seen it.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ from rince.audit.fit.towers import (
 )
 from rince.audit.null import NULL_SIZE, Scored, class_side, mismatched_index, share_right_by_chance
 from rince.audit.rate import noise_rate, p_values
-from rince.audit.relative import References
+from rince.audit.relative import References, Scorer
 from rince.audit.scan import Sample
 from rince.audit.units import Folds, equal_pairs, fold_numbers
 from rince.pairs.matrix import Keys
@@ -225,13 +226,20 @@ class FoldScorer(NamedTuple):
         return np.mean(found, axis=0)
 
 
-class Ensemble(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Ensemble(Scorer):
     """The scorers of all folds."""
 
     scorers: list[FoldScorer]
     folds: Folds
 
-    def score(self, x: Tensor, y: Tensor, keys: Keys, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+    def score(
+        self,
+        x: NDArray[np.float32],
+        y: NDArray[np.float32],
+        keys: Keys,
+        pairs: NDArray[np.int64],
+    ) -> NDArray[np.float32]:
         """Scores of pairs: raw rows of both sides, keys as in ``FoldScorer.score``, and codes of the pairs."""
         rows, user = keys[0], keys[3:]
         number = self.folds.find([rows, pairs, *user])
@@ -241,7 +249,7 @@ class Ensemble(NamedTuple):
             known, out[inside] = scorer.known(rows[inside])
             new = inside[~known]
             if len(new):
-                out[new] = scorer.score(x[new], y[new], [key[new] for key in keys])
+                out[new] = scorer.score(torch.from_numpy(x[new]), torch.from_numpy(y[new]), [key[new] for key in keys])
         return out
 
 
@@ -269,7 +277,7 @@ def fit_towers(
         The scorer of all pairs, and scores of mismatched pairs.
     """
     config = FitConfig() if config is None else config
-    fit = CrossFit(Features(a.x.numpy(), "a"), Features(b.x.numpy(), "b"), a.keys, seed, config, rows)
+    fit = CrossFit(Features(a.x, "a"), Features(b.x, "b"), a.keys, seed, config, rows)
     pairs, folds = list(combinations(range(config.folds), 2)), list(range(config.folds))
     small = len(rows) <= TOGETHER
     first: FirstRound = {}

@@ -38,21 +38,21 @@ class Features:
             part = read(x, rows)
             check.see(part, rows.start)
             row_parts.append(row_codes(part))
-            sample.append(part[-rows.start % step :: step].clone())
+            sample.append(torch.from_numpy(part[-rows.start % step :: step].copy()))
             release(x)
         check.refuse_unusable()
         self.codes = np.concatenate(row_parts)
         self.scale: Scale = Labels.of_column(x) or Ranks(*rank_tables(torch.cat(sample)))
         self.width = self.scale.width
         small = len(x) * self.width <= IN_MEMORY
-        self._all = self.scale.of(read(x, slice(None))) if small else None
+        self._all = self.scale.of(torch.from_numpy(read(x, slice(None)))) if small else None
         self._x = None if small else x
 
     def __getitem__(self, rows: NDArray[np.int64]) -> Tensor:
         if self._all is not None:
             return self._all[rows]
         assert self._x is not None
-        x = self.scale.of(read(self._x, rows))
+        x = self.scale.of(torch.from_numpy(read(self._x, rows)))
         release(self._x)
         return x
 
@@ -68,7 +68,7 @@ class Labels(NamedTuple):
         """Of a (pairs, 1) column with few different values; None for any other."""
         if x.shape[1] != 1:
             return None
-        values, counts = np.unique(read(x, slice(None)).numpy(), return_counts=True)
+        values, counts = np.unique(read(x, slice(None)), return_counts=True)
         if not 1 < len(values) <= min(MOST_CLASSES, len(x) // FEWEST_PER_CLASS):
             return None
         return cls(torch.from_numpy(values), torch.from_numpy(counts / counts.sum()).float())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rince._support.csv_cells import CsvWriter
+from rince._support.csv_cells import CsvWriter, number_texts
 from rince.pairs.columns import chosen
 from rince.pairs.formats import format_of
 from rince.pairs.source import ARROW_TABLES, JSON_LINES, TEXT_TABLES, Source
@@ -53,38 +53,13 @@ def write_suspects(
         writer = CsvWriter(file)
         titles = [f"original {name}" if name in taken else name for name in more]
         writer.writerow([*HEADER, *(name for name, _ in shown), *titles])
-        for place, row in enumerate(order.tolist()):
-            names = "; ".join(name for name, mask in affected.items() if mask[row])
-            numbers = ["" if np.isnan(x) else f"{x:.6g}" for x in (result.scores[row], result.p_wrong[row])]
-            cells = [show.brief(row) or "" for _, show in shown] + [column[place] for column in more.values()]
-            writer.writerow([row, name_of(row), *numbers, int(flags[row]), names, *cells])
-
-
-def other_columns(a: Source, b: Source, rows: NDArray[np.int64]) -> Columns:
-    """What the table that holds both sides says beside them about some rows; lists and bytes are left out."""
-    if a.path != b.path or a.kind not in (*ARROW_TABLES, *TEXT_TABLES, *JSON_LINES):
-        return {}
-    table = format_of(a)
-    fields = table.fields
-    sides = {*chosen(a, fields), *chosen(b, fields)}
-    names = [name for name in fields if name not in sides and fields.count(name) == 1][:MAX_COLUMNS]
-    first = next(table.batches(names)) if names else []
-    names = [name for name, column in zip(names, first, strict=True) if all(map(_is_plain, column))]
-    found: Columns = {name: [""] * len(rows) for name in names}
-    order, start = np.argsort(rows), 0
-    for batch in table.batches(names) if names else ():
-        stop = start + len(batch[0])
-        places = order[slice(*np.searchsorted(rows[order], [start, stop]))].tolist()
-        for name, column in zip(names, batch, strict=True):
-            for place in places:
-                found[name][place] = _as_text(column[rows[place] - start])
-        start = stop
-    return found
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, (str, int, float, np.generic))
-
-
-def _as_text(value: Any) -> str:
-    return "" if value is None or value != value else str(value)
+        names: list[list[str]] = [[] for _ in order]
+        for name, mask in affected.items():
+            for place in np.flatnonzero(mask[order]).tolist():
+                names[place].append(name)
+        rows, marked = order.tolist(), flags[order].astype(int).tolist()
+        scores, chances = number_texts(result.scores[order]), number_texts(result.p_wrong[order])
+        first = zip(rows, map(name_of, rows), scores, chances, marked, map("; ".join, names), strict=True)
+        for place, cells in enumerate(first):
+            briefs = [show.brief(cells[0]) or "" for _, show in shown]
+            writer.writerow([*cells, *briefs, *(column[place] for column in more.values())])

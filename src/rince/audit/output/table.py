@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.atomic_files import finish_results
-from rince._support.csv_cells import CsvWriter, unescaped
+from rince._support.csv_cells import CsvWriter, number_texts, unescaped
 from rince._support.optional_imports import require
 from rince.errors import MissingFile, UsageError
 from rince.pairs.columns import values
@@ -44,7 +44,7 @@ def write_csv(path: Path, result: "Audit", flags: NDArray[np.bool_], names: NDAr
         for start in range(0, len(result), ROWS):
             part = slice(start, min(len(result), start + ROWS))
             ids = range(part.start, part.stop) if names is None else names[part].tolist()
-            scores, chances, weight = (_texts(x[part]) for x in (result.scores, result.p_wrong, weights))
+            scores, chances, weight = (number_texts(x[part]) for x in (result.scores, result.p_wrong, weights))
             writer.writerows(zip(ids, scores, chances, flags[part].astype(np.int8), weight, strict=True))
 
 
@@ -160,11 +160,6 @@ def _numbers(column: NDArray[Any]) -> NDArray[np.float64]:
 def pair_name(name: Any, row: int) -> str:
     """What a pair is called: its id, or its row if it has none."""
     return f"row {row}" if name is None or name == "" else str(name)
-
-
-def _texts(column: NDArray[np.float32]) -> NDArray[np.str_]:
-    """Numbers as texts; of pairs that were left out, empty ones."""
-    return np.where(np.isnan(column), "", np.char.mod("%.6g", column.astype(np.float64)))
 
 
 def _id_column(names: NDArray[Any], arrow: Any) -> Any:

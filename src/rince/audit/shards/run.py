@@ -5,13 +5,12 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rince.audit.estimate import decide, last_flagged, p_at
-from rince.audit.fit.towers import FitConfig
 from rince.audit.output.groups import added_up, rates_of
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
 from rince.audit.result import ShardedAudit, conditions_of, findings_of, unchecked
@@ -39,6 +38,9 @@ from rince.pairs.fingerprint import Fingerprint, SidePrint, added_sums
 from rince.pairs.shards import Shard, unusable
 from rince.report.page import MAX_ROWS
 
+if TYPE_CHECKING:
+    from rince.audit.fit.towers import FitConfig
+
 
 def audit_shards(
     shards: Sequence[Shard],
@@ -52,7 +54,7 @@ def audit_shards(
     embeddings: str | None = None,
     fdr: float = 0.1,
     seed: int = 0,
-    config: FitConfig | None = None,
+    config: "FitConfig | None" = None,
     skip_invalid: bool = False,
     title: str = "Audit of pairs",
     force: bool = False,
@@ -203,7 +205,7 @@ def _item_prints(
 
 
 def audit_partitions(
-    partitions: Sequence[Shard], *, drop_bad: bool = False, recipe: FitConfig | None = None, **options: Any
+    partitions: Sequence[Shard], *, drop_bad: bool = False, recipe: "FitConfig | None" = None, **options: Any
 ) -> ShardedAudit:
     """Deprecated: use ``audit_shards``."""
     message = "rince.audit.audit_partitions is called rince.audit.audit_shards; the old name goes in version 0.4"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from rince.audit import checks as issue_checks
 from rince.audit.checks import EXAMPLES, Issue, NearRows
 from rince.audit.estimate import Null
-from rince.audit.fit.towers import FitConfig
 from rince.audit.scan import Sample, Scan, check_scans, join_samples, rows_of_shard, scan, summarize
 from rince.audit.scores import fit_scorer, sample_rows, score_shard, widths_of
 from rince.audit.shards.runner import Runner
@@ -21,6 +20,9 @@ from rince.errors import UsageError
 from rince.pairs.fingerprint import Fingerprint
 from rince.pairs.matrix import FEWEST
 from rince.pairs.shards import Pieces, Shard, Usable, WithoutColumns
+
+if TYPE_CHECKING:
+    from rince.audit.fit.towers import FitConfig
 
 SAMPLE_CHECKS = ("placeholder", "leak", "order")
 """Checks that need no more than a sample of the pairs, or a stretch of them."""
@@ -88,7 +90,7 @@ def score_shards(
     dropped: list[Any],
     checks: Collection[str] = SAMPLE_CHECKS,
     seed: int = 0,
-    config: FitConfig | None = None,
+    config: "FitConfig | None" = None,
     progress: bool | None = None,
 ) -> ScoredShards:
     """Scan all shards, check and fit on a sample of their pairs, and score all shards.
@@ -184,10 +186,10 @@ def _sample(scanned: Scan, side: int) -> Sample:
 
 def _placeholder_rules(a: Sample, b: Sample, seed: int) -> tuple[NearRows | None, NearRows | None]:
     """What tells the placeholders of either side; None for a side without any."""
-    groups = issue_checks.placeholder(a.x.numpy(), b.x.numpy(), seed).details["groups"]
+    groups = issue_checks.placeholder(a.x, b.x, seed).details["groups"]
     first = [np.array([one["first"] for one in groups if one["side"] == side], dtype=np.int64) for side in "ab"]
     left, right = (
-        NearRows.of(one.x.numpy(), rows, seed) if len(rows) else None for one, rows in zip((a, b), first, strict=True)
+        NearRows.of(one.x, rows, seed) if len(rows) else None for one, rows in zip((a, b), first, strict=True)
     )
     return left, right
 
@@ -203,7 +205,7 @@ def _rows_like(
     for start, *sides in Pieces(usable):
         for x, rule in zip(sides, rules, strict=True):
             if rule is not None:
-                found[start : start + len(x)] |= rule.find(x.numpy())
+                found[start : start + len(x)] |= rule.find(x)
     kept = np.arange(shard.rows) if dropped is None else np.delete(np.arange(shard.rows), dropped)
     return kept[found]
 
@@ -225,7 +227,7 @@ def _placeholder_issue(count: int, rows: NDArray[np.int64]) -> Issue:
 
 
 def _leak(a: Sample, b: Sample) -> Issue:
-    return issue_checks.leak(a.x.numpy(), b.x.numpy())
+    return issue_checks.leak(a.x, b.x)
 
 
 def _order(shard: Shard, seed: int) -> issue_checks.Order:
@@ -234,7 +236,7 @@ def _order(shard: Shard, seed: int) -> issue_checks.Order:
     count = 0
     for start, *pieces in islice(Pieces(shard), -(-STRETCH // 256)):
         for side, x in zip(sides, pieces, strict=True):
-            side.append(x[: STRETCH - start].numpy().copy())
+            side.append(x[: STRETCH - start].copy())
         count = start + len(pieces[0])
         if count >= STRETCH:
             break
