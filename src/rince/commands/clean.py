@@ -88,7 +88,6 @@ def main(arguments: list[str]) -> int:
     from rince.pairs.columns import check_different, column_source
     from rince.pairs.layouts import pair_files
     from rince.trust.clean import check_out, kept_pairs, new_folder, read_audit, write_clean
-    from rince.trust.repair import repair_sentence, write_repair
     from rince.trust.same_data import check_same_data
 
     pairs = pair_files(options.a, options.b, header=not options.no_header, raw=True)
@@ -98,7 +97,7 @@ def main(arguments: list[str]) -> int:
     ids = None if options.ids is None else column_source(options.ids, pairs.a)
     kept = kept_pairs(audited, options.fdr, options.keep_above)
     media = "link" if options.link else "copy" if options.copy else None
-    partners = None
+    lines: list[str] = []
     with contextlib.ExitStack() as opened:
         runner = opened.enter_context(_runner(options))
         checking = working("checking that the data are those of the audit", False if options.quiet else None)
@@ -119,13 +118,15 @@ def main(arguments: list[str]) -> int:
             progress=not options.quiet,
         )
         if options.repair is not None and not kept.all():
+            from rince.trust.repair import repair_sentence, write_repair  # with torch
+
             partners = _partners(options, [pairs.a, pairs.b], audited, kept)
             shows = [_shown(options, side) for side in "ab"]
             new = write_repair(folder, partners, audited, shows[0], shows[1])
             files += [options.out / path.name for path in new]
+            lines.append(repair_sentence(partners))
     shown = [location(file) for file in files]
     more = f" and {len(shown) - 8:,} more" if len(shown) > 8 else ""
-    lines = [] if partners is None else [repair_sentence(partners)]
     lines += [counts(audited, kept, options.weights), f"written: {', '.join(shown[:8])}{more}"]
     record = {"pairs": len(kept), "kept": int(kept.sum()), "dropped": int((~kept).sum()), "files": shown}
     print_result(options, record, "\n".join(lines))
