@@ -63,3 +63,33 @@ def write_suspects(
         for place, cells in enumerate(first):
             briefs = [show.brief(cells[0]) or "" for _, show in shown]
             writer.writerow([*cells, *briefs, *(column[place] for column in more.values())])
+
+
+def other_columns(a: Source, b: Source, rows: NDArray[np.int64]) -> Columns:
+    """What the table that holds both sides says beside them about some rows; lists and bytes are left out."""
+    if a.path != b.path or a.kind not in (*ARROW_TABLES, *TEXT_TABLES, *JSON_LINES):
+        return {}
+    table = format_of(a)
+    fields = table.fields
+    sides = {*chosen(a, fields), *chosen(b, fields)}
+    names = [name for name in fields if name not in sides and fields.count(name) == 1][:MAX_COLUMNS]
+    first = next(table.batches(names)) if names else []
+    names = [name for name, column in zip(names, first, strict=True) if all(map(_is_plain, column))]
+    found: Columns = {name: [""] * len(rows) for name in names}
+    order, start = np.argsort(rows), 0
+    for batch in table.batches(names) if names else ():
+        stop = start + len(batch[0])
+        places = order[slice(*np.searchsorted(rows[order], [start, stop]))].tolist()
+        for name, column in zip(names, batch, strict=True):
+            for place in places:
+                found[name][place] = _as_text(column[rows[place] - start])
+        start = stop
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (str, int, float, np.generic))
+
+
+def _as_text(value: Any) -> str:
+    return "" if value is None or value != value else str(value)
