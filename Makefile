@@ -80,7 +80,8 @@ $(OTHER)/.dev: requirements.lock pyproject.toml
 	$(OTHER)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Commands of rince with every interpreter as a service runs them: without root, a home, or a terminal.
+# Commands of rince with every interpreter as a service runs them: without root, a home, or a terminal. Wants python3.10,
+# python3.12 and python3.13, which other users can run, too, if the caller is root.
 matrix:
 	$(MAKE) --no-print-directory PY=3.10 .venv-3.10/.dev
 	$(MAKE) --no-print-directory PY=3.12 .venv-3.12/.dev
@@ -88,10 +89,11 @@ matrix:
 	$(MAKE) --no-print-directory $(MINIMUM)/.installed
 	$(PYTHON) scripts/matrix.py .venv-3.10/bin/python .venv-3.12/bin/python .venv-3.13/bin/python $(MINIMUM)/bin/python
 
-# The container, and in it the demo; without a Docker engine, the same steps in a plain shell.
+# The container, and in it the demo; without a Docker engine, the same steps in a plain shell. Where only the default
+# package index can be reached: `make docker ARGS="--build-arg TORCH_ARGS="`.
 docker:
-	if docker info >/dev/null 2>&1; then docker build -t rince . && docker run --rm rince demo; \
-	else $(PYTHON) scripts/dockerfile_steps.py; fi
+	if docker info >/dev/null 2>&1; then docker build $(ARGS) -t rince . && docker run --rm rince demo; \
+	else $(PYTHON) scripts/dockerfile_steps.py $(ARGS); fi
 
 # The lock: every package of the tested set with its hashes, for Python 3.10 to 3.13. torch and what only its CUDA builds
 # need are left out: which build is right depends on the machine, and builds of one version differ in their hashes.

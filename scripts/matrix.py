@@ -91,7 +91,13 @@ def check(interpreter: str) -> tuple[list[str], list[str]]:
                 **user,  # type: ignore[call-overload]
             )
 
-        versions = run("-c", VERSIONS).stdout.split()
+        try:
+            started = run("-c", VERSIONS)
+        except PermissionError:
+            return [interpreter, "", "", ""], ["other users than root cannot run it"]
+        if started.returncode:
+            return [interpreter, "", "", ""], [started.stderr.strip().splitlines()[-1]]
+        versions = started.stdout.split()
         run("-c", DATA)
         problems = []
         for words, expected in COMMANDS:
