@@ -114,6 +114,10 @@ def test_failed_writer_leaves_the_old_results(tmp_path):
     with pytest.raises(KeyboardInterrupt), atomic_results(tmp_path / "missing"):
         raise KeyboardInterrupt
     assert not (tmp_path / "missing").exists()
+    with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "missing") as new:
+        (new / "a.npy").write_text("half")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == ["audit.json"]
 
 
 def test_second_writer_is_refused(tmp_path):

@@ -99,6 +99,19 @@ def test_folder_of_a_transformers_model_loads_there(tmp_path):
     assert transformers.AutoConfig.from_pretrained(tmp_path / "vit").hidden_size == 16
 
 
+@pytest.mark.parametrize("name", ["encoder.safetensors", "encoder.pt2", "folder"])
+def test_full_disk_is_one_line_and_leaves_nothing(run, tmp_path, capsys, name):
+    resource = pytest.importorskip("resource", reason="needs limits of file sizes")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        code = cli.main(["export", str(run), str(tmp_path / name)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert code == 2 and name in line and not list(tmp_path.iterdir())
+
+
 def test_one_tower_of_a_cross_modal_run_is_exported(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)

@@ -67,9 +67,13 @@ def atomic_folder(folder: str | os.PathLike[str], force: bool = False) -> Iterat
             if folder.exists() and any(folder.iterdir()) and not force:
                 raise ExistingFile(f"{folder} already has files: overwrite them with --force, or choose another --out")
             new.mkdir()
-            with naming_full(folder):
-                yield new
-                _sync_files(new)
+            try:
+                with naming_full(folder):
+                    yield new
+                    _sync_files(new)
+            except BaseException:
+                shutil.rmtree(new, ignore_errors=True)
+                raise
             if folder.exists():
                 os.replace(folder, old)
             os.replace(new, folder)

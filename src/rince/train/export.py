@@ -1,5 +1,6 @@
 """Encoders in formats that run without rince: ONNX, torch.export programs, and folders."""
 
+import io
 import json
 import warnings
 from pathlib import Path
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from rince._support.atomic_files import atomic_folder, written_whole
 from rince._support.optional_imports import import_library, require
-from rince.errors import MissingExtra, UsageError
+from rince.errors import FileError, MissingExtra, UsageError
 
 TOLERANCE = 1e-4  # largest difference of an output, relative to the largest output
 
@@ -30,8 +31,10 @@ def input_shape(encoder: nn.Module, size: int | None) -> tuple[int, ...]:
 def export_program(path: Path, encoder: nn.Module, shape: tuple[int, ...], metadata: dict[str, Any]) -> None:
     """Write a torch.export program with a free batch size; ``rince.json`` inside it holds the metadata."""
     program = _traced(encoder, shape)
-    with written_whole(path) as temporary, open(temporary, "wb") as file:
-        torch.export.save(program, file, extra_files={"rince.json": json.dumps(metadata)})
+    buffer = io.BytesIO()  # a full disk in the middle of torch.export.save would abort the process
+    torch.export.save(program, buffer, extra_files={"rince.json": json.dumps(metadata)})
+    with written_whole(path) as temporary:
+        temporary.write_bytes(buffer.getbuffer())
 
 
 def export_onnx(path: Path, encoder: nn.Module, shape: tuple[int, ...], metadata: dict[str, Any]) -> float | None:
@@ -90,12 +93,16 @@ def export_folder(path: Path, encoder: nn.Module, metadata: dict[str, Any], forc
     with atomic_folder(path, force) as folder:
         if hasattr(inner, "save_pretrained"):
             library, how = "transformers", f'transformers.AutoModel.from_pretrained("{path}")'
-            inner.save_pretrained(folder)
+            try:
+                inner.save_pretrained(folder)
+            except require("safetensors", "train").SafetensorError as error:  # a full disk
+                raise FileError(f"{path} cannot be written ({error})") from error
         else:
             network = encoder if inner is None else inner
             library, how = "pytorch", f'model.load_state_dict(safetensors.torch.load_file("{path}/model.safetensors"))'
             state = {name: value.detach().cpu().contiguous().clone() for name, value in network.state_dict().items()}
-            require("safetensors.torch", "train").save_file(state, folder / "model.safetensors", {"format": "pt"})
+            weights = require("safetensors.torch", "train").save(state, {"format": "pt"})
+            (folder / "model.safetensors").write_bytes(weights)
         (folder / "rince.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
         facts = {"version": metadata["rince"], "method": metadata["method"], "loss": metadata["loss"]["name"]}
         (folder / "README.md").write_text(CARD.format(library=library, how=how, **facts), encoding="utf-8")
