@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from rince._moved import current_settings
 from rince._support.atomic_files import written_whole
 from rince._support.optional_imports import require
-from rince.errors import FileError, MissingFile, UsageError
+from rince.errors import MissingFile, UsageError
 
 PACKAGE = "rince.encoders."
 
@@ -94,11 +94,8 @@ def save_encoder(
     weights = {name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
     # One entry only, since safetensors writes several in random order.
     metadata = {"rince_encoder": json.dumps({"encoder": recipe, "about": about})}
-    try:
-        with written_whole(path) as temporary:
-            safetensors.save_file(weights, temporary, metadata=metadata)
-    except (OSError, require("safetensors", "train").SafetensorError) as error:  # the latter for a full disk
-        raise FileError(f"cannot write {path} ({error})") from error
+    with written_whole(path) as temporary:
+        temporary.write_bytes(safetensors.save(weights, metadata))
 
 
 def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None) -> nn.Module:
