@@ -13,10 +13,10 @@ demo: $(VENV)/.demo
 reproduce: $(VENV)/.dev
 	$(BIN)/python -m experiments $(NAME) $(ARGS)
 
-# What users meet first takes minutes to run and has a command of its own: the wheel, pages, examples,
-# notebooks, docstrings, benchmarks, and every configuration with its documented commands.
+# What takes minutes to run and is not the library itself has a command of its own: the wheel, pages, examples,
+# notebooks, docstrings, benchmarks, experiments, and every configuration with its documented commands.
 PACKAGE := tests/test_release.py tests/test_deploy.py tests/test_docs.py tests/test_examples.py tests/test_notebooks.py tests/test_docstrings.py \
-	tests/test_benchmarks.py tests/test_configs_run.py
+	tests/test_benchmarks.py tests/test_configs_run.py tests/experiments
 
 # What needs other libraries is left to `make test-peers`, which installs them.
 test: $(VENV)/.dev

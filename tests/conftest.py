@@ -1,8 +1,9 @@
 """What all tests share: real data where it is at hand, and calm property tests."""
 
+import gc
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,19 @@ settings.load_profile("rince")
 # A shell starts jobs in the background with Ctrl-C ignored; tests of signals want to see it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _objects_are_freed_at_the_end() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _garbage_is_searched_among_new_objects_only(_objects_are_freed_at_the_end: None) -> None:
+    """A full collection walks every object of torch and the other packages otherwise, half a second each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
