@@ -229,7 +229,10 @@ def test_a_review_is_read_back_and_reported(raw_pairs, capsys):
     assert "167 pairs reviewed" in printed and "precision" in printed
     found = json.loads((folder / "audit" / "review.json").read_text())
     assert found["interval"][0] <= 0.2 <= found["interval"][1] and found["precision"] > 0.8
-    assert run(*TEXTS, "--force", "--review", "review.csv") == 0
+    capsys.readouterr()
+    assert run(*TEXTS, "--force", "--review", "review.csv", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["review"]["marked"] and "audit/review.json" in record["files"]
     page = (folder / "audit" / "audit.html").read_text()
     assert '"marks":{"0":"keep"' in page
     (folder / "review.csv").write_text("row,id,mark\n0,somebody,keep\n")

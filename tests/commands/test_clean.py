@@ -252,3 +252,9 @@ def test_audit_and_clean_killed_after_their_first_rename_leave_complete_results(
     files = set(os.listdir(tmp_path / "audit"))
     assert {"audit.csv", "audit.html", "audit.json"} <= files and "audit.parquet" not in files
     assert not any(name.startswith(".") for name in files)
+
+
+@pytest.mark.parametrize("options", [["--link", "--copy"], ["--fit"], ["--seed", "3"]], ids=" ".join)
+def test_options_without_effect_are_refused(audited, options, capsys):
+    assert clean(audited[0], *options) == 2
+    assert options[0] in capsys.readouterr().err

@@ -309,19 +309,22 @@ def test_hugging_face_folder(root, shards, tmp_path):
     assert weighted["note"][:] == NOTES and 0 <= weighted["weight"][0] <= 1
 
 
+@pytest.mark.parametrize("shards", [1, 7])
 @pytest.mark.parametrize("option", ["--link", "--copy"])
-def test_media_folder_with_captions(tmp_path, monkeypatch, option):
+def test_media_folder_with_captions(tmp_path, monkeypatch, option, shards):
     image = pytest.importorskip("PIL.Image")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
     for k in range(60):
         image.new("RGB", (8, 8), (4 * k, 0, 0)).save(tmp_path / "photos" / f"{k:03d}.png")
-    put(tmp_path / "captions.txt", lines(f"caption {k}" for k in range(60)))
+    for number, part in enumerate(np.array_split(np.arange(60), shards)):
+        put(tmp_path / f"captions{number}.txt", lines(f"caption {k}" for k in part))
     rows = "".join(f"{k:03d},0.5,0.1,{int(k % 3 == 0)}\n" for k in range(60))
     put(tmp_path / "audit" / "audit.csv", f"id,score,p_wrong,flagged\n{rows}".encode())
-    assert cli.main(["clean", "photos", "captions.txt", "--audit", "audit", option]) == 0
+    assert cli.main(["clean", "photos", "captions*.txt", "--audit", "audit", option]) == 0
     kept = [k for k in range(60) if k % 3]
-    assert get(tmp_path / "clean/captions.txt") == lines(f"caption {k}" for k in kept)
+    captions = b"".join(get(tmp_path / f"clean/captions{number}.txt") for number in range(shards))
+    assert captions == lines(f"caption {k}" for k in kept)
     assert get(tmp_path / "clean/kept_a.txt") == lines(f"{k:03d}.png" for k in kept)
     photos = sorted((tmp_path / "clean/photos").iterdir())
     assert [path.name for path in photos] == [f"{k:03d}.png" for k in kept]
@@ -378,8 +381,9 @@ def test_clip_retrieval_folder(root, shards):
     assert get(source_path("ids/kept_ids.txt")).decode().split() == [IDS[k] for k in KEPT]
 
 
-def test_datacomp_folder_gives_sorted_uids(root):
-    for number, rows in enumerate(np.array_split(np.arange(N), 3)):
+@pytest.mark.parametrize("shards", [1, 7])
+def test_datacomp_folder_gives_sorted_uids(root, shards):
+    for number, rows in enumerate(np.array_split(np.arange(N), shards)):
         put(root / f"{number}.npz", saved(np.savez, l14_img=A[rows], l14_txt=B[rows]))
         uids = arrow.table({"uid": [IDS[k] for k in rows]})
         put(root / f"{number}.parquet", saved(lambda f, t: parquet.write_table(t, f), uids))
@@ -447,6 +451,47 @@ def test_broken_shard_is_one_sentence_that_names_it(tmp_path, monkeypatch, capsy
     assert cli.main(["audit", "a/*.npy", "b/*.npy"]) == 2
     error = capsys.readouterr().err
     assert re.search(message, error) and error.count("\n") == 1
+
+
+SHARDS = {  # a whole shard, a broken one, columns, and what is said of it
+    "lines": (lines(TEXTS[:210]), lines(TEXTS[:200]), ("", ""), r"1-x\.txt.* 200"),
+    "csv": (b"a,b\n" + b"x,y\n" * 210, b"a,c\n" + b"x,y\n" * 210, (":a", ":b"), r"1-x\.csv has other columns.* a, c"),
+    "cells": (b"a,b\n" + b"x,y\n" * 210, b"a,b\n" + b"x\n" * 210, (":a", ":b"), r"1-x\.csv has 1 cells.* line 2"),
+    "jsonl": (
+        b'{"a": "x", "b": "y"}\n' * 210,
+        b'{"a"\n' * 210,
+        (":a", ":b"),
+        r"1-x\.jsonl has no JSON object in line 1",
+    ),
+    "parquet": (parquets(range(210))[0]["x.parquet"], b"PAR1" * 9, (":a", ":b"), r"1-x\.parquet cannot be read"),
+    "tar": (
+        captions(range(210)),
+        captions(range(200)),
+        (":txt", ":json.caption"),
+        r"1-x\.tar holds the sample .* again",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHARDS)
+def test_broken_shard_of_raw_items_is_one_sentence_that_names_it(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    whole, broken, (a, b), message = SHARDS[name]
+    ending = {"lines": "txt", "cells": "csv"}.get(name, name)
+    for number in range(2):
+        put(tmp_path / "a" / f"{number}-x.{ending}", whole if number == 0 or name == "lines" else broken)
+        put(tmp_path / "b" / f"{number}-x.{ending}", whole if number == 0 else broken)
+    sides = [f"a/*.{ending}{a}", f"b/*.{ending}{b}" if name == "lines" else f"a/*.{ending}{b}"]
+    assert cli.main(["audit", *sides, "--encode"]) == 2
+    error = capsys.readouterr().err
+    assert re.search(message, error) and error.count("\n") == 1
+
+
+def test_media_folder_at_a_url_is_one_sentence(capsys):
+    put(source_path("memory://photos/1.png"), b"x")
+    put(source_path("memory://captions.txt"), b"x")
+    assert cli.main(["audit", "memory://photos", "memory://captions.txt", "--encode"]) == 2
+    assert "tars" in capsys.readouterr().err
 
 
 def test_single_argument_lists_columns_and_suggests_two(tmp_path):

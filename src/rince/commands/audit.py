@@ -15,7 +15,7 @@ from rince.errors import UsageError
 if TYPE_CHECKING:
     from rince.audit.encode.columns import AuditedSides, Side
     from rince.audit.output.review import Review
-    from rince.pairs.layouts import PairFiles
+    from rince.pairs.layouts import PairSources
     from rince.pairs.source import Source
 
 DESCRIPTION = """Find pairs that do not belong together: their share with a confidence interval, and the suspect pairs.
@@ -161,23 +161,29 @@ def main(arguments: list[str]) -> int:
     options.table, options.out = options.table or "csv", check_local(options.out, "--out without --workers")
     if options.a is None:
         review = _review(options)
-        files = ["review.json", "reviewed.csv"] if review.recalibrated else ["review.json"]
-        _print(options, review.summary(), review._asdict(), [options.out / name for name in files])
+        files = [options.out / name for name in _review_files(review)]
+        _print(options, review.summary(), review._asdict(), files)
         return 0
     audited = _audited(options)
     text = audited.result.summary(options.fdr)
+    record = json.loads((options.out / "audit.json").read_text("utf-8")) if options.json else {}
+    names = ["audit.html", "suspects.csv", f"audit.{options.table}", "audit.json"]
     if options.review is not None:
         from rince.audit.output.review import review_features
 
-        features = review_features(audited.result.scores, audited.rows)
-        text += "\n" + _review(options, features).summary()
-    record = json.loads((options.out / "audit.json").read_text("utf-8")) if options.json else {}
-    names = ("audit.html", "suspects.csv", f"audit.{options.table}", "audit.json")
+        review = _review(options, review_features(audited.result.scores, audited.rows))
+        text += "\n" + review.summary()
+        record["review"] = review._asdict()
+        names += _review_files(review)
     _print(options, text, record, [options.out / name for name in names])
     return 0
 
 
-def _print(options: argparse.Namespace, text: str, record: dict[str, Any], files: list[Path]) -> None:
+def _review_files(review: "Review") -> list[str]:
+    return ["review.json", "reviewed.csv"] if review.recalibrated else ["review.json"]
+
+
+def _print(options: argparse.Namespace, text: str, record: dict[str, Any], files: Sequence[str | Path]) -> None:
     if options.json:
         print(json.dumps({**record, "files": [str(file) for file in files]}, indent=2))
     elif not options.quiet:
@@ -195,11 +201,11 @@ def _audited(options: argparse.Namespace) -> "AuditedSides":
     from rince.pairs.source import FOLDER
 
     folder, header = options.out, not options.no_header
-    pairs: PairFiles = pair_files(options.a, options.b, header=header, raw=_encodes(options))
+    pairs: PairSources = pair_files(options.a, options.b, header=header, raw=_encodes(options))
     check_different(pairs.a, pairs.b)
     check_folder(folder, options.table, options.force)
     if FOLDER not in (pairs.a.kind, pairs.b.kind):
-        check_aligned(pairs.a, pairs.b)
+        check_aligned(pairs.a, pairs.b, always=_encodes(options))
     given = {name: column_values(getattr(options, name), pairs.a, header) for name in ("ids", "groups", "duplicates")}
     if given["ids"] is None and pairs.ids is not None:
         given["ids"] = values(pairs.ids)
@@ -239,7 +245,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _saved(
-    options: argparse.Namespace, pairs: "PairFiles", sides: list["Side"], shows: list[Any], given: dict[str, Any]
+    options: argparse.Namespace, pairs: "PairSources", sides: list["Side"], shows: list[Any], given: dict[str, Any]
 ) -> "AuditedSides":
     import dataclasses
 
@@ -357,7 +363,7 @@ def _review(options: argparse.Namespace, features: Any = None) -> "Review":
 
 
 def _on_cluster(options: argparse.Namespace) -> int:
-    """Audit partition by partition with Dask."""
+    """Audit shard by shard with Dask."""
     if options.scheduler is not None and options.workers is not None:
         raise UsageError("give --scheduler or --workers, not both")
     for name in LOCAL_ONLY:
@@ -365,7 +371,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} is for audits on one machine: leave out --scheduler and --workers, or {option}")
     if options.table == "csv":
-        raise UsageError("on a cluster the table is written as Parquet, one file per partition: leave out --table csv")
+        raise UsageError("on a cluster the table is written as Parquet, one file per shard: leave out --table csv")
     from rince.audit.shards.run import audit_shards
     from rince.audit.shards.runner import DaskRunner, connected
     from rince.audit.shards.score import SAMPLE_CHECKS
@@ -425,11 +431,9 @@ def _on_cluster(options: argparse.Namespace) -> int:
             progress=not options.quiet,
             **more,
         )
-    if options.json:
-        from rince.audit.result import findings_record
+    from rince.audit.result import findings_record
 
-        print(json.dumps({**findings_record(result, options.fdr), "table": str(result.table)}, indent=2))
-    elif not options.quiet:
-        print(result.summary(options.fdr))
-        print(f"written: {result.table} ({result.shards} files), {options.out}/audit.json, {options.out}/audit.html")
+    record = {**findings_record(result, options.fdr), "table": str(result.table)} if options.json else {}
+    names = ("audit.html", "suspects.csv", "audit.parquet", "audit.json")
+    _print(options, result.summary(options.fdr), record, [joined_path(options.out, name) for name in names])
     return 0

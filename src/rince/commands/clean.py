@@ -54,13 +54,14 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--weights", action="store_true", help="keep all pairs and add a column weight")
     parser.add_argument("--ids-only", action="store_true", help="write the ids of the kept pairs only (kept_ids.txt)")
-    parser.add_argument("--link", action="store_true", help="link the kept files of a media folder")
-    parser.add_argument("--copy", action="store_true", help="copy the kept files of a media folder")
+    media = parser.add_mutually_exclusive_group()
+    media.add_argument("--link", action="store_true", help="link the kept files of a media folder")
+    media.add_argument("--copy", action="store_true", help="copy the kept files of a media folder")
     parser.add_argument("--repair", type=int, metavar="K", help="find the K most likely partners of dropped pairs")
     parser.add_argument(
         "--fit", action="store_true", help="score new partners as rince audit --fit does (default: as the audit did)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="random seed of --repair (0)")
+    parser.add_argument("--seed", type=int, help="random seed of --repair (0)")
     for side in "ab":
         parser.add_argument(
             f"--images-{side}", f"--media-{side}", metavar="WHAT", help=f"media of {side.upper()} for repair.html"
@@ -77,6 +78,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     options = parsed(parser(), arguments)
+    if options.repair is None and (options.fit or options.seed is not None):
+        raise UsageError(
+            f"{'--fit' if options.fit else '--seed'} is an option of --repair: add --repair K or leave it out"
+        )
+    options.seed = options.seed or 0
     if not 0 <= options.seed < 2**32:
         raise UsageError(f"--seed must be in [0, {2**32 - 1}], got {options.seed}")
     if options.repair is not None and options.repair < 1:

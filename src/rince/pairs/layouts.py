@@ -14,7 +14,7 @@ CLIP_RETRIEVAL, DATACOMP = "clip-retrieval", "DataComp"
 IDS = ("uid", "key", "image_path", "id")
 
 
-class PairFiles(NamedTuple):
+class PairSources(NamedTuple):
     """Where the pairs are.
 
     Attributes:
@@ -31,7 +31,7 @@ class PairFiles(NamedTuple):
     layout: str = ""
 
 
-def pair_files(a: str, b: str | None = None, *, header: bool = True, raw: bool = False) -> PairFiles:
+def pair_files(a: str, b: str | None = None, *, header: bool = True, raw: bool = False) -> PairSources:
     """The files behind one or two arguments of the command line.
 
     Args:
@@ -46,7 +46,7 @@ def pair_files(a: str, b: str | None = None, *, header: bool = True, raw: bool =
     if b is not None:
         first, second = source(a, header, raw), source(b, header, raw)
         tar = next((one for one in (first, second) if one.kind == TAR), None)
-        return PairFiles(first, second, None if tar is None else tar._replace(column=KEY))
+        return PairSources(first, second, None if tar is None else tar._replace(column=KEY))
     folder = Path(a)
     if is_dir(folder):
         if matches(folder / "img_emb" / "*.npy") and matches(folder / "text_emb" / "*.npy"):
@@ -58,16 +58,16 @@ def pair_files(a: str, b: str | None = None, *, header: bool = True, raw: bool =
     raise UsageError(suggestion(a, header))
 
 
-def _clip_retrieval(folder: Path) -> PairFiles:
+def _clip_retrieval(folder: Path) -> PairSources:
     a, b = (Source(folder / name / "*.npy", None) for name in ("img_emb", "text_emb"))
     table = Source(folder / "metadata" / "*.parquet", None)
     if not table.files:
-        return PairFiles(a, b, layout=CLIP_RETRIEVAL)
+        return PairSources(a, b, layout=CLIP_RETRIEVAL)
     name = next((name for name in IDS if name in column_names(table)), None)
-    return PairFiles(a, b, None if name is None else table._replace(column=name), (table,), CLIP_RETRIEVAL)
+    return PairSources(a, b, None if name is None else table._replace(column=name), (table,), CLIP_RETRIEVAL)
 
 
-def _datacomp(folder: Path, arrays: int, tables: int) -> PairFiles:
+def _datacomp(folder: Path, arrays: int, tables: int) -> PairSources:
     if arrays != tables:
         raise UsageError(f"{location(folder)} has {arrays} .npz files and {tables} .parquet files: they must match")
     npz = Source(folder / "*.npz", None)
@@ -77,7 +77,7 @@ def _datacomp(folder: Path, arrays: int, tables: int) -> PairFiles:
         raise UsageError(f"{location(folder)} has the arrays {listed(names)}, none of them l14_img and l14_txt")
     a, b = (npz._replace(column=f"{kind}_{side}") for side in ("img", "txt"))
     table = Source(folder / "*.parquet", "uid")
-    return PairFiles(a, b, table, (), DATACOMP)
+    return PairSources(a, b, table, (), DATACOMP)
 
 
 def suggestion(a: str, header: bool = True) -> str:

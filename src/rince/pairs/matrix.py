@@ -102,7 +102,7 @@ def check_columns(a: Matrix, b: Matrix) -> None:
 def codes(values: Any, name: str, n: int, start: int = 0) -> NDArray[np.int64]:
     """One integer per pair, equal where the values are; a missing value (None, NaN, an empty text) equals no other.
 
-    A value has the same code wherever it stands, so partitions that are read apart agree. Texts are coded one by one:
+    A value has the same code wherever it stands, so shards that are read apart agree. Texts are coded one by one:
     an array of numpy's would make all of them as wide as the longest. ``start`` is the number of the first pair.
     """
     given = one_dimensional(values)

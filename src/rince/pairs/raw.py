@@ -12,6 +12,7 @@ from rince._support.regular_files import lies_below
 from rince.errors import UsageError
 from rince.pairs.arrow_files import ArrowTable, is_list, is_number, open_arrow
 from rince.pairs.columns import chosen, column_names, is_blank, listed, naming, value_batches
+from rince.pairs.files import is_url, location
 from rince.pairs.formats import Tar, format_of
 from rince.pairs.source import ARROW_TABLES, FOLDER, LINES, TABLES, TAR, Source
 from rince.pairs.text_files import is_number as reads_as_number
@@ -31,6 +32,8 @@ class Raw(NamedTuple):
         name: What to call the column in messages.
         root: The folder that files named by the column must lie below.
         remark: What a reader should know about how the items were found.
+        ends: Rows before which a file ends. Items are encoded in batches, the digits of networks depend a little on
+            the batch, and batches that end with files are those of shards.
     """
 
     kind: Kind
@@ -38,6 +41,7 @@ class Raw(NamedTuple):
     name: str
     root: Path | None = None
     remark: str = ""
+    ends: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.items)
@@ -73,9 +77,18 @@ def raw_column(where: Source, root: Path | None = None, ids: Any = None) -> Raw 
     Raises:
         UsageError: The column holds something else, or names files outside of ``root``.
     """
+    found = _raw_column(where, root, ids)
+    if found is None or where.kind == FOLDER or where.part is not None or len(where.files) < 2:
+        return found
+    content = format_of(where)
+    ends = np.cumsum([content.rows(file) for file in where.files]).tolist()
+    return Raw(found.kind, found.items, found.name, found.root, found.remark, tuple(ends))
+
+
+def _raw_column(where: Source, root: Path | None, ids: Any) -> Raw | None:
     with naming(where.path):
         if where.kind == FOLDER:
-            return _of_folder(where.path, ids)
+            return _of_folder(where.path, ids) if where.part is None else _of_files(where)
         if where.kind == LINES:
             return Raw("texts", lines_of(where), str(where))
         if where.kind in ARROW_TABLES:
@@ -177,11 +190,22 @@ def _files(items: Sequence[Any], kind: Kind, name: str, folder: Path, root: Path
 def _of_folder(folder: Path, ids: Any) -> Raw:
     from rince.report.gallery import Files
 
+    if is_url(folder):
+        raise UsageError(
+            f"{location(folder)} is a folder of media files at a URL: pack them into tars, which are read from there, "
+            "or copy the folder to a disk"
+        )
     found = Files.from_folder(folder, ids)
     kinds = {kind_of_name(path.name) for path in map(_as_path, found.paths) if path is not None}
     if len(kinds) > 1:
         raise UsageError(f"{folder} holds {' and '.join(sorted(map(str, kinds)))}: keep one kind in a folder")
     return Raw(cast(Kind, kinds.pop()), list(found.paths), str(folder), folder, found.remark)
+
+
+def _of_files(where: Source) -> Raw:
+    """Some files of a folder."""
+    files = where.files
+    return Raw(cast(Kind, kind_of_name(files[0].name)), files, str(where), where.path)
 
 
 def _as_path(path: str | Path | None) -> Path | None:

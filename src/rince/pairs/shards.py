@@ -17,7 +17,7 @@ from rince.pairs.columns import check_different, column_source, naming, number_b
 from rince.pairs.files import is_url, location
 from rince.pairs.fingerprint import SidePrint, item_codes, sums_of
 from rince.pairs.formats import Tar, format_of
-from rince.pairs.layouts import PairFiles, pair_files
+from rince.pairs.layouts import PairSources, pair_files
 from rince.pairs.matrix import Keys, Matrix, RowCheck, chunk_rows, chunks, codes, one_dimensional, read, release
 from rince.pairs.raw import Raw, raw_column
 from rince.pairs.source import ARROW_TABLES, FOLDER, Source
@@ -25,13 +25,15 @@ from rince.report.gallery import Gallery, Texts
 
 TARGET_NUMBERS = 64_000_000  # of both sides of a shard: 256 MB as float32
 MAX_ROWS = 1_000_000
+MAX_RAW_ROWS = 51_200  # of items that are encoded: whole batches
+MAX_SPLITS = 32  # of files that are read from the start
 Blocks = Iterator[tuple[Matrix, Matrix]]
 
 
 class Shard(ABC):
     """Some of the pairs of an audit. Subclass it for data of your own: ``rows`` and ``blocks`` are enough.
 
-    A partition is sent to the process that scores it, so it must be picklable: let it say where its rows are rather
+    A shard is sent to the process that scores it, so it must be picklable: let it say where its rows are rather
     than hold them. It is read several times, and must be the same every time.
 
     Example:
@@ -77,6 +79,10 @@ class Shard(ABC):
         """What a page shows of side ``"a"`` or ``"b"``, one item per pair. Default: None, nothing."""
         return None
 
+    def column(self, side: str) -> str:
+        """Name of side ``"a"`` or ``"b"`` in tables."""
+        return side
+
     def item_prints(self, start: int, dropped: NDArray[np.int64] | None) -> tuple[SidePrint | None, SidePrint | None]:
         """Fingerprints of the items that either side was encoded from. Default: None, sides of numbers.
 
@@ -98,7 +104,7 @@ class Shard(ABC):
             return arrow.string()
 
     def keys(self, start: int) -> Keys:
-        """What makes two pairs the same thing, as codes that mean the same in all partitions.
+        """What makes two pairs the same thing, as codes that mean the same in all shards.
 
         ``start`` is the number of its first row.
         """
@@ -189,6 +195,10 @@ class FileShard(Shard):
         found = raw_column(where, self.root)
         return Texts(values(where)) if found is None else found.gallery
 
+    def column(self, side: str) -> str:
+        where = self.raw.get(side, self.a if side == "a" else self.b)
+        return where.column or where.path.name
+
     def item_prints(self, start: int, dropped: NDArray[np.int64] | None) -> tuple[SidePrint | None, SidePrint | None]:
         used = np.arange(self.rows) if dropped is None else np.delete(np.arange(self.rows), dropped)
         prints: list[SidePrint | None] = []
@@ -221,7 +231,7 @@ class FileShard(Shard):
 
 
 def file_shards(
-    a: str | Path | PairFiles,
+    a: str | Path | PairSources,
     b: str | Path | None = None,
     *,
     ids: str | None = None,
@@ -236,12 +246,13 @@ def file_shards(
 ) -> list[FileShard]:
     """The pairs of files of any format as shards: one or several per file, of up to a million rows each.
 
-    Large files are split where the format allows to skip rows: .npy, .safetensors, Parquet, Arrow and tars.
+    Large files are split where the format allows to skip rows: .npy, .safetensors, Parquet, Arrow and tars. Items that
+    are encoded (``raw``) are split in any format, also the files of a folder.
 
     Args:
         a, b: ``FILES:COLUMN`` as for ``rince audit``: files, patterns or URLs that every worker can read. One folder of
             clip-retrieval or DataComp if ``b`` is None.
-        ids, duplicates, groups: A column of A's files, or ``FILES:COLUMN``, see :func:`rince.audit.audit`.
+        ids, duplicates, groups: A column of A's files, or ``FILES:COLUMN``, see :func:`rince.audit_pairs`.
         show_a, show_b: Texts or media for the page, likewise. Default: the items of a side that is encoded.
         rows: Maximum number of rows per shard. Default: as many as take 256 MB, at most a million.
         header: Whether CSV files have a header.
@@ -261,22 +272,26 @@ def file_shards(
         [40, 20]
     """
     other = None if b is None else str(b)
-    pairs = a if isinstance(a, PairFiles) else pair_files(str(a), other, header=header, raw=raw)
+    pairs = a if isinstance(a, PairSources) else pair_files(str(a), other, header=header, raw=raw)
     check_different(pairs.a, pairs.b)
     columns = {} if pairs.ids is None else {"ids": pairs.ids}
-    given = {"ids": ids, "duplicates": duplicates, "groups": groups, "show_a": show_a, "show_b": show_b}
-    for name, text in given.items():
+    named = {"ids": ids, "duplicates": duplicates, "groups": groups, "show_a": show_a, "show_b": show_b}
+    for name, text in named.items():
         if text is not None:
             columns[name] = column_source(text, pairs.a, raw=name.startswith("show_"))
-    sources = {"A": _absolute(pairs.a), "B": _absolute(pairs.b), **{k: _absolute(v) for k, v in columns.items()}}
+    given = {"A": pairs.a, "B": pairs.b, **columns}
+    sources = {name: _absolute(where, columns.get("ids")) for name, where in given.items()}
     lengths = {name: _file_rows(where) for name, where in sources.items()}
     for name in sources:
         _check_aligned(name, sources, lengths)
     ends = {name: np.cumsum([0, *some]) for name, some in lengths.items()}
-    bounds = sorted({int(end) for end in (*ends["A"], *ends["B"])})
-    step = rows or (MAX_ROWS // 20 if raw else _rows_for(sources["A"], sources["B"]))
-    if not all(format_of(sources[name]).skips_rows for name in "AB"):
-        step = MAX_ROWS * 1000
+    files = [ends[name] if sources[name].kind != FOLDER else ends[name][[0, -1]] for name in "AB"]
+    bounds = sorted({int(end) for some in files for end in some})
+    step = rows or (MAX_RAW_ROWS if raw else _rows_for(sources["A"], sources["B"]))
+    if not all(sources[name].kind == FOLDER or format_of(sources[name]).skips_rows for name in "AB"):
+        # Every shard reads its files from the start: a few per file for items, whose encoding takes longer, or one.
+        few = MAX_RAW_ROWS * max(1, bounds[-1] // (MAX_SPLITS * MAX_RAW_ROWS))
+        step = (rows or few) if raw else MAX_ROWS * 1000
     shards: list[FileShard] = []
     for first, last in itertools.pairwise(bounds):
         for start in range(first, last, step):
@@ -287,21 +302,30 @@ def file_shards(
     return shards
 
 
-def check_aligned(a: Source, b: Source) -> None:
-    """Name the shards of two sources that have different numbers of rows, where counting rows is cheap."""
+def check_aligned(a: Source, b: Source, always: bool = False) -> None:
+    """Name the shards of two sources that have different numbers of rows, ``always`` or where counting is cheap."""
     sources = {"A": a, "B": b}
-    if any(len(where.files) < 2 or not format_of(where).skips_rows for where in sources.values()):
+    if any(len(where.files) < 2 or not (always or format_of(where).skips_rows) for where in sources.values()):
         return
     _check_aligned("B", sources, {name: _file_rows(where) for name, where in sources.items()})
 
 
-def _absolute(where: Source) -> Source:
-    if where.kind == FOLDER:
-        raise UsageError(f"{where} is a folder of media files, which cannot be split: use a table of their paths")
-    return where if is_url(where.path) else where._replace(path=where.path.absolute())
+def _absolute(where: Source, ids: Source | None) -> Source:
+    if is_url(where.path):
+        return where
+    where = where._replace(path=where.path.absolute())
+    if where.kind != FOLDER:
+        return where
+    found = raw_column(where, ids=None if ids is None else values(ids))
+    assert found is not None
+    if None in found.items:
+        raise UsageError(f"{found.remark}: name the files in a table, where a cell may be missing")
+    return where._replace(part=tuple((file, 0, 1) for file in found.items))
 
 
 def _file_rows(where: Source) -> list[int]:
+    if where.kind == FOLDER:
+        return [1] * len(where.files)
     content = format_of(where)
     if isinstance(content, Tar):
         content.check_keys()
@@ -352,7 +376,7 @@ def _restricted(where: Source, ends: NDArray[np.int64], start: int, stop: int) -
 
 
 class Usable(Shard):
-    """A partition without the rows that cannot be used."""
+    """A shard without the rows that cannot be used."""
 
     def __init__(self, whole: Shard, dropped: NDArray[np.int64]):
         self.whole, self.dropped, self.name = whole, dropped, whole.name
@@ -363,7 +387,7 @@ class Usable(Shard):
 
     @property
     def kept(self) -> NDArray[np.int64]:
-        """The rows of the whole partition that are used."""
+        """The rows of the whole shard that are used."""
         return np.delete(np.arange(self.whole.rows), self.dropped)
 
     def blocks(self) -> Blocks:
@@ -396,7 +420,7 @@ class WithoutColumns(Shard):
 
 
 class Pieces:
-    """Both sides of a partition as float32 arrays, piece by piece, in memory that is used again and again."""
+    """Both sides of a shard as float32 arrays, piece by piece, in memory that is used again and again."""
 
     def __init__(self, part: Shard):
         self.part = part
@@ -429,7 +453,7 @@ def check_block(a: Matrix, b: Matrix, part: Shard) -> tuple[int, int]:
 
 
 def _named(part: Shard) -> str:
-    return part.name or "a partition"
+    return part.name or "a shard"
 
 
 def unusable(part: Shard, zero_is_bad: bool) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from rince.errors import ExistingFile, UsageError
 from rince.pairs.columns import column_names, naming, number_batches, value_batches
 from rince.pairs.files import exists, file_system, is_dir, is_url, location, opened, written
 from rince.pairs.formats import WEIGHT, Selection, format_of
-from rince.pairs.layouts import DATACOMP, PairFiles, dataset_json, with_weight_feature
+from rince.pairs.layouts import DATACOMP, PairSources, dataset_json, with_weight_feature
 from rince.pairs.raw import raw_column
 from rince.pairs.source import FOLDER, TABLES, TEXT_TABLES, Source, source
 
@@ -119,7 +119,7 @@ def kept_pairs(audited: Audited, fdr: float | None = None, keep_above: float | N
     return kept
 
 
-def check_out(out: Path, pairs: PairFiles, force: bool) -> dict[Path, Path]:
+def check_out(out: Path, pairs: PairSources, force: bool) -> dict[Path, Path]:
     """Targets of all shards below ``out``: their paths as seen from the folder that holds all of them.
 
     Raises:
@@ -161,7 +161,7 @@ def _manifest(out: Path) -> set[str]:
         return set()
 
 
-def selected_files(pairs: PairFiles) -> list[Source]:
+def selected_files(pairs: PairSources) -> list[Source]:
     """Sources that a selection is written of, each file once; media files are listed instead."""
     found: dict[Path, Source] = {}
     for where in (pairs.a, pairs.b, *pairs.others):
@@ -199,7 +199,7 @@ def new_folder(out: Path, force: bool) -> Iterator[Path]:
 def write_clean(
     folder: Path,
     out: Path,
-    pairs: PairFiles,
+    pairs: PairSources,
     targets: dict[Path, Path],
     audited: Audited,
     kept: Kept,

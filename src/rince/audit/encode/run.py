@@ -7,6 +7,7 @@ import time
 import wave
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -135,9 +136,14 @@ def encode_rows(
     """All rows, in the file ``path`` if given, and the reasons why items could not be read."""
     rows: NDArray[Any] | None = None
     bad: list[str] = []
-    starts = range(0, len(raw), encoder.batch)
-    for start in track(starts, f"encoding {raw.kind}", len(raw), progress, encoder.batch):
-        items, reasons = decoded(raw, range(start, min(len(raw), start + encoder.batch)))
+    ends = sorted({0, *raw.ends, len(raw)})
+    batches = [
+        range(start, min(last, start + encoder.batch))
+        for first, last in pairwise(ends)
+        for start in range(first, last, encoder.batch)
+    ]
+    for batch in track(batches, f"encoding {raw.kind}", len(raw), progress, encoder.batch):
+        items, reasons = decoded(raw, batch)
         bad += reasons
         readable = [k for k, item in enumerate(items) if item is not None]
         if not readable:
@@ -146,7 +152,7 @@ def encode_rows(
         rows = _empty_rows(path, len(raw), part.shape[1]) if rows is None else rows
         if part.shape[1] != rows.shape[1]:
             raise UsageError(f"{encoder.name} returned rows of {rows.shape[1]} and of {part.shape[1]} numbers")
-        rows[np.array(readable) + start] = part
+        rows[np.array(readable) + batch.start] = part
     if rows is None:
         raise UsageError(f"no item of {raw.name} can be read{f', the first: {bad[0]}' if bad else ''}")
     return rows, bad

@@ -1,8 +1,8 @@
 """``suspects.csv``: the pairs that fit worst, with what they say, whatever the verdict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,15 +44,8 @@ def write_suspects(
     flags[flagged] = True
     affected = affected_pairs(result, flagged)
     order = by_suspicion(result)[: max(MIN_SUSPECTS, len(result.suspects()[0]))]
-    if columns[0] == columns[1] or {*columns} & {*HEADER}:
-        columns = ("a", "b")
-    shown = [(name, show) for name, show in zip(columns, shows, strict=True) if show is not None]
     more = {} if others is None else others(order)
-    taken = {*HEADER, *(name for name, _ in shown)}
     with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
-        writer = CsvWriter(file)
-        titles = [f"original {name}" if name in taken else name for name in more]
-        writer.writerow([*HEADER, *(name for name, _ in shown), *titles])
         names: list[list[str]] = [[] for _ in order]
         for name, mask in affected.items():
             for place in np.flatnonzero(mask[order]).tolist():
@@ -60,9 +53,34 @@ def write_suspects(
         rows, marked = order.tolist(), flags[order].astype(int).tolist()
         scores, chances = number_texts(result.scores[order]), number_texts(result.p_wrong[order])
         first = zip(rows, map(name_of, rows), scores, chances, marked, map("; ".join, names), strict=True)
-        for place, cells in enumerate(first):
-            briefs = [show.brief(cells[0]) or "" for _, show in shown]
-            writer.writerow([*cells, *briefs, *(column[place] for column in more.values())])
+        texts = [None if show is None else [show.brief(row) or "" for row in rows] for show in shows]
+        write_list(file, first, columns, texts, more)
+
+
+def write_list(
+    file: IO[str],
+    cells: Iterable[Sequence[Any]],
+    columns: tuple[str, str],
+    texts: Sequence[list[str] | None],
+    others: Columns,
+) -> None:
+    """Write rows of ``suspects.csv``.
+
+    Args:
+        file: Opened with ``newline=""``.
+        cells: Those of ``HEADER``, row by row.
+        columns: Names of both sides.
+        texts: The text or file name of either side, one per row, or None.
+        others: Further columns.
+    """
+    if columns[0] == columns[1] or {*columns} & {*HEADER}:
+        columns = ("a", "b")
+    shown = {name: text for name, text in zip(columns, texts, strict=True) if text is not None}
+    taken = {*HEADER, *shown}
+    writer = CsvWriter(file)
+    writer.writerow([*HEADER, *shown, *(f"original {name}" if name in taken else name for name in others)])
+    for place, first in enumerate(cells):
+        writer.writerow([*first, *(column[place] for column in (*shown.values(), *others.values()))])
 
 
 def other_columns(a: Source, b: Source, rows: NDArray[np.int64]) -> Columns:

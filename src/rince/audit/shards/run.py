@@ -31,6 +31,7 @@ from rince.audit.shards.write import (
     shown_pairs,
     write_shard,
     write_summary,
+    write_suspects,
 )
 from rince.audit.units import count_units
 from rince.errors import UsageError
@@ -73,7 +74,8 @@ def audit_shards(
             :class:`Shard` of your own.
         client: A ``dask.distributed.Client``. Default: shards are read one after the other in this process.
         out: Folder for ``audit.parquet`` (a folder with one file per shard: id, score, p_wrong, flagged),
-            ``audit.json`` and ``audit.html``; every worker must reach it. fsspec URLs such as ``s3://bucket/audit`` are
+            ``suspects.csv`` (up to 100,000 pairs, the least fitting first), ``audit.json`` and ``audit.html``; every
+            worker must reach it. fsspec URLs such as ``s3://bucket/audit`` are
             allowed. Default: nothing is written.
         fit: Take any two feature matrices, and fit a scorer to a sample of them.
         score, scorer, embeddings: As in ``audit_pairs``.
@@ -157,7 +159,7 @@ def audit_shards(
         table = None if folder is None else joined_path(folder, TABLE)
         columns = (shards, range(len(shards)), parts.offset, scores, rank, dropped)
         handle = runner.submit(partial(_identity, rule._replace(folder=table)))
-        done = runner.gather(runner.map(write_shard, *columns, [handle] * len(shards)), "writing")
+        done = runner.gather(runner.map(write_shard, *columns, [handle] * len(shards), label="writing"), "writing")
         check_parts(folder, len(shards))
         result = ShardedAudit(
             **findings_of(decision, null, parts.pairs, units, fit, scored.scorer),
@@ -181,6 +183,7 @@ def audit_shards(
         if folder is not None:
             chart = score_histogram(runner, scores, result.pairs, result.null)
             listed = in_order([one.listed for one in done])
+            write_suspects(folder, runner, shards, parts.offset, listed)
             shows = shown_pairs(runner, shards, parts.offset, listed)
             write_summary(result, folder, sharded_page(result, title, listed, shows, chart, null), facts or {})
     return result

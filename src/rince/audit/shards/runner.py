@@ -33,8 +33,11 @@ class Runner(ABC):
         """Fetch one small result."""
         return self.gather([handle])[0]
 
-    def map(self, function: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
-        """Submit the function for the first element of every column, then for the second, and so on."""
+    def map(self, function: Callable[..., Any], *columns: Sequence[Any], label: str = "") -> list[Any]:
+        """Submit the function for the first element of every column, then for the second, and so on.
+
+        ``label`` is that of a progress bar, where the functions are called at once.
+        """
         return [self.submit(function, *row) for row in zip(*columns, strict=True)]
 
     def reduce(self, function: Callable[[list[Any]], Any], handles: Sequence[Any]) -> Any:
@@ -46,7 +49,18 @@ class Runner(ABC):
 
 
 class LocalRunner(Runner):
-    """Calls functions at once, in this process; a handle is the result itself."""
+    """Calls functions at once, in this process; a handle is the result itself.
+
+    Args:
+        progress: Show progress bars. Default: no.
+    """
+
+    def __init__(self, progress: bool | None = False):
+        self.progress = progress
+
+    def map(self, function: Callable[..., Any], *columns: Sequence[Any], label: str = "") -> list[Any]:
+        rows = list(zip(*columns, strict=True))
+        return [function(*row) for row in track(rows, label, show=self.progress if label else False)]
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
@@ -94,7 +108,7 @@ class DaskRunner(Runner):
 
 def runner_of(client: Any, progress: bool | None = None) -> Runner:
     """The runner for a Dask client, or for this process if there is none."""
-    return LocalRunner() if client is None else DaskRunner(client, progress)
+    return LocalRunner(progress) if client is None else DaskRunner(client, progress)
 
 
 # --- connecting to Dask -----------------------------------------------------------------------------------------------
@@ -160,10 +174,10 @@ def client_of(distributed: Any, scheduler: str | None, timeout: float) -> Any:
 
 
 def local_cluster(distributed: Any, workers: int, scratch: str | None = None) -> Any:
-    """Processes of one thread each, reachable from this machine alone: a partition has no use for more threads.
+    """Processes of one thread each, reachable from this machine alone: a shard has no use for more threads.
 
     Dask has its workers give every freed block back to the system at once, which here makes them take half as much CPU
-    time again: blocks of a partition are alike, and the next one would have found its memory in place.
+    time again: blocks of a shard are alike, and the next one would have found its memory in place.
     """
     dask = require("dask", "cluster")
     place = "distributed.nanny.pre-spawn-environ"

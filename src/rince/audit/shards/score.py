@@ -141,8 +141,9 @@ def score_shards(
     if chosen == "cosine":
         scores = runner.map(attrgetter("scores"), scanned.scans)
     else:
-        scores = runner.map(score_shard, parts.shards, parts.start, codes, [scorer] * len(codes))
-        runner.gather(runner.map(len, scores), "scoring pairs")
+        label = "scoring pairs"
+        scores = runner.map(score_shard, parts.shards, parts.start, codes, [scorer] * len(codes), label=label)
+        runner.gather(runner.map(len, scores), label)
     return ScoredShards(parts, dropped, scores, codes, known, scanned.keys, fingerprint, chosen, picked, issues, length)
 
 
@@ -173,8 +174,9 @@ def _scan(runner: Runner, parts: Parts, fit: bool, method: str, seed: int) -> _S
     some = next(part for part, rows in zip(parts.shards, parts.rows, strict=True) if rows)
     rows = sample_rows(parts.pairs, runner.result(runner.submit(widths_of, some)), seed, method)
     wanted = parts.split(rows)
-    scans = runner.map(partial(scan, one_space=not fit), parts.shards, parts.start, parts.offset, wanted)
-    summaries = runner.gather(runner.map(summarize, scans), "reading pairs")
+    label = "reading pairs"
+    scans = runner.map(partial(scan, one_space=not fit), parts.shards, parts.start, parts.offset, wanted, label=label)
+    summaries = runner.gather(runner.map(summarize, scans), label)
     fingerprint = check_scans(parts.pairs, summaries)
     samples = [runner.submit(join_samples, runner.map(partial(_sample, side=k), scans)) for k in range(2)]
     return _Scanned(scans, samples, rows, fingerprint, summaries[0].keys)

@@ -1,9 +1,10 @@
 """Results of an audit of shards: one file of the table per shard, the summary and the page."""
 
 import hashlib
+import io
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,19 +13,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rince._support.atomic_files import atomic_results, check_out_folder, finish_results, written_whole
+from rince._support.atomic_files import atomic_results, written_whole
+from rince._support.csv_cells import number_texts
 from rince._support.optional_imports import require
 from rince.audit.estimate import Curve, last_flagged
 from rince.audit.output.groups import Tally, group_texts, tallied
+from rince.audit.output.suspects import other_columns, write_list
 from rince.audit.output.table import NAMES, RECORD, RESULTS, pair_name, table_record
 from rince.audit.rate import p_of_ranks
 from rince.audit.result import ShardedAudit, sharded_record
-from rince.audit.save import group_record
+from rince.audit.save import check_folder, group_record
 from rince.audit.shards.runner import Runner
-from rince.errors import ExistingFile, FileError, UsageError
+from rince.errors import FileError, UsageError
 from rince.pairs.files import exists, file_system
 from rince.pairs.matrix import one_dimensional
-from rince.pairs.shards import Shard
+from rince.pairs.shards import FileShard, Shard
 from rince.report.gallery import Contents, Files
 from rince.report.page import MAX_MEDIA, audit_page, extent, findings_data, group_data, histogram, shown_items
 
@@ -59,12 +62,13 @@ class Rule(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Pairs that the page lists: rows, names, scores, probabilities and groups."""
+    """Pairs that the page lists: rows, names, scores, probabilities, flags and groups."""
 
     row: NDArray[np.int64]
     id: list[str]
     score: NDArray[np.float32]
     p_wrong: NDArray[np.float32]
+    flagged: NDArray[np.bool_]
     group: list[str]
 
 
@@ -114,6 +118,7 @@ def write_shard(
         [str(offset + row) if names is None else pair_name(names[row], offset + row) for row in rows.tolist()],
         scores[rows],
         p_wrong[rows],
+        flags[rows],
         [] if grouped is None else [grouped[row] for row in rows.tolist()],
     )
     return Written(int(flags.sum()), listed, None if grouped is None else tallied(grouped, p, p_wrong, flags))
@@ -198,15 +203,7 @@ def check_out(out: str | os.PathLike[str], force: bool) -> None:
     """Refuse before the work, not after it. What an address holds is the store's business."""
     if is_address(out):
         return
-    folder = Path(out)
-    check_out_folder(folder, "the audit", ("audit.csv", "audit.json", "audit.html"))
-    finish_results(folder)
-    there = [name for name in RESULTS if (folder / name).exists()]
-    if there and not force:
-        raise ExistingFile(
-            f"{folder / there[0]} is already there: overwrite it with force=True (--force on the command line), or "
-            "name another folder"
-        )
+    check_folder(out, "parquet", force)
 
 
 @contextmanager
@@ -247,41 +244,89 @@ def is_address(out: str | os.PathLike[str]) -> bool:
 
 def in_order(listed: list[Listed]) -> Listed:
     """The listed pairs of all shards, the most suspicious first."""
-    score, row, chance = (np.concatenate([part[k] for part in listed]) for k in (2, 0, 3))
+    score, row, chance, flagged = (np.concatenate([part[k] for part in listed]) for k in (2, 0, 3, 4))
     ids = [name for part in listed for name in part.id]
     groups = [name for part in listed for name in part.group]
     order = np.lexsort([row, score])
     return Listed(
-        row[order], [ids[k] for k in order], score[order], chance[order], [groups[k] for k in order] if groups else []
+        row[order],
+        [ids[k] for k in order],
+        score[order],
+        chance[order],
+        flagged[order],
+        [groups[k] for k in order] if groups else [],
     )
 
 
 def shown_pairs(
     runner: Runner, shards: Sequence[Shard], offset: Sequence[int], listed: Listed
 ) -> tuple[list[Any] | None, list[Any] | None]:
-    """What the page shows of A and B of the most suspicious pairs, read from their shards; None for nothing."""
-    rows = listed.row[:MAX_MEDIA]
+    """What the page shows of A and B of the most suspicious pairs; None for nothing."""
+    found = _of_rows(runner, _shown, shards, offset, listed.row, MAX_MEDIA)
+    return found.get(("side", "a")), found.get(("side", "b"))
+
+
+Details = dict[tuple[str, str], list[Any]]
+"""Items of some rows, by ``("side", "a")``, ``("side", "b")`` or ``("column", NAME)``."""
+
+
+def _of_rows(
+    runner: Runner,
+    function: Callable[[Shard, list[int]], Details],
+    shards: Sequence[Shard],
+    offset: Sequence[int],
+    wanted: NDArray[np.int64],
+    most: int,
+) -> Details:
+    """Details of the first of these rows, read from their shards; None for the other rows."""
+    rows = wanted[:most]
     shard_of = np.searchsorted(offset, rows, side="right") - 1
     used = np.unique(shard_of).tolist()
-    wanted = [(rows[shard_of == k] - offset[k]).tolist() for k in used]
-    parts = runner.gather(runner.map(_shown, [shards[k] for k in used], wanted))
-    shows: list[list[Any] | None] = []
-    for side in range(2):
-        items: list[Any] = [None] * len(listed.row)
-        for k, part in zip(used, parts, strict=True):
-            for place, item in zip(np.flatnonzero(shard_of == k).tolist(), part[side] or (), strict=False):
-                items[place] = item
-        shows.append(items if any(part[side] is not None for part in parts) else None)
-    return shows[0], shows[1]
+    own = [(rows[shard_of == k] - offset[k]).tolist() for k in used]
+    found: Details = {}
+    for k, part in zip(used, runner.gather(runner.map(function, [shards[k] for k in used], own)), strict=True):
+        places = np.flatnonzero(shard_of == k).tolist()
+        for name, items in part.items():
+            column = found.setdefault(name, [None] * len(wanted))
+            for place, item in zip(places, items, strict=False):
+                column[place] = item
+    return found
 
 
-def _shown(shard: Shard, rows: list[int]) -> list[list[Any] | None]:
-    found: list[list[Any] | None] = []
+def _shown(shard: Shard, rows: list[int]) -> Details:
+    found: Details = {}
     for side in "ab":
         gallery = shard.gallery(side)
         if isinstance(gallery, Files | Contents):
             gallery.budget = gallery.budget * len(rows) // MAX_MEDIA  # of all shards together
-        found.append(None if gallery is None else shown_items(gallery, rows))
+        if gallery is not None:
+            found["side", side] = shown_items(gallery, rows)
+    return found
+
+
+def write_suspects(folder: str, runner: Runner, shards: Sequence[Shard], offset: Sequence[int], listed: Listed) -> None:
+    """Write ``suspects.csv``: the pairs that the page lists, with what their table says."""
+    found = _of_rows(runner, _said, shards, offset, listed.row, len(listed.row))
+    texts = [found.get(("side", side)) for side in "ab"]
+    others = {name: column for (kind, name), column in found.items() if kind == "column"}
+    issues = ["unrelated" if flagged else "" for flagged in listed.flagged]
+    numbers = number_texts(listed.score), number_texts(listed.p_wrong), listed.flagged.astype(int).tolist()
+    text = io.StringIO(newline="")
+    cells = zip(listed.row.tolist(), listed.id, *numbers, issues, strict=True)
+    write_list(text, cells, (shards[0].column("a"), shards[0].column("b")), texts, others)
+    with opened_whole(folder, "suspects.csv") as file:
+        file.write(text.getvalue().encode("utf-8", "replace"))
+
+
+def _said(shard: Shard, rows: list[int]) -> Details:
+    """The text or file name of either side, and what further columns say."""
+    found: Details = {}
+    if isinstance(shard, FileShard):
+        others = other_columns(shard.raw.get("a", shard.a), shard.raw.get("b", shard.b), np.array(rows))
+        found = {("column", name): column for name, column in others.items()}
+    for side in "ab":
+        if (gallery := shard.gallery(side)) is not None:
+            found["side", side] = [gallery.brief(row) or "" for row in rows]
     return found
 
 
