@@ -147,6 +147,14 @@ def test_random_flags_are_not_a_group():
     assert not checks.group(np.random.default_rng(0).random(2000) < 0.3, (a, b)).claimed
 
 
+def test_ids_are_found_among_many_thousand_columns():
+    random = np.random.default_rng(0)
+    a, b = random.normal(size=(2, 120, 13_000)).astype(np.float32)
+    b[:, 5], b[:, 12_000] = np.exp(a[:, 700]), 3 - 2 * a[:, 9]  # in another unit, and in the opposite order
+    issue = checks.leak(a, b)
+    assert issue.claimed and issue.details["columns"] == [(9, 12_000), (700, 5)]
+
+
 def test_id_on_both_sides_is_a_leak(digits):
     a, b = digits
     ids = np.arange(len(a), dtype=np.float32)[:, None]

@@ -23,11 +23,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rince._support.progress import track, working
 from rince.audit.calibrate import local_probability, room_for_mismatched
 from rince.audit.estimate import Null
 from rince.audit.relative import MAX_FIT_PAIRS, REFERENCES, References, Scorer, draw_mismatched
 from rince.audit.scan import Sample
-from rince.audit.side_features import RELU_FEATURES, SideFeatures
+from rince.audit.side_features import MAX_RANK_WIDTH, RELU_FEATURES, SideFeatures
 from rince.audit.units import FOLDS, Folds, GivenFolds, equal_pairs, fold_numbers
 from rince.pairs.matrix import Keys, Matrix, chunks, read, row_codes, unit_rows
 
@@ -269,7 +270,13 @@ class CCAScorer(Scorer):
         view = Counter(str(one.view) for one in self.scorers).most_common(1)[0][0]
         ridges = sorted({one.ridge for one in self.scorers})
         ridge = f"{ridges[0]:g}" + (f" to {ridges[-1]:g}" if len(ridges) > 1 else "")
-        return f"features: {view}; ridge {ridge}"
+        sides = {"A": self.scorers[0].side_a.scalings[False].axes, "B": self.scorers[0].side_b.scalings[False].axes}
+        wide = [
+            f"; {axes.shape[1]} principal components of the {axes.shape[0]:,} columns of {name}, without ranks"
+            for name, axes in sides.items()
+            if axes.shape[0] > MAX_RANK_WIDTH
+        ]
+        return f"features: {view}; ridge {ridge}" + "".join(wide)
 
     def score(
         self, x: NDArray[np.float32], y: NDArray[np.float32], keys: Keys, pairs: NDArray[np.int64]
@@ -299,6 +306,7 @@ def fit_cca(
     *,
     rounds: int = 2,
     quick: bool = False,
+    progress: bool | None = False,
 ) -> tuple[CCAScorer, Null]:
     """Fit a scorer of all pairs to a sample of them.
 
@@ -310,6 +318,7 @@ def fit_cca(
         rounds: 1, or 2 to refit with every pair weighted by its probability to be right.
         quick: Use centered features on one common scale with two ridges, instead of comparing views and six ridges:
             about six times faster and a little less accurate where sides are heavy-tailed or not related linearly.
+        progress: Show a progress bar. None: on a terminal.
 
     Returns:
         The scorer, and scores of mismatched pairs.
@@ -321,9 +330,10 @@ def fit_cca(
         of_row, trainable = Folds.of(number, FOLDS, [rows, pairs, *a.keys]), np.ones(len(rows), dtype=bool)
     else:
         of_row, number, trainable = folds, folds.number[rows], folds.trainable[rows]
-    sides = [SideFeatures.fit(torch.from_numpy(x.x), seed + k, ranks=not quick) for k, x in enumerate((a, b))]
+    with working("finding principal components", progress):
+        sides = [SideFeatures.fit(torch.from_numpy(x.x), seed + k, ranks=not quick) for k, x in enumerate((a, b))]
     fits = _Fits(sides[0], sides[1], [rows, a.own, b.own, *a.keys], number, trainable, seed, quick)
-    scorers = [fits.scorer(k, rounds) for k in range(fits.count)]
+    scorers = [fits.scorer(k, rounds) for k in track(range(fits.count), "fitting CCA to folds", show=progress)]
     return CCAScorer(scorers, of_row), Null(np.concatenate([one.null for one in scorers]))
 
 

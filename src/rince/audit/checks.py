@@ -34,7 +34,8 @@ GIVEN, CHECK_FLAGS = "given column", "look at its flags before you trust them."
 MAX_GROUP_SHARE = 0.3  # of all pairs; a larger part of the data is not a subgroup
 LEAK_CORRELATION = 0.99
 MAX_COMPARED = 20_000_000_000  # products of two ranks up to which all columns are compared
-HASHES, HASH_BITS, MAX_BUCKET = 32, 22, 4
+MAX_RANKED = 25_000_000  # numbers of a side whose ranks are computed
+HASHES, HASH_BITS, HASHED_ROWS, MAX_BUCKET, MAX_UNEQUAL = 32, 22, 128, 4, 9
 MAX_LEAKS, MAX_LEAK_SHARE = 2, 0.25
 """Number of columns, or share of them, that may be leaks."""
 MIN_LEAK_VALUES = 10  # distinct values; fewer would be a class, not an id
@@ -529,7 +530,8 @@ def binomial_tail(hits: int, size: int, share: float) -> float:
 
 def leak(a: Matrix, b: Matrix) -> Issue:
     """Columns on both sides that give the pairing away: ids, times, file numbers."""
-    rows = np.sort(np.random.default_rng(0).permutation(len(a))[:2000])
+    most = min(2000, max(HASHED_ROWS, MAX_RANKED // max(a.shape[1], b.shape[1])))
+    rows = np.sort(np.random.default_rng(0).permutation(len(a))[:most])
     ranked = [ranked_columns(x, rows) for x in (a, b)]
     if ranked[0].size * len(ranked[1]) <= MAX_COMPARED:
         found = [np.empty((0, 2), dtype=np.int64)]
@@ -556,7 +558,7 @@ def ranked_columns(x: Matrix, rows: Rows) -> NDArray[np.float32]:
     """(columns, rows) ranks of each column, centered and of length 1; 0 for a column with few values."""
     out = np.empty((x.shape[1], len(rows)), dtype=np.float32)
     for part in chunks(x.shape[1], len(rows)):
-        values = np.ascontiguousarray(np.asarray(x[rows, part], dtype=np.float64).T)
+        values = np.ascontiguousarray(x[rows, part].T)
         order = np.argsort(values, axis=1, kind="stable")
         ranks = np.empty(order.shape)
         np.put_along_axis(ranks, order, np.arange(len(rows), dtype=np.float64)[None], axis=1)
@@ -570,30 +572,46 @@ def ranked_columns(x: Matrix, rows: Rows) -> NDArray[np.float32]:
 def similar_columns(x: NDArray[np.float32], y: NDArray[np.float32]) -> list[tuple[int, int]]:
     """Pairs of unit rows of two matrices with a cosine above ``LEAK_CORRELATION`` or below its negative.
 
-    Rows are hashed by the signs of random projections. Rows with such a cosine share at least one of ``HASHES`` hashes
-    with a probability above 0.999999; only rows that do are compared.
+    Rows are hashed by the signs of random projections. Rows with such a cosine share at least one of ``HASHES`` hashes,
+    and most bits of a signature, with a probability above 0.999. Only rows that do are compared.
     """
     random = np.random.default_rng(0)
-    powers = 2 ** np.arange(HASH_BITS)
+    some = random.permutation(x.shape[1])[:HASHED_ROWS]
+    planes = random.standard_normal((len(some), HASHES * HASH_BITS + 64), dtype=np.float32)
     kept = [np.flatnonzero(side.any(1)) for side in (x, y)]
-    found: list[NDArray[np.int64]] = []
-    for _ in range(HASHES):
-        planes = random.standard_normal((x.shape[1], HASH_BITS), dtype=np.float32)
-        left, right = ((side[rows] @ planes > 0) @ powers for side, rows in zip((x, y), kept, strict=True))
-        order = np.argsort(left, kind="stable")
-        for code in (right, 2**HASH_BITS - 1 - right):  # the same direction, and the opposite one
-            first, last = (np.searchsorted(left[order], code, side) for side in ("left", "right"))
-            count = np.minimum(last - first, MAX_BUCKET)
+    (left, sign_x), (right, sign_y) = (
+        _hashed(side, rows, some, planes) for side, rows in zip((x, y), kept, strict=True)
+    )
+    bits = np.array([number.bit_count() for number in range(2**16)], dtype=np.uint8)
+    found: set[tuple[int, int]] = set()
+    for k in range(HASHES):
+        order = np.argsort(left[:, k], kind="stable")
+        start = np.concatenate([[0], np.cumsum(np.bincount(left[:, k], minlength=2**HASH_BITS))])
+        for opposite in (False, True):
+            code = 2**HASH_BITS - 1 - right[:, k] if opposite else right[:, k]
+            first = start[code]
+            count = np.minimum(start[code + 1] - first, MAX_BUCKET)
             within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-            i = kept[0][order[np.repeat(first, count) + within]]
-            found.append(np.unique(i * len(y) + kept[1][np.repeat(np.arange(len(code)), count)]))
-    both = np.unique(np.concatenate(found))
-    i, j = both // len(y), both % len(y)
-    cosine = np.zeros(len(i))
-    for part in chunks(len(i), x.shape[1]):
-        cosine[part] = np.einsum("ij,ij->i", x[i[part]], y[j[part]])
-    alike = np.abs(cosine) > LEAK_CORRELATION
-    return list(zip(i[alike].tolist(), j[alike].tolist(), strict=True))
+            i, j = order[np.repeat(first, count) + within], np.repeat(np.arange(len(code)), count)
+            unequal = bits[sign_x[i] ^ sign_y[j]].sum(1, dtype=np.int64)
+            near = (64 - unequal if opposite else unequal) <= MAX_UNEQUAL
+            i, j = kept[0][i[near]], kept[1][j[near]]
+            alike = np.abs(np.einsum("ij,ij->i", x[i], y[j])) > LEAK_CORRELATION
+            found.update(zip(i[alike].tolist(), j[alike].tolist(), strict=True))
+    return sorted(found)
+
+
+def _hashed(
+    x: NDArray[np.float32], kept: Rows, some: Rows, planes: NDArray[np.float32]
+) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+    """(kept, hashes) numbers made of the signs of projections, and (kept, 4) signatures of 64 more signs."""
+    powers = (2.0 ** np.arange(HASH_BITS)).astype(np.float32)
+    codes, signs = np.empty((len(kept), HASHES), dtype=np.int32), np.empty((len(kept), 4), dtype=np.uint16)
+    for part in chunks(len(kept), planes.shape[1]):
+        above = x[kept[part]][:, some] @ planes > 0
+        codes[part] = above[:, 64:].reshape(-1, HASHES, HASH_BITS).astype(np.float32) @ powers
+        signs[part] = np.packbits(above[:, :64], axis=1).view(np.uint16)
+    return codes, signs
 
 
 def trained_on_pairs(scores: Floats, held_out: Floats) -> Issue:

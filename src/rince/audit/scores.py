@@ -100,7 +100,7 @@ def fit_scorer(
     if blocks is not None or (method != "towers" and not classes):
         from rince.audit.cca import fit_cca
 
-        found.append(Fitted("cca", *fit_cca(a, b, rows, seed, blocks)))
+        found.append(Fitted("cca", *fit_cca(a, b, rows, seed, blocks, progress=progress)))
     if blocks is None and (method != "cca" or classes):
         from rince.audit.fit.cross_fit import fit_towers
 

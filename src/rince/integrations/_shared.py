@@ -8,8 +8,8 @@ from torch import Tensor
 from rince.losses import GCE, RINCE, DensityRatio
 from rince.losses.blocks import DENSE, SAFE
 from rince.losses.contrasts import unit
+from rince.losses.inputs import check_weights
 from rince.losses.logsumexp import can_look, logsumexp
-from rince.losses.loss import _check_weights
 from rince.losses.rince import DEFAULT_LAM as DEFAULT_LAM
 from rince.losses.temperature import Temperature
 
@@ -23,7 +23,7 @@ def rince_objective(q: float, lam: Lam, temperature: Temperature, unit: bool) ->
 
 def weighted_mean(losses: Tensor, weights: Tensor) -> Tensor:
     """Mean of one loss per pair with one weight per pair; 0 if all weights are 0."""
-    weights = _check_weights(weights, losses)  # type: ignore[assignment]
+    weights = check_weights(weights, losses)  # type: ignore[assignment]
     weights = weights.to(losses)
     total = weights.sum()
     return (losses * (weights / torch.where(total == 0, 1, total))).sum()

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from rince.errors import UsageError
 from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, rince_objective, weighted_mean
 from rince.losses import DCL, GCE, ContrastiveLoss, InfoNCE, Queue, Supervised, TwoView, objectives
-from rince.losses.contrasts import check_pair, unit
+from rince.losses.contrasts import unit
+from rince.losses.inputs import check_pair
 from rince.losses.ranks import alone
 from rince.losses.temperature import Temperature, number_of
 

@@ -18,9 +18,8 @@ from rince.errors import UsageError
 from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, diagonal_scores, rince_objective, small
 from rince.losses import GCE, ContrastiveLoss, ExtraReduction, InfoNCE, Objective, Scores
 from rince.losses.blocks import DENSE
-from rince.losses.contrasts import check_pair
+from rince.losses.inputs import check_pair, check_weights, full_precision
 from rince.losses.logsumexp import negative_scores, negative_scores_both, score_dtype, transformed
-from rince.losses.loss import _check_weights, _full_precision
 from rince.losses.ranks import alone, gather, total
 
 
@@ -85,9 +84,9 @@ class ClipLoss(nn.Module):
             weights: (n,) weights for a weighted mean. Default: None, all equal.
         """
         check_pair(image_features, text_features)
-        weights = _check_weights(weights, image_features)
+        weights = check_weights(weights, image_features)
         _check_processes(self.world_size)
-        with _full_precision(image_features), alone(self.world_size == 1):
+        with full_precision(image_features), alone(self.world_size == 1):
             dtype = score_dtype(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
             scale = logit_scale if self.temperature is None else 1 / self.temperature
@@ -231,7 +230,7 @@ class SigLipLoss(nn.Module):
         """Loss of the images of this rank with the texts of all ranks."""
         check_pair(image_features, text_features)
         _check_processes(self.world_size)
-        with _full_precision(image_features), alone(self.world_size == 1):
+        with full_precision(image_features), alone(self.world_size == 1):
             dtype = score_dtype(image_features, text_features)
             image, text = image_features.to(dtype), text_features.to(dtype)
             (texts,), *_, start = gather([text])

@@ -16,8 +16,8 @@ from rince.errors import UsageError
 from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, rince_objective
 from rince.losses import ContrastiveLoss, Scores
 from rince.losses.contrasts import over_temperature
+from rince.losses.inputs import full_precision
 from rince.losses.logsumexp import logsumexp
-from rince.losses.loss import _full_precision
 from rince.losses.temperature import Temperature, in_use, number_of
 
 
@@ -54,7 +54,7 @@ class _MaskedLoss:
 
     def compute(self, anchor: Tensor, sample: Tensor, pos_mask: Tensor, neg_mask: Tensor, *_: Any, **__: Any) -> Tensor:
         """As PyGCL's ``InfoNCE``: candidates of a positive are the negatives and the other positives of its anchor."""
-        with _full_precision(anchor):
+        with full_precision(anchor):
             temperature = in_use(self.contrastive.temperature)
             rows, columns = over_temperature(temperature, anchor, sample)
             scores = rows @ columns.T

@@ -18,8 +18,8 @@ from rince.errors import UsageError
 from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, rince_objective
 from rince.losses import GCE, ContrastiveLoss, InfoNCE, Scores
 from rince.losses.contrasts import count_different, over_temperature
+from rince.losses.inputs import check_weights, full_precision
 from rince.losses.logsumexp import negative_scores
-from rince.losses.loss import _check_weights, _full_precision
 from rince.losses.temperature import Temperature, in_use, number_of
 
 _losses: Any = import_library("pytorch_metric_learning.losses", "pytorch-metric-learning")
@@ -51,7 +51,7 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
         weights: Tensor | None = None,
     ) -> Tensor:
         """The loss. ``weights`` (n,) are weights of the embeddings as anchors."""
-        self._weights = _check_weights(weights, embeddings)
+        self._weights = check_weights(weights, embeddings)
         try:
             return super().forward(embeddings, labels, indices_tuple, ref_emb, ref_labels)  # type: ignore[no-any-return]
         finally:
@@ -83,7 +83,7 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
             raise UsageError(
                 f"ref_emb has {len(reference)} rows, but there are {len(ref_labels)} labels for it: pass ref_labels"
             )
-        with _full_precision(embeddings):
+        with full_precision(embeddings):
             if indices_tuple is None and labels is not None and ref_labels is not None and self._plain():
                 found = self._by_labels(embeddings, labels, reference, ref_labels)
             else:

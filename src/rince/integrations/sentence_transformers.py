@@ -25,8 +25,8 @@ from rince.integrations._shared import (
     small,
 )
 from rince.losses import GCE, ContrastiveLoss, InfoNCE, Objective, Scores
+from rince.losses.inputs import check_weights, full_precision
 from rince.losses.logsumexp import negative_scores, negative_scores_both, score_dtype
-from rince.losses.loss import _check_weights, _full_precision
 from rince.losses.objectives import refuse_extra
 from rince.losses.ranks import gather, processes, total
 from rince.losses.schedules import Schedule
@@ -337,8 +337,8 @@ class RankingLoss(nn.Module):
         anchor = embeddings[0]
         if self.warm_up is not None and labels is not None:
             labels = self.warm_up(labels)
-        weights = _check_weights(labels, anchor) if self.weighted else None
-        with _full_precision(anchor):
+        weights = check_weights(labels, anchor) if self.weighted else None
+        with full_precision(anchor):
             temperature = in_use(self.contrastive.temperature)
             losses = self.ranking(temperature).losses(self.contrastive.objective(temperature), embeddings)
             return self._mean(losses, None if weights is None else weights.to(losses))

@@ -27,28 +27,28 @@ def cached(
 ) -> Tensor:
     """The loss of a batch that is encoded chunk by chunk; its gradient is that of the whole batch.
 
-    Memory grows with the batch by its embeddings and their gradient alone; time grows by one more forward pass.
+    Memory for the whole batch is needed for embeddings and their gradient only. It costs one more forward pass.
 
     Args:
         loss: Called with the embeddings of every input: ``rince.RINCE()``, or any function of whole batches.
         encoders: One encoder for all inputs, or one per input: modules, ``DistributedDataParallel`` included, or
             methods of modules such as ``model.encode_image``.
-        inputs: What the encoders take, one entry per side of the pairs: a tensor, a list, a tuple of arguments or a
-            mapping of keyword arguments, all with one row per pair. Tensors of one number, and what is neither tensor
-            nor list, stay whole. Leave tensors as they are until ``backward``, which encodes them again.
-        chunk: Rows that are encoded at a time.
-        **given: Passed on to the loss, such as ``labels``, ``ids`` and ``weights``.
+        inputs: Inputs of the encoders, one entry per side of the pairs: a tensor, a list, a tuple of arguments or a
+            mapping of keyword arguments, all with one row per pair. Tensors of one number, and values that are neither
+            tensors nor lists, are not divided. Do not change tensors before ``backward``, which encodes them again.
+        chunk: Rows per chunk.
+        **given: Further arguments of the loss, such as ``labels``, ``ids`` and ``weights``.
 
     Returns:
-        What the loss returns. Call ``backward`` on it as ever.
+        The value of the loss.
 
     Raises:
-        UsageError: For a chunk below 1, inputs of different lengths, encoders that are no modules, or tensors inside
-            of lists and the like that want a gradient.
+        UsageError: If chunk is below 1, inputs differ in length, encoders are not modules, or tensors inside of
+            containers require a gradient.
 
-    Layers that look at the whole batch, such as batch normalization, see chunks. Under ``DistributedDataParallel``
-    gradients are exchanged once per backward pass, and not at all inside ``no_sync``. Encoders whose parameters are
-    sharded (FSDP) are refused.
+    Layers that use the whole batch, such as batch normalization, get chunks. Under ``DistributedDataParallel``
+    gradients are exchanged once per backward pass, and not at all inside ``no_sync``. Encoders with sharded parameters
+    (FSDP) are an error.
 
     Example:
         >>> encoder = nn.Linear(8, 4)

@@ -5,8 +5,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from rince.errors import UsageError, WrongType
+from rince.errors import UsageError
 from rince.losses.blocks import PRECISIONS, Precision
+from rince.losses.inputs import check_pair, check_per_pair
 from rince.losses.logsumexp import joined, negative_scores, negative_scores_both, negative_scores_self, score_dtype
 from rince.losses.objectives import ExtraReduction, Objective, Scores
 from rince.losses.ranks import gather, processes
@@ -55,53 +56,6 @@ def check_extra(extra: ExtraReduction | None, ids: Tensor | None) -> None:
     """Bags of positives need ids."""
     if extra is not None and extra.kind == "bag" and ids is None:
         raise UsageError("this objective takes bags of positives from ids, got none: call loss(z1, z2, ids=ids)")
-
-
-def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
-    """Check two matrices of embeddings with one pair per row; return the second."""
-    if b is None:
-        raise UsageError("this contrast compares two views: call loss(z1, z2)")
-    for name, z in (("first", a), ("second", b)):
-        if not isinstance(z, Tensor):
-            raise WrongType(f"the {name} embeddings must be a tensor, got {type(z).__name__}")
-        check_dense(name, z)
-        if not z.is_floating_point():
-            raise WrongType(f"the {name} embeddings must be floating point, got {z.dtype}: convert them with .float()")
-        if z.dim() != 2:
-            raise UsageError(f"the {name} embeddings must have the shape (pairs, width), got {tuple(z.shape)}")
-        if z.shape[1] == 0:
-            raise UsageError(f"the {name} embeddings must be at least 1 wide, got {tuple(z.shape)}")
-    if a.shape != b.shape:
-        raise UsageError(f"the two embeddings must have the same shape, got {tuple(a.shape)} and {tuple(b.shape)}")
-    if a.device != b.device:
-        raise UsageError(f"the two embeddings must live on one device, got {a.device} and {b.device}")
-    return b
-
-
-def check_dense(name: str, z: Tensor) -> None:
-    """Reject sparse, nested and quantized tensors."""
-    if z.is_nested:
-        kind, fix = "nested", "stack rows of the same width"
-    elif z.is_quantized:
-        kind, fix = "quantized", "convert them with .dequantize()"
-    elif z.layout != torch.strided:
-        kind, fix = str(z.layout), "convert them with .to_dense()"
-    else:
-        return
-    raise WrongType(f"the {name} embeddings must be a dense tensor, got a {kind} one: {fix}")
-
-
-def check_per_pair(name: str, values: Tensor | None, a: Tensor) -> Tensor | None:
-    """One integer per pair (ids, labels), as int64 on the device of the embeddings."""
-    if values is None:
-        return None
-    if not isinstance(values, Tensor):
-        raise WrongType(f"{name} must be a tensor of integers, got {type(values).__name__}")
-    if values.is_floating_point() or values.is_complex():
-        raise WrongType(f"{name} must be integers, got {values.dtype}")
-    if values.shape != a.shape[:1]:
-        raise UsageError(f"{name} must have one value per pair: expected ({a.shape[0]},), got {tuple(values.shape)}")
-    return values.to(a.device, torch.int64)
 
 
 def unit(z: Tensor, dtype: torch.dtype | None = None) -> Tensor:

@@ -46,7 +46,7 @@ class GCE(HasQ, ContrastiveLoss):
         contrast: Contrast | None = None,
         reduction: Reduction = "mean",
     ):
-        super().__init__(objectives.gce, temperature=temperature, contrast=contrast, reduction=reduction)
+        super().__init__(temperature=temperature, contrast=contrast, reduction=reduction)
         self.q = q
 
     def objective(self, temperature: float | Tensor) -> Objective:
@@ -66,18 +66,18 @@ class SymmetricCrossEntropy(ContrastiveLoss):
     """alpha * -log p + beta * -log_zero * (1 - p), p = pos / (pos + neg): InfoNCE and a bounded part.
 
     The contrastive form of Wang et al. (2019). The first part learns quickly and is misled by wrong pairs, the second
-    one is ``GCE`` with q = 1 and is not. Take it where GCE alone learns too slowly.
+    one is ``GCE`` with q = 1 and is not. Use it where GCE alone learns too slowly.
 
     Args:
-        alpha: weight of the cross-entropy, which is ``InfoNCE``.
-        beta: weight of the reversed cross-entropy.
-        log_zero: what the logarithm of 0 counts as in the reversed one, below 0: only beta * log_zero matters.
+        alpha: Weight of the cross-entropy, which is ``InfoNCE``. Default: 1.
+        beta: Weight of the reversed cross-entropy. Default: 1.
+        log_zero: Replacement for log(0) in the reversed one, negative; only beta * log_zero matters. Default: -4.
         temperature: Softmax temperature: a positive float. A learned one makes the loss less robust.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
     Raises:
-        UsageError: if alpha or beta is negative, both are 0, or log_zero is not below 0.
+        UsageError: If alpha or beta is negative, both are 0, or log_zero is not below 0.
 
     Example:
         >>> z1, z2 = torch.randn(2, 8, 16)
@@ -102,9 +102,7 @@ class SymmetricCrossEntropy(ContrastiveLoss):
         contrast: Contrast | None = None,
         reduction: Reduction = "mean",
     ):
-        super().__init__(
-            objectives.symmetric_cross_entropy, temperature=temperature, contrast=contrast, reduction=reduction
-        )
+        super().__init__(temperature=temperature, contrast=contrast, reduction=reduction)
         self.alpha, self.beta, self.log_zero = alpha, beta, log_zero
         if not self.alpha and not self.beta:
             raise UsageError("alpha and beta must not both be 0: nothing would be left of the loss")

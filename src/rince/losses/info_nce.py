@@ -15,8 +15,8 @@ from rince.losses.temperature import Temperature
 class InfoNCE(ContrastiveLoss):
     """-log(pos / (pos + neg)): the usual contrastive loss, best where pairs can be trusted.
 
-    Hard pairs pull most, so wrong pairs are memorized. Its relatives for pairs that may be wrong are ``RINCE``
-    and ``GCE``, which go over into it as q goes to 0.
+    Hard pairs have the largest gradients, so wrong pairs are memorized. ``RINCE`` and ``GCE`` are robust to them, and
+    equal to it (``RINCE`` up to a constant) in the limit of q to 0.
 
     Args:
         temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``.
@@ -43,8 +43,8 @@ def _info_nce(scores: Scores) -> Tensor:
 class DCL(ContrastiveLoss):
     """-log(pos / neg): InfoNCE with the positive left out of the denominator (decoupled contrastive learning).
 
-    Take it for small batches, where InfoNCE's gradient fades as soon as the positive dominates the denominator, and to
-    reproduce GraphCL's published code. It has no lower bound and is as easily misled by wrong pairs as InfoNCE.
+    Use it for small batches, where the gradient of InfoNCE vanishes once the positive dominates the denominator, and to
+    reproduce GraphCL's published code. It has no lower bound and is as sensitive to wrong pairs as InfoNCE.
 
     Args:
         temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``.
@@ -70,19 +70,18 @@ _check_tau_plus = partial(check_number, "tau_plus", least=0, below=1)
 class Debiased(ContrastiveLoss):
     """InfoNCE corrected for negatives of the anchor's own class (Chuang et al. 2020).
 
-    In place of neg stands (neg - tau_plus N pos) / (1 - tau_plus), at least N exp(-1 / temperature), for N negatives.
-    Take it where classes are few and the share of a class is known roughly, as with ten classes in balance (0.1). It
-    is about wrong negatives, not about wrong pairs: for those see ``GCE`` and ``RINCE``. Has no meaning on
-    ``Supervised``: where labels are known, give them as ids.
+    With N negatives, neg is replaced by (neg - tau_plus N pos) / (1 - tau_plus), at least N exp(-1 / temperature).
+    Use it with few classes whose share is roughly known, such as ten balanced classes (0.1). It corrects for wrong
+    negatives; for wrong pairs use ``GCE`` or ``RINCE``. Not defined on ``Supervised``: pass known labels as ids.
 
     Args:
-        tau_plus: the chance that something taken for a negative is of the anchor's class, in [0, 1); 0 is ``InfoNCE``.
+        tau_plus: Probability that a negative has the anchor's class, in [0, 1); 0 is ``InfoNCE``. Default: 0.1.
         temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
     Raises:
-        UsageError: if tau_plus does not lie in [0, 1).
+        UsageError: If tau_plus does not lie in [0, 1).
 
     Example:
         >>> z1, z2 = torch.randn(2, 8, 16)
@@ -100,7 +99,7 @@ class Debiased(ContrastiveLoss):
         contrast: Contrast | None = None,
         reduction: Reduction = "mean",
     ):
-        super().__init__(objectives.info_nce, temperature=temperature, contrast=contrast, reduction=reduction)
+        super().__init__(temperature=temperature, contrast=contrast, reduction=reduction)
         self.tau_plus = tau_plus
 
     def objective(self, temperature: float | Tensor) -> Objective:
@@ -114,20 +113,19 @@ class Debiased(ContrastiveLoss):
 class HardNegatives(ContrastiveLoss):
     """InfoNCE with negatives weighted by exp(beta score), so that hard ones count for more (Robinson et al. 2021).
 
-    In place of neg stands N times the weighted mean of exp(score), debiased as in ``Debiased`` if tau_plus > 0. Take it
-    where most negatives are too easy to teach anything. Hard negatives are also where items of the anchor's class
-    hide, hence the debiasing; with captions or products that come up twice, give ids as well. Has no meaning on
-    ``Supervised``: where labels are known, give them as ids.
+    neg is replaced by N times the weighted mean of exp(score), debiased as in ``Debiased`` if tau_plus > 0. Use it
+    where most negatives are too easy. Hard negatives are more likely to have the anchor's class, hence the debiasing;
+    pass ids for captions or products that occur twice. Not defined on ``Supervised``: pass known labels as ids.
 
     Args:
-        beta: how much harder negatives count for more; 0 is ``Debiased``. The published values are 0.5 to 2.
-        tau_plus: the chance that something taken for a negative is of the anchor's class, in [0, 1); 0 does not debias.
+        beta: Exponent of the weights; 0 is ``Debiased``. The published values are 0.5 to 2. Default: 1.
+        tau_plus: Probability that a negative has the anchor's class, in [0, 1); 0 does not debias. Default: 0.1.
         temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
     Raises:
-        UsageError: if beta is negative or tau_plus does not lie in [0, 1).
+        UsageError: If beta is negative or tau_plus does not lie in [0, 1).
 
     Example:
         >>> z1, z2 = torch.randn(2, 8, 16)
@@ -146,7 +144,7 @@ class HardNegatives(ContrastiveLoss):
         contrast: Contrast | None = None,
         reduction: Reduction = "mean",
     ):
-        super().__init__(objectives.info_nce, temperature=temperature, contrast=contrast, reduction=reduction)
+        super().__init__(temperature=temperature, contrast=contrast, reduction=reduction)
         self.beta, self.tau_plus = beta, tau_plus
 
     def objective(self, temperature: float | Tensor) -> Objective:
@@ -160,14 +158,13 @@ class HardNegatives(ContrastiveLoss):
 
 
 class MILNCE(ContrastiveLoss):
-    """-log(bag / (bag + neg)): one of several possible positives has to be right, which one is left open.
+    """-log(bag / (bag + neg)): several candidate positives, at least one of them right (MIL-NCE, Miech et al. 2020).
 
-    MIL-NCE of Miech et al. (2020); bag is the sum of exp(score) over all candidates with the anchor's id. Take it where
-    a positive is known up to its neighborhood only: a clip and the sentences said around it. Rows that belong together
-    share an id, ``loss(clips, sentences, ids=ids)``: one row per pair of clip and sentence. The best of a bag gets most
-    of the pull, so the others may be wrong. Without bags (ids that are all different) it is ``InfoNCE``. Each direction
-    of ``CrossView`` has a denominator of its own here; the published code shares one. Has no meaning on ``Supervised``:
-    give the labels as ids.
+    bag is the sum of exp(score) over all candidates with the anchor's id. Use it where a positive is known up to its
+    neighborhood only, such as a clip and the sentences spoken around it. Rows of one bag share an id, ``loss(clips,
+    sentences, ids=ids)``, with one row per pair of clip and sentence. The best candidate of a bag gets most of the
+    gradient, so the others may be wrong. With distinct ids it is ``InfoNCE``. Each direction of ``CrossView`` has its
+    own denominator; the published code shares one. Not defined on ``Supervised``: pass the labels as ids.
 
     Args:
         temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``.
@@ -175,7 +172,7 @@ class MILNCE(ContrastiveLoss):
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
     Raises:
-        UsageError: when called without ids.
+        UsageError: If called without ids.
 
     Example:
         >>> clips, sentences = torch.randn(2, 8, 16)

@@ -14,8 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from rince.errors import UsageError, WrongType
-from rince.losses.contrasts import Contrast, CrossView, TwoView, check_dense, check_pair, check_per_pair
-from rince.losses.logsumexp import can_look, transformed
+from rince.losses.contrasts import Contrast, CrossView, TwoView
+from rince.losses.inputs import (
+    check_dense,
+    check_pair,
+    check_per_pair,
+    check_weight_values,
+    check_weights,
+    full_precision,
+    signature,
+)
+from rince.losses.logsumexp import transformed
 from rince.losses.objectives import ExtraReduction, Objective, Scores, as_objective, info_nce
 from rince.losses.ranks import REDUCTIONS, one_call, processes, settings_of, total
 from rince.losses.small_batches import Plan, fits, small_batch_loss
@@ -33,9 +42,6 @@ from rince.losses.temperature import (
 
 Reduction = Literal["mean", "sum", "none"]
 Checks = Mapping[str, Callable[[Any], Any]]
-
-MAX_WEIGHT = 1e30
-"""Upper bound of the sum of weights: float32 ends at 3e38, and losses times weights have to fit as well."""
 
 
 def check_contrast(contrast: Contrast) -> Contrast:
@@ -67,7 +73,7 @@ class ContrastiveLoss(nn.Module):
 
     Args:
         objective: An elementwise function of ``(positive, negatives)`` or of ``Scores``, or an ``Objective``. See
-            ``rince.losses.objectives``.
+            ``rince.losses.objectives``. Not needed by a subclass that overrides the method ``objective``.
         temperature: Softmax temperature: a positive float, ``LearnedTemperature()``, or an ``nn.Parameter``, which
             counts as at least 0.01. Default: 0.2.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
@@ -100,14 +106,14 @@ class ContrastiveLoss(nn.Module):
 
     def __init__(
         self,
-        objective: Objective | Callable[[Tensor, Tensor], Tensor] | Callable[[Scores], Tensor],
+        objective: Objective | Callable[[Tensor, Tensor], Tensor] | Callable[[Scores], Tensor] | None = None,
         *,
         temperature: Temperature = 0.2,
         contrast: Contrast | None = None,
         reduction: Reduction = "mean",
     ):
         super().__init__()
-        self._objective = as_objective(objective)
+        self._objective = None if objective is None else as_objective(objective)
         self._noted = self._noted_temperature = False
         self.temperature = check_temperature(temperature)
         self.chose_contrast = contrast is not None
@@ -125,9 +131,16 @@ class ContrastiveLoss(nn.Module):
                 self._modules.pop(name, None)
                 self.__dict__.pop(name, None)
         super().__setattr__(name, value)
+        if check is not None:
+            self._settings_changed()
+
+    def _settings_changed(self) -> None:
+        """Called after a setting was set; subclasses look at settings together."""
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """The objective with the current settings, which stay fixed for recomputation in the backward pass."""
+        if self._objective is None:
+            raise WrongType(f"{type(self).__name__} needs an objective: pass one, or override its method objective()")
         return self._objective
 
     def forward(
@@ -147,7 +160,7 @@ class ContrastiveLoss(nn.Module):
             return self._forward(a, b, labels, ids, weights, contrast)
         assert b is not None
         if torch.compiler.is_compiling():
-            with _full_precision(a):
+            with full_precision(a):
                 return small_batch_loss(a, b, plan)
         kind = a.device.type
         if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
@@ -177,16 +190,16 @@ class ContrastiveLoss(nn.Module):
         if objective.gradient is None:
             return None
         compiling = torch.compiler.is_compiling()  # which checks while it traces
-        inputs = None if compiling else tuple(None if x is None else _signature(x) for x in (a, b, ids, weights))
+        inputs = None if compiling else tuple(None if x is None else signature(x) for x in (a, b, ids, weights))
         if compiling or inputs != self._checked:
             check_pair(a, b)
             self.check_embeddings(a)
             check_per_pair("ids", ids, a)
-            _check_weights(weights, a)
+            check_weights(weights, a)
             if not compiling:
                 self.__dict__["_checked"] = inputs
         elif weights is not None:
-            _check_weight_values(weights)
+            check_weight_values(weights)
         if not fits(a.shape[0], self.temperature, two_view):
             return None
         return Plan(
@@ -211,7 +224,7 @@ class ContrastiveLoss(nn.Module):
         contrast: Contrast | None,
     ) -> Tensor:
         contrast = self.contrast if contrast is None else contrast
-        with self._agreed(weights, contrast), _full_precision(a):
+        with self._agreed(weights, contrast), full_precision(a):
             check_contrast(contrast)
             if labels is not None and not isinstance(contrast, Supervised):
                 self._note_labels(contrast)
@@ -220,7 +233,7 @@ class ContrastiveLoss(nn.Module):
             if isinstance(a, Tensor):  # the contrast refuses it otherwise
                 check_dense("first", a)
                 self.check_embeddings(a)
-                weights = _check_weights(weights, a)
+                weights = check_weights(weights, a)
             objective = self.objective(temperature)
             if self.keep_components:
                 objective = self._recording(objective, contrast)
@@ -282,7 +295,7 @@ class ContrastiveLoss(nn.Module):
         (``Supervised``: of every pair of anchor and positive.)
         """
         contrast = self.contrast if contrast is None else check_contrast(contrast)
-        with _full_precision(a):
+        with full_precision(a):
             scores = contrast(a, b, in_use(self.temperature), labels, ids)
         return scores.positive, scores.negatives
 
@@ -371,6 +384,7 @@ class HasQ:
     _q_value: float
     _q: Tensor  # the same for compiled code, which takes a new value without recompiling
     _checked: Any
+    _settings_changed: Callable[[], None]
 
     @property
     def q(self) -> float:
@@ -386,50 +400,10 @@ class HasQ:
         self._q_value = float(q)
         self._q = torch.tensor(float(q), dtype=torch.float64, device="cpu")
         self._checked = None
+        self._settings_changed()
 
     def _current_q(self) -> float | Tensor:
         return self._q if torch.compiler.is_compiling() else self._q_value
-
-
-def _check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
-    if weights is None:
-        return None
-    if not isinstance(weights, Tensor):
-        raise WrongType(f"weights must be a tensor, got {type(weights).__name__}")
-    if weights.shape != a.shape[:1]:
-        raise UsageError(f"weights must have one value per pair: expected ({a.shape[0]},), got {tuple(weights.shape)}")
-    if weights.is_complex():
-        raise WrongType(f"weights must be real numbers, got {weights.dtype}")
-    _check_weight_values(weights)
-    return weights.detach()
-
-
-def _check_weight_values(weights: Tensor) -> None:
-    """On a CPU only: a GPU would have to wait."""
-    if not can_look(weights) or not weights.numel():
-        return
-    low, high = (float(x) for x in weights.detach().aminmax())
-    if not (low >= 0 and high < math.inf):  # also for NaN
-        bad = weights[~((weights >= 0) & (weights < torch.inf))]
-        raise UsageError(f"weights must be finite and not negative, got {float(bad[0]):g}")
-    if high * len(weights) > MAX_WEIGHT and float(weights.detach().sum(dtype=torch.float64)) > MAX_WEIGHT:
-        raise UsageError(
-            f"weights must add up to {MAX_WEIGHT:g} at most, got {float(weights.detach().double().sum()):g}: "
-            "divide them by the largest"
-        )
-
-
-def _signature(tensor: Any) -> Any:
-    """Everything about an input that is checked, except for its values."""
-    if not isinstance(tensor, Tensor) or tensor.is_nested:
-        return object()  # equal to no other, and so checked
-    return tensor.shape, tensor.dtype, tensor.device, tensor.layout, tensor.is_quantized
-
-
-def _full_precision(a: Tensor) -> AbstractContextManager[Any]:
-    """Scores need float32: at temperature 0.05 a bfloat16 cosine is off by a factor of 1.1 after the exponential."""
-    device = a.device.type if isinstance(a, Tensor) else "cpu"
-    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
 def named_loss(

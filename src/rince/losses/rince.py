@@ -98,6 +98,7 @@ class RINCE(HasQ, ContrastiveLoss):
         torch.Size([])
     """
 
+    _warned: bool = False
     _checks: ClassVar[Checks] = {**ContrastiveLoss._checks, "lam": _check_lam, "scale": _check_scale}
 
     def __init__(
@@ -110,9 +111,8 @@ class RINCE(HasQ, ContrastiveLoss):
         scale: Scale = "unit",
         reduction: Reduction = "mean",
     ):
-        super().__init__(objectives.rince, temperature=temperature, contrast=contrast, reduction=reduction)
+        super().__init__(temperature=temperature, contrast=contrast, reduction=reduction)
         self.scale, self.lam = scale, _check_lam(lam)
-        self._warned = False
         self.q = q
 
     @classmethod
@@ -146,16 +146,6 @@ class RINCE(HasQ, ContrastiveLoss):
         """
         return cls(q=q, lam=lam, temperature=temperature, contrast=contrast, scale="paper", reduction=reduction)
 
-    @property
-    def q(self) -> float:
-        """Robustness, from 0 (InfoNCE) to 1. It can be set between steps."""
-        return self._q_value
-
-    @q.setter
-    def q(self, q: float) -> None:
-        HasQ.q.fset(self, q)  # type: ignore[attr-defined]
-        self._warn_if_large()
-
     def check_embeddings(self, a: Tensor) -> None:
         """Gradients of the size exp(q / temperature) / temperature have to fit into the type of the embeddings."""
         if self.scale == "unit" or not a.is_floating_point() or torch.compiler.is_compiling() or transformed():
@@ -185,8 +175,9 @@ class RINCE(HasQ, ContrastiveLoss):
             partial(_shifted_rince, self._current_q(), self.lam, shift), gradient=gradient, needs_count=ratio
         )
 
-    def _warn_if_large(self) -> None:
-        if self.scale == "unit" or self._warned:
+    def _settings_changed(self) -> None:
+        """Warn of large gradients, once."""
+        if self._warned or not hasattr(self, "_q_value") or self.scale == "unit":
             return
         own = self.temperature
         learned = isinstance(own, LearnedTemperature) or (isinstance(own, Tensor) and own.requires_grad)

@@ -1,4 +1,4 @@
-"""A value over training: functions of progress, which runs from 0 (first step) to 1 (last).
+"""Schedules: functions from progress, 0 at the first step and 1 at the last, to a value.
 
 q = schedules.linear(0.01, 0.4)
 loss.q = q(step / total_steps)
@@ -12,10 +12,10 @@ Schedule = Callable[[float], float]
 
 
 def constant(value: float) -> Schedule:
-    """The same value throughout.
+    """A constant.
 
     Args:
-        value: that value.
+        value: The value at any progress.
 
     Returns:
         A function of progress from 0 to 1.
@@ -28,11 +28,11 @@ def constant(value: float) -> Schedule:
 
 
 def linear(start: float = 0.01, end: float = 0.4) -> Schedule:
-    """A straight line; the defaults are the paper's warm-up of q for video.
+    """Linear; the defaults are the paper's warm-up of q for video.
 
     Args:
-        start: the value at progress 0.
-        end: the value at progress 1.
+        start: Value at progress 0.
+        end: Value at progress 1.
 
     Returns:
         A function of progress from 0 to 1.
@@ -45,11 +45,11 @@ def linear(start: float = 0.01, end: float = 0.4) -> Schedule:
 
 
 def cosine(start: float, end: float) -> Schedule:
-    """Half a cosine: flat at both ends.
+    """Half a cosine, flat at both ends.
 
     Args:
-        start: the value at progress 0.
-        end: the value at progress 1.
+        start: Value at progress 0.
+        end: Value at progress 1.
 
     Returns:
         A function of progress from 0 to 1.

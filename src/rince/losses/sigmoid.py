@@ -27,20 +27,21 @@ def _check_new_bias(bias: Tensor) -> Tensor:
 class Sigmoid(ContrastiveLoss):
     """log(1 + exp(-(s + bias))) for a positive, log(1 + exp(s + bias)) for each negative (SigLIP, Zhai et al. 2023).
 
-    No softmax: a pair is asked whether it belongs together, whatever the others do, and the loss of an anchor is the
-    sum over its positive and its negatives. Take it for image and text in large batches. With ``CrossView`` it is the
-    published loss. A wrong pair can pull with a bounded force, a false negative too. Has no meaning on ``Supervised``.
+    A binary cross-entropy per pair instead of a softmax: the loss of an anchor is the sum over its positive and its
+    negatives. Use it for image and text in large batches. With ``CrossView`` it is the published loss. The gradients of
+    wrong pairs and of false negatives are bounded. Not defined on ``Supervised``.
 
     Args:
         temperature: Softmax temperature: a positive float, or ``LearnedTemperature()``, as SigLIP does.
-        bias: added to every score, below 0 as there are many more negatives than positives: a number, or a parameter
-            that you share.
-        learn_bias: whether a number becomes a parameter of the loss; give ``loss.parameters()`` to the optimizer then.
+        bias: Added to every score: a number, or a parameter shared with other modules. Default: -10, since there are
+            many more negatives than positives.
+        learn_bias: Whether a number becomes a parameter of the loss. Pass ``loss.parameters()`` to the optimizer then.
+            Default: True.
         contrast: How positives and negatives are formed. Default: ``TwoView()``.
         reduction: ``"mean"`` over anchors, ``"sum"``, or ``"none"`` for one value per anchor.
 
     Raises:
-        UsageError: if bias is not one finite number.
+        UsageError: If bias is not one finite number.
 
     Example:
         >>> images, texts = torch.randn(2, 8, 16)
@@ -62,7 +63,7 @@ class Sigmoid(ContrastiveLoss):
         contrast: Contrast | None = None,
         reduction: Reduction = "mean",
     ):
-        super().__init__(objectives.info_nce, temperature=temperature, contrast=contrast, reduction=reduction)
+        super().__init__(temperature=temperature, contrast=contrast, reduction=reduction)
         if isinstance(bias, numbers.Real):
             start = torch.tensor(float(bias))
             bias = nn.Parameter(start) if learn_bias else start

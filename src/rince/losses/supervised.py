@@ -9,7 +9,8 @@ from torch.utils.checkpoint import checkpoint
 
 from rince.errors import UsageError
 from rince.losses.blocks import DENSE
-from rince.losses.contrasts import Contrast, check_pair, check_per_pair, count_different, over_temperature
+from rince.losses.contrasts import Contrast, count_different, over_temperature
+from rince.losses.inputs import check_pair, check_per_pair
 from rince.losses.logsumexp import logsumexp
 from rince.losses.objectives import ExtraReduction, Objective, Scores, refuse_extra
 from rince.losses.ranks import gather

@@ -1,4 +1,4 @@
-"""Why the first batch of a run does not go through: what the data give, and what the encoder expects."""
+"""Explanation of a first batch that fails: the shapes of the data, and those that the encoder expects."""
 
 import inspect
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ from rince.views.views import ClipBatch, ImageBatch, PairBatch
 BATCHES = (ImageBatch, PairBatch, ClipBatch)
 KINDS = {"CrossModal": "pairs", "GraphCL": "graphs"}  # what a method learns from, where it is not images
 
-# What convolutions over one, two and three dimensions take.
+# Inputs of convolutions over one, two and three dimensions.
 SIZES = {1: ("sounds", "samples"), 2: ("images", "height", "width"), 3: ("clips", "frames", "height", "width")}
 
 
 class FirstBatch(Callback):
-    """Keeps the first batch while it is worked on, in case it fails.
+    """Keeps the first batch during its step, to explain a failure.
 
-    Nothing is tried beforehand, so that no random number, no statistics and no time are spent where all is well.
+    Nothing is tried in advance: that would cost time, and change random numbers and statistics.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class FirstBatch(Callback):
         self.batch, self._done = None, True
 
     def problem(self, trainer: Trainer, method: Any, data: Any) -> str | None:
-        """One sentence, or None where views and encoder take the batch and something else was wrong."""
+        """One sentence; None if views and encoder accept the batch, so that something else failed."""
         if self.batch is None:
             return None
         with torch.no_grad(), trainer.precision_plugin.forward_context():
@@ -46,7 +46,7 @@ class FirstBatch(Callback):
 
 
 class Side(NamedTuple):
-    """What one encoder gets: its place in the configuration, the items, their recipe, and the encoder."""
+    """One side: its name in the configuration, the items, their augmentation, and the encoder."""
 
     name: str
     items: Any
