@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ from safetensors.torch import load_file
 
 import rince
 from rince import cli
+from support import ranks
 from support.crashes import CRASHES, Crash
 
 SMALL = [
@@ -188,9 +187,8 @@ def test_two_processes_have_the_loss_curve_of_one(tmp_path):
     """In double precision, so that what differs is the method and not the rounding, which training blows up."""
     command = ["train", *SMALL, "--trainer.precision", "64-true", "--out", str(tmp_path), "--name"]
     assert cli.main([*command, "one"]) == 0
-    two = [*command, "two", "--trainer.devices", "2", "--trainer.strategy", "ddp"]  # Lightning starts the second one
-    done = subprocess.run([sys.executable, "-m", "rince.cli", *two], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    two = [*command, "two", "--trainer.devices", "2", "--trainer.strategy", "ddp"]
+    ranks.command(two)
     one, two = ([float(row["loss"]) for row in rows_of(tmp_path / name / "metrics.csv")] for name in ("one", "two"))
     assert len(one) == 8
     np.testing.assert_allclose(one, two, atol=1e-9, rtol=0)
