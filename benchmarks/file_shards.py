@@ -6,7 +6,7 @@
 Pairs are generated, 64 float16 numbers per side, 20 % of them wrong. Every step runs the commands as a user does, in
 processes of their own, and prints wall time, CPU seconds, and the largest memory of the client and of a worker. All
 steps must give the same clean files, and the same table of all pairs. With ``--folder``, the pairs and the results of
-steps are kept there, so that further steps can follow.
+steps are kept there, so that further steps can follow, and a step that was stopped continues.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from rince.pairs.columns import number_batches
 from rince.pairs.source import source
 
 WRONG = 0.2
-STEPS = ("one", "workers", "kill-worker", "kill-client")
+STEPS = ("one", "workers", "kill-worker", "kill-client", "kill-both")
 
 
 class Cost(NamedTuple):
@@ -96,19 +96,27 @@ def run(arguments: list[str], kill: str = "", after: float = 0.0) -> Cost:
 
 
 def digest(clean: Path, audit: Path) -> str:
-    """A code of all clean files, and one of the values in the table of the audit."""
-    files, table = hashlib.sha256(), hashlib.sha256()
-    for file in sorted(clean.rglob("*.npy")):
-        files.update(file.relative_to(clean).as_posix().encode() + file.read_bytes())
+    """A code of all clean files, which must hold the rows that are not flagged, and one of the table of the audit."""
+    files, table, flags = hashlib.sha256(), hashlib.sha256(), []
     for batch in number_batches(source(str(audit / "audit.parquet:id,score,p_wrong,flagged"))):
         table.update(batch.tobytes())
+        flags.append(batch[:, 3] == 1)
+    for side in "ab":
+        flagged, start = np.concatenate(flags), 0
+        for file in sorted((clean.parent / side).glob("*.npy")):
+            rows = np.load(file)
+            kept = np.load(clean / side / file.name)
+            if not np.array_equal(kept, rows[~flagged[start : start + len(rows)]]):
+                raise SystemExit(f"{clean / side / file.name} is not what the audit says")
+            start += len(rows)
+            files.update(kept.tobytes())
     return f"files {files.hexdigest()[:12]}, table {table.hexdigest()[:12]}"
 
 
 def told(step: str, folder: Path, options: argparse.Namespace, kill: str = "") -> str:
     """Audit and clean; what both cost, and what must be the same for every step."""
     columns = [str(folder / "a" / "*.npy"), str(folder / "b" / "*.npy")]
-    audit, clean = folder / f"audit-{step}", folder / f"clean-{step}"
+    audit, clean = options.audit or folder / f"audit-{step}", folder / f"clean-{step}"
     several = ["--table", "parquet"] if step == "one" else ["--workers", str(options.workers)]
     commands = {
         "audit": (["audit", *columns, "--out", str(audit), *several, "--quiet"], audit),
@@ -117,22 +125,22 @@ def told(step: str, folder: Path, options: argparse.Namespace, kill: str = "") -
     if step == "one":
         commands["clean"] = (commands["clean"][0][:-2], clean)
     for name, (arguments, out) in commands.items():
-        if kill:
-            cost = run(arguments, kill, options.after)
-            print(f"{step}, {name}: {cost}, exit code {cost.code}", flush=True)
-        if kill == "client":
-            files = [file for file in out.rglob("*") if file.is_file()] if out.exists() else []
-            print(f"{step}, {name}: {len(files)} files in {out.name} after the kill", flush=True)
-        if kill != "worker":
-            cost = run(arguments)
-            print(f"{step}, {name}: {cost}, exit code {cost.code}", flush=True)
+        if (out / f"{name}.json").exists():  # of an earlier call that was stopped
+            continue
+        for killed in {"": [""], "worker": ["worker"], "client": ["client", ""], "both": ["client", "worker"]}[kill]:
+            cost = run(arguments, killed, options.after)
+            print(f"{step}, {name}{killed and f', {killed} killed'}: {cost}, exit code {cost.code}", flush=True)
+            if killed == "client":
+                files = [file for file in out.rglob("*") if file.is_file()] if out.exists() else []
+                print(f"{step}, {name}: {len(files)} files in {out.name} after the kill", flush=True)
     record = json.loads((audit / "audit.json").read_text())
     kept = json.loads((clean / "clean.json").read_text())["kept"]
     low, high = record["interval"]
     same = f"rate {record['noise_rate']:.5f} ({low:.5f} to {high:.5f}), {record['flagged']:,} flagged, {kept:,} kept"
     same = f"{same}, {digest(clean, audit)}"
     shutil.rmtree(clean)
-    shutil.rmtree(audit)
+    if not options.audit:
+        shutil.rmtree(audit)
     return same
 
 
@@ -142,8 +150,9 @@ def main() -> None:
     parser.add_argument("--shards", type=int, default=100)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--steps", nargs="+", default=list(STEPS), choices=STEPS)
+    parser.add_argument("--steps", nargs="+", default=list(STEPS[:4]), choices=STEPS)
     parser.add_argument("--after", type=float, default=10.0, help="CPU seconds of a worker before something is killed")
+    parser.add_argument("--audit", type=Path, help="clean by this audit; no other is made")
     parser.add_argument("--folder", type=Path, help="keep the pairs and the results of steps here")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:

@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from rince.audit.api import count_units, score_pairs
+from rince.audit.api import score_pairs
 from rince.audit.null import NULL_SIZE
 from rince.audit.scores import SAMPLE_PAIRS
+from rince.audit.units import num_units
 from rince.pairs.matrix import as_matrix
 from rince.pairs.shards import Arrays
 
@@ -33,4 +34,4 @@ def fitted_scores(a, b, keys=(), seed=0, config=None):
 def _scores(a, b, keys, **options):
     pairs = Arrays(as_matrix(a, "a"), as_matrix(b, "b"), [np.asarray(key) for key in keys])
     found = score_pairs(pairs, **options)
-    return Scores(found.scores, found.null.scores, count_units(found.codes))
+    return Scores(found.scores, found.null.scores, num_units(found.codes))

@@ -19,7 +19,7 @@ from rince.audit.scan import check_scans, scan, summarize
 from rince.audit.scores import check_scoring, fit_scorer, sample_rows, score_shard, widths_of
 from rince.audit.shards.runner import LocalRunner
 from rince.audit.shards.score import SAMPLE_CHECKS, score_shards
-from rince.audit.units import GivenFolds, block_folds, together
+from rince.audit.units import GivenFolds, block_folds, num_units
 from rince.errors import UsageError
 from rince.pairs.fingerprint import Fingerprint
 from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, codes, named_rows, unit_rows
@@ -158,7 +158,7 @@ def _large(pairs: Shard, wanted: set[str], invalid: Rows | None, options: dict[s
         config=options["config"],
         progress=options["progress"],
     )
-    units = min(count_units(scored.codes[0]), max(1, scored.parts.pairs // scored.length))
+    units = min(num_units(scored.codes[0]), max(1, scored.parts.pairs // scored.length))
     result = judge_scores(scored.scores[0], scored.null, units, seed, fit, scored.scorer)
     out = np.zeros(0, np.int64) if scored.dropped[0] is None else scored.dropped[0]
     if placeholders := scored.issues.get("placeholder"):
@@ -263,7 +263,7 @@ def _judged(data: _Data, keys: list[NDArray[np.int64]], options: dict[str, Any])
         blocks = block_folds(len(data.rows), block, min(order.gap, block // 4), seed=options["seed"])
         keys.append(blocks.units)
     scored = score_pairs(Arrays(data.x, data.y, keys, options["progress"]), blocks=blocks, **options)
-    units = count_units(scored.codes if blocks is None else scored.codes[:, :-1])
+    units = num_units(scored.codes if blocks is None else scored.codes[:, :-1])
     if order is not None and order.dependent:
         units = min(units, max(order.independent, issue_checks.effective_size(scored.scores, order.length)))
     result = judge_scores(scored.scores, scored.null, units, options["seed"], fit, scored.scorer)
@@ -375,12 +375,6 @@ def _spaces(x: Matrix, y: Matrix, model: Scorer | None, fit: bool) -> tuple[Floa
     if not fit:
         return unit_rows(x), unit_rows(y)
     return None if model is None else model.spaces(x, y)
-
-
-def count_units(codes: NDArray[np.int64]) -> int:
-    """Number of independent pairs, by the code of every pair and its keys."""
-    units = together(codes[:, 0], [codes[:, k] for k in range(1, codes.shape[1])])
-    return len(codes) if units is None else int(units.max()) + 1
 
 
 def judge(

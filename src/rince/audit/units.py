@@ -45,6 +45,12 @@ def together(pairs: NDArray[np.int64], keys: Keys, least: int = MIN_UNITS) -> ND
     return found
 
 
+def num_units(codes: NDArray[np.int64]) -> int:
+    """Number of independent pairs, by the code of every pair and its keys."""
+    units = together(codes[:, 0], [codes[:, k] for k in range(1, codes.shape[1])])
+    return len(codes) if units is None else int(units.max()) + 1
+
+
 def joined(keys: Keys) -> NDArray[np.int64] | None:
     """The connected components of pairs with an equal key, numbered by their first pair; None if none is equal."""
     n = len(keys[0])

@@ -25,7 +25,7 @@ from rince.audit.result import ShardedAudit, sharded_record
 from rince.audit.save import check_folder, group_record
 from rince.audit.shards.runner import Runner
 from rince.errors import FileError, UsageError
-from rince.pairs.files import exists, file_system
+from rince.pairs.files import exists, file_system, is_url
 from rince.pairs.matrix import one_dimensional
 from rince.pairs.shards import FileShard, Shard
 from rince.report.gallery import Contents, Files
@@ -155,14 +155,14 @@ def _write_table(
 ) -> None:
     """One file of the table: the same again if a shard is repeated, and whole or not there."""
     arrow, parquet = require("pyarrow", "cluster"), require("pyarrow.parquet", "cluster")
-    ids = arrow.array(np.arange(offset, offset + len(scores))) if names is None else _id_column(arrow, names, id_type)
+    ids = arrow.array(np.arange(offset, offset + len(scores))) if names is None else _typed_ids(arrow, names, id_type)
     numbers = [arrow.array(values, from_pandas=True) for values in (scores, p_wrong)]
     table = arrow.table(dict(zip(NAMES, (ids, *numbers, flags, weights), strict=True)))
     with opened_whole(folder, part_name(number)) as file:
         parquet.write_table(table, file)
 
 
-def _id_column(arrow: Any, names: NDArray[Any], id_type: Any) -> Any:
+def _typed_ids(arrow: Any, names: NDArray[Any], id_type: Any) -> Any:
     if arrow.types.is_string(id_type):
         return arrow.array([None if name is None else str(name) for name in names.tolist()], type=id_type)
     return arrow.array(names, type=id_type)
@@ -201,7 +201,7 @@ def joined_path(folder: str | os.PathLike[str], name: str) -> str:
 
 def check_out(out: str | os.PathLike[str], force: bool) -> None:
     """Refuse before the work, not after it. What an address holds is the store's business."""
-    if is_address(out):
+    if is_url(out):
         return
     check_folder(out, "parquet", force)
 
@@ -215,7 +215,7 @@ def results_folder(out: str | os.PathLike[str] | None) -> Iterator[str | None]:
     """
     if out is None:
         yield None
-    elif is_address(out):
+    elif is_url(out):
         for name in (RECORD, *RESULTS):
             if exists(path := Path(joined_path(out, name))):
                 files, place = file_system(path)
@@ -228,15 +228,11 @@ def results_folder(out: str | os.PathLike[str] | None) -> Iterator[str | None]:
 
 def check_parts(place: str | None, count: int) -> None:
     """Refuse a table that workers wrote to another machine's disk."""
-    if place is None or is_address(place):
+    if place is None or is_url(place):
         return
     names = (part_name(number) for number in range(count))
     if missing := next((name for name in names if not (Path(place) / TABLE / name).is_file()), None):
         raise FileError(f"the workers wrote no {missing} to {place}: name a folder that all of them reach (--out)")
-
-
-def is_address(out: str | os.PathLike[str]) -> bool:
-    return "://" in os.fspath(out)
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
