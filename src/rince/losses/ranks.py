@@ -350,6 +350,8 @@ def _class_of(part: Any) -> Any:
 
 
 def _objective_of(loss: Any) -> str:
+    if loss._objective is None:  # its class and settings are compared
+        return ""
     function = loss._objective.function
     if isinstance(function, partial) and function.args:  # a function of two scores
         function = function.args[0]
