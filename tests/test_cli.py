@@ -220,7 +220,7 @@ def test_missing_extra_is_named_before_anything_is_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_without_pyg_the_extra_for_graphs_is_named_before_anything_is_written(tmp_path):
+def test_missing_pyg_names_the_graph_extra(tmp_path):
     commands = [["train", "tudataset/proteins"]]
     code, _, told = ranks.Alone(absent.run, ["torch_geometric"], commands, tmp_path).end()
     assert code == 0 and named(told, "graph") == len(commands) and not list(tmp_path.iterdir())

@@ -34,7 +34,7 @@ def test_placeholders_are_reported_apart_and_not_certified(digits, share):
     assert issue.explanation in result.summary()
 
 
-def test_placeholder_at_the_mean_of_embeddings_is_reported_by_the_cosine():
+def test_mean_placeholder_is_reported_with_cosine():
     a, b = (x + 2 for x in embeddings())
     failed = np.random.default_rng(0).random(len(b)) < 0.3
     b[failed] = b.mean(0)
@@ -94,7 +94,7 @@ def test_related_series_are_not_called_noisy():
     assert not result.noise_found
 
 
-def test_given_embeddings_carry_the_condition_that_the_model_has_not_seen_the_pairs():
+def test_embeddings_carry_the_unseen_condition():
     a, b = embeddings(500)
     unknown, unseen = audit_pairs(a, b), audit_pairs(a, b, embeddings="unseen")
     assert "not trained on these pairs" in unknown.conditions[0]
@@ -103,7 +103,7 @@ def test_given_embeddings_carry_the_condition_that_the_model_has_not_seen_the_pa
     assert "above the interval" in audit_pairs(a, b, embeddings="trained-on-these").conditions[0]
 
 
-def test_held_out_pairs_show_that_a_model_was_trained_on_the_audited_ones():
+def test_held_out_pairs_expose_trained_embeddings():
     a, b = embeddings(1500, noise=0.1)  # memorized
     held = embeddings(300, noise=1.0, seed=1)
     trained = audit_pairs(a, b, held_out=held)
@@ -112,7 +112,7 @@ def test_held_out_pairs_show_that_a_model_was_trained_on_the_audited_ones():
     assert not audit_pairs(a, b, held_out=held).issues["trained_on_these"].claimed
 
 
-def test_pairs_that_are_wrong_but_related_are_not_counted_and_the_words_say_so():
+def test_related_wrong_pairs_are_not_counted():
     random = np.random.default_rng(0)
     topic = np.repeat(random.normal(size=(100, 16)), 20, axis=0)
     a = topic + 0.3 * random.normal(size=topic.shape)
@@ -130,7 +130,7 @@ def test_shifted_stretch_inside_related_data_is_reported():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
-def test_minority_that_the_encoder_cannot_read_is_listed_but_neither_counted_nor_flagged(share):
+def test_unreadable_minority_is_listed_not_flagged(share):
     random = np.random.default_rng(0)
     a, b = embeddings(2000, width=32, noise=0.5)
     minority = np.arange(2000) < 200

@@ -18,7 +18,7 @@ def broken_embeddings(n=400):
 
 
 @pytest.mark.parametrize("fit", [False, True])
-def test_dropped_pairs_leave_gaps_and_the_others_are_judged_as_without_them(fit, tmp_path, monkeypatch):
+def test_dropped_pairs_do_not_change_the_others(fit, tmp_path, monkeypatch):
     a, b, _, bad = broken_embeddings()
     if fit:
         bad = bad[1:]  # towers can say something about zeros
@@ -60,7 +60,7 @@ def test_dropped_pairs_are_in_the_table_and_the_record(tmp_path, rate):
     assert parquet.read_table(tmp_path / "audit.parquet")["p_wrong"].null_count == 2
 
 
-def test_dropping_nothing_changes_nothing_and_dropping_too_many_is_refused():
+def test_dropping_too_many_pairs_is_refused():
     a, b, _ = embeddings(60)
     assert audit_pairs(a, b, skip_invalid=True).noise_rate == audit_pairs(a, b).noise_rate
     a[:11] = np.nan

@@ -38,7 +38,7 @@ def test_without_mismatched_pairs_there_is_an_error():
         mismatched_index([np.zeros(5, int)], [np.zeros(5, int)], 10, np.random.default_rng(0))
 
 
-def test_scores_are_cosines_and_the_null_is_the_cosines_of_all_other_pairs(monkeypatch):
+def test_cosine_scores_and_their_null(monkeypatch):
     random = np.random.default_rng(0)
     a, b = random.normal(size=(80, 5)), random.normal(size=(80, 5))
     scored = cosine_scores(a, b, [], seed=0, mismatched=200_000)

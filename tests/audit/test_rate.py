@@ -40,7 +40,7 @@ def made_up_p_values(n, rate, shift, seed, deviation=1.0, mismatched=200_000):
     scores=st.lists(st.floats(-2, 2, width=16), min_size=1, max_size=30),
     null=st.lists(st.floats(-2, 2, width=16), min_size=1, max_size=30),
 )
-def test_a_p_value_is_the_share_of_mismatched_pairs_above_with_ties_counted_half(scores, null):
+def test_p_value_counts_ties_half(scores, null):
     found = p_values(np.array(scores, np.float32), np.array(null, np.float32))
     slow = [(sum(o > s for o in null) + sum(o == s for o in null) / 2 + 0.5) / (len(null) + 1) for s in scores]
     assert np.allclose(found, slow, atol=1e-6)
@@ -72,7 +72,7 @@ def test_clean_pairs_are_never_accused_however_weak_the_scores(shift, deviation)
 
 
 @pytest.mark.parametrize("kind", ["hard ones", "two kinds", "heavy tail"])
-def test_clean_pairs_that_are_not_of_the_family_are_not_accused_either(kind):
+def test_clean_pairs_outside_the_model_family_are_not_flagged(kind):
     random, null = np.random.default_rng(0), np.random.default_rng(1).normal(size=100_000).astype(np.float32)
     spread = {
         "hard ones": np.where(random.random(3000) < 0.008, 0, 5),
@@ -101,7 +101,7 @@ def test_where_no_pair_looks_wrong_some_still_may_be(n, most):
     assert found.value < most and found.low == 0 and most <= found.high < 2.5 * most
 
 
-def test_the_interval_of_few_pairs_is_no_narrower_than_the_binomial_one():
+def test_small_sample_interval_covers_the_binomial():
     found = noise_rate(made_up_p_values(100, 0.1, 6.0, 0))
     assert found.high >= upper_share(100 * found.value, 100) > found.value + 0.05
 

@@ -80,7 +80,7 @@ def test_infonce_stays_where_no_other_loss_is_clearly_ahead(three_rates, score, 
     assert advice.label == label and ("no other loss was clearly better" in advice.reason) == (label == "infonce")
 
 
-def test_where_the_rate_is_unknown_the_loss_that_falls_least_behind_is_recommended(three_rates):
+def test_unknown_rate_recommends_the_smallest_worst_case(three_rates):
     advice = recommend(0.0, unknown=True)
     assert advice.label == "gce-1" and "unknown" in advice.reason and "at least 90%" in advice.reason
 

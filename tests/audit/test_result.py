@@ -102,7 +102,7 @@ def test_the_same_seed_gives_the_same_audit():
     assert (first.null != other.null).any()
 
 
-def test_a_caption_that_comes_up_often_does_not_pass_as_wrong_and_does_not_bias_the_rate():
+def test_frequent_caption_does_not_bias_the_rate():
     """Each b belongs to five a; shuffled pairs often meet their own b again."""
     random = np.random.default_rng(0)
     b = np.repeat(random.normal(size=(40, 16)), 25, axis=0).astype(np.float32)
@@ -139,7 +139,7 @@ def test_bad_input_is_one_clear_error(a, b, message):
 def test_rows_with_nan_or_infinity_are_named(fit):
     a, b, _ = embeddings(100)
     b[7, 2], b[93, 0] = np.nan, np.inf
-    with pytest.raises(ValueError, match=r"b has NaN or infinite values in 2 rows \(7, 93\)"):
+    with pytest.raises(ValueError, match=r"b .* 2 rows \(7, 93\)"):
         audit_pairs(a, b, fit=fit)
 
 
@@ -255,7 +255,7 @@ def test_weak_scores_cannot_tell_and_accuse_nobody(share):
     assert "better embeddings or a fitted scorer" in found.summary()
 
 
-def test_trust_is_what_is_left_of_suspicion_and_nothing_for_dropped_pairs():
+def test_weights_are_one_minus_p_wrong_and_0_for_dropped_pairs():
     a, b, wrong = embeddings(1000)
     b[3, 0] = np.nan
     found = audit_pairs(a, b, skip_invalid=True)

@@ -49,7 +49,7 @@ def test_equal_pairs_share_both_rows():
     assert len(np.unique(found)) == len(slow) == 25
 
 
-def test_keys_join_unless_they_are_classes_or_one_thing_is_half_of_all():
+def test_shared_keys_join_pairs():
     pairs = np.arange(120)
     twos, classes = pairs // 2, pairs % 10
     assert (together(pairs, [twos]) == twos).all()

@@ -90,7 +90,7 @@ def test_only_pairs_that_have_a_picture_of_their_name_show_one(columns, capsys):
     assert any("the first is pair1" in remark for remark in data["remarks"])
 
 
-def test_pictures_in_the_order_of_their_names_are_said_to_be_and_must_be_as_many_as_pairs(columns, capsys):
+def test_pictures_without_ids_are_matched_by_order_and_counted(columns, capsys):
     folder, _ = columns
     pictures(folder, [f"item{i}.png" for i in range(400)])
     given = [folder / "a.npy", folder / "b.npy", "--out", folder / "out", "--media-b", folder / "images"]
@@ -242,7 +242,7 @@ def test_a_review_is_read_back_and_reported(raw_pairs, capsys):
     assert "there is no audit in nowhere" in capsys.readouterr().err
 
 
-def test_without_an_encoder_words_are_hashed_and_a_common_space_is_fitted(raw_pairs, capsys, monkeypatch):
+def test_default_text_encoder_fits_a_common_space(raw_pairs, capsys, monkeypatch):
     pytest.importorskip("sklearn")
     from rince.audit.encode import columns
 
@@ -269,7 +269,7 @@ def test_suspects_have_the_texts_under_the_names_of_their_columns(raw_pairs, mon
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_suspects_have_the_other_columns_and_near_duplicates_are_found_in_every_table(raw_pairs, capsys, kind):
+def test_suspects_keep_columns_and_near_duplicates_are_found(raw_pairs, capsys, kind):
     pytest.importorskip("sklearn")
     with open("pairs.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -325,7 +325,7 @@ def test_conditions_name_the_model_unless_it_has_not_seen_the_pairs(columns, cap
     assert "trained on these pairs" in verdicts["--embeddings", "trained-on-these"][0]
 
 
-def test_held_out_pairs_reveal_a_model_that_was_trained_on_the_audited_ones(columns, capsys):
+def test_held_out_pairs_reveal_memorization(columns, capsys):
     folder, _ = columns
     random = np.random.default_rng(1)
     new = random.normal(size=(200, 16)).astype(np.float32)

@@ -233,7 +233,7 @@ sys.exit(cli.main(sys.argv[2:]))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_audit_and_clean_killed_after_their_first_rename_leave_complete_results(audited, tmp_path):
+def test_kill_after_first_rename_leaves_complete_results(audited, tmp_path):
     data, out = audited[0], tmp_path / "clean"
     two_audits(tmp_path, data)
     assert clean(data, "--audit", str(tmp_path / "audit"), out=str(out)) == 0

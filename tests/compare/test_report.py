@@ -24,7 +24,7 @@ def summary():
     return summarize("toy", "R@1", "mismatched pairs", RESULTS)
 
 
-def test_the_temperature_is_chosen_on_the_validation_part_not_on_the_test(summary):
+def test_temperature_is_chosen_on_validation(summary):
     cell = summary.cells["infonce", 0.0]
     assert cell.temperature == 0.1 and cell.mean == 71 and cell.deviation == 1 and cell.seeds == 3
 

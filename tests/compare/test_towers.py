@@ -36,7 +36,7 @@ def test_splits_do_not_overlap_and_only_training_is_mismatched():
         assert torch.equal(torch.stack([data.b[place[tuple(row.tolist())]] for row in a]), b)
 
 
-def test_towers_learn_to_match_and_the_same_seed_gives_the_same_towers():
+def test_towers_learn_and_depend_on_the_seed():
     parts = split(*columns()[:2], 0.0, 0, validation=50, test=100)
     loss = rince.InfoNCE(temperature=0.2, contrast=rince.CrossView())
     first, second = (train(parts.a, parts.b, loss, 3, QUICK) for _ in range(2))

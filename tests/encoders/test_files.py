@@ -61,7 +61,7 @@ def test_nested_class_from_outside_rince_is_not_constructed(inner, tmp_path):
 
 def test_other_architecture_foreign_and_truncated_files_are_rejected(tmp_path):
     save_encoder(tmp_path / "e", ConvNet(1, 4), RECIPE, {})
-    with pytest.raises(ValueError, match=r"layers.0.weight is \(4, 1, 3, 3\) in the file and \(6, 1, 3, 3\)"):
+    with pytest.raises(ValueError, match=r"layers.0.weight .*4, 1, 3, 3.*6, 1, 3, 3"):
         load_encoder(tmp_path / "e", ConvNet(1, 6))
     save_file({"x": torch.zeros(1)}, tmp_path / "f")
     with pytest.raises(ValueError, match="not an encoder written by rince"):

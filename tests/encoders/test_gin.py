@@ -29,7 +29,7 @@ def test_gin_equals_one_built_from_pyg_layers():
     torch.testing.assert_close(net(batch), torch.cat(pooled, 1))
 
 
-def test_the_features_of_a_graph_do_not_depend_on_its_neighbors_in_the_batch():
+def test_graph_features_are_independent_of_the_batch():
     torch.manual_seed(0)
     net = GIN(5).eval()
     batch = a_batch()

@@ -44,7 +44,7 @@ def test_the_auc_is_the_chance_that_a_right_pair_scores_higher():
         wrong_pairs_auc(a, b, wrong[:5])
 
 
-def test_the_table_has_a_line_each_way_and_a_dash_where_nothing_is_known():
+def test_table_has_a_row_per_direction():
     row = {"a to b recall@1": 12.34, "b to a recall@1": 5.0, "a linear": 90.0, "wrong pairs AUC": 81.25}
     lines = table({"trained": row}).splitlines()
     assert lines[0].split() == ["recall@1", "linear", "probe"]

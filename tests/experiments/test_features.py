@@ -8,7 +8,7 @@ from rince.methods import SimCLR
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_both_spaces_are_those_of_two_passes_and_leave_the_method_as_it_was(training):
+def test_both_feature_spaces_match_separate_passes(training):
     views = rince.views.SimCLRViews(size=8, mean=[0.3], std=[0.4])
     method = SimCLR(ConvNet(1, width=4), rince.RINCE(), views, torch.optim.Adam, hidden=16, width=8).train(training)
     images = torch.randint(256, (530, 1, 8, 8), dtype=torch.uint8)

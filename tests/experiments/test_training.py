@@ -7,7 +7,7 @@ from rince.train.config import instantiate, parse_settings, train_parser
 from rince.train.run_folder import flat
 
 
-def test_values_are_changed_by_the_names_of_the_command_line_and_nothing_else_is():
+def test_changes_apply_to_named_options_only():
     plain = settings_of("cifar10/small-label-noise", {})
     changed = settings_of(
         "cifar10/small-label-noise", {"data.noise.eta": 0.2, "data.source.root": "x", "trainer.max_epochs": 3}
@@ -18,7 +18,7 @@ def test_values_are_changed_by_the_names_of_the_command_line_and_nothing_else_is
     assert before.keys() == after.keys()
 
 
-def test_a_whole_part_is_replaced_and_a_part_that_is_not_there_is_added():
+def test_changes_replace_and_add_parts():
     changed = settings_of("digits/simclr", {"loss": part("rince.InfoNCE", temperature=0.1), "data.noise": None})
     assert changed["loss"] == {"class_path": "rince.InfoNCE", "init_args": {"temperature": 0.1}}
     assert changed["data"]["init_args"]["noise"] is None
@@ -51,7 +51,7 @@ def test_unknown_losses_are_named(name):
         split_loss(name)
 
 
-def test_a_loss_keeps_what_its_name_does_not_say_from_the_configuration():
+def test_named_loss_keeps_other_settings():
     parser = train_parser()
 
     def built(name):
@@ -85,5 +85,5 @@ def test_a_finished_run_on_other_data_is_not_taken(tmp_path):
     run()
     run()  # the same again: nothing is refused
     np.savez(data, images=numbers.integers(0, 256, (32, 8, 8, 1), dtype=np.uint8))
-    with pytest.raises(UsageError, match="was trained on other data: give another --out"):
+    with pytest.raises(UsageError, match="other data: .*--out"):
         run()

@@ -82,5 +82,5 @@ def test_bad_input_is_named(views):
     with pytest.raises(ValueError, match=r"q must be in \[0, 1\], got 2"):
         RINCEClipLoss(q=2)
     for loss in (ClipLoss, RINCEClipLoss, SigLipLoss):
-        with pytest.raises(UsageError, match=r"world_size is 2, but torch.distributed runs 1"):
+        with pytest.raises(UsageError, match=r"world_size is 2, .* runs 1"):
             loss(world_size=2)(image, text, scale)

@@ -280,7 +280,7 @@ def test_two_processes_give_the_loss_of_the_joined_batch(tmp_path):
 
 def test_bad_input_is_named(static, transformer):
     loss = ours.RINCELoss(static)
-    with pytest.raises(UsageError, match=r"at least the columns \(anchor, positive\), got 1"):
+    with pytest.raises(UsageError, match=r"\(anchor, positive\), got 1"):
         loss(columns(static)[:1])
     with pytest.raises(UsageError, match="takes no labels"):
         loss(columns(static), torch.zeros(24))
@@ -288,7 +288,7 @@ def test_bad_input_is_named(static, transformer):
         ours.RINCELoss(static, weighted=True)(columns(static))
     with pytest.raises(UsageError, match="one value per pair"):
         ours.RINCELoss(static, weighted=True)(columns(static), torch.zeros(3))
-    with pytest.raises(UsageError, match=r"embeddings of one shape, got \(33, 5\), \(33, 8\)"):
+    with pytest.raises(UsageError, match=r"got \(33, 5\), \(33, 8\)"):
         loss.compute_loss_from_embeddings([embeddings()[0], embeddings(width=5)[1]])
     with pytest.raises(UsageError, match="scale or temperature"):
         ours.RINCELoss(static, scale=20, temperature=0.05)
@@ -298,7 +298,7 @@ def test_bad_input_is_named(static, transformer):
         ours.RINCELoss(static, similarity_fct=util.euclidean_sim)
     with pytest.raises(UsageError, match="directions must contain 'query_to_doc'"):
         ours.RINCELoss(static, directions="doc_to_query")
-    with pytest.raises(UsageError, match=r"directions must be out of .*, got 'doc_to_que'"):
+    with pytest.raises(UsageError, match=r"directions .* got 'doc_to_que'"):
         ours.RINCELoss(static, directions=("query_to_doc", "doc_to_que"))
     with pytest.raises(UsageError, match="'per_direction' needs the positive pair"):
         ours.RINCELoss(static, directions=("query_to_doc", "doc_to_doc"), partition_mode="per_direction")

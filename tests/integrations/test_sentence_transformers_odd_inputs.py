@@ -67,7 +67,7 @@ def test_bfloat16_autocast_trains(make, model, tmp_path):
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
 @pytest.mark.parametrize("make", LOSSES)
-def test_half_precision_embeddings_give_a_float32_loss_close_to_the_full_one(make, dtype):
+def test_half_precision_embeddings_give_a_float32_loss(make, dtype):
     g = torch.Generator().manual_seed(0)
     full = [torch.randn(32, 16, generator=g) for _ in range(3)]
     loss = make(None)
@@ -78,7 +78,7 @@ def test_half_precision_embeddings_give_a_float32_loss_close_to_the_full_one(mak
     assert all(g.dtype == dtype and g.isfinite().all() for g in torch.autograd.grad(value, half))
 
 
-def test_one_loss_serves_data_sets_with_and_without_hard_negatives_and_prompts(model, tmp_path):
+def test_loss_accepts_hard_negatives_and_prompts(model, tmp_path):
     data = {"pairs": pairs(16), "triplets": pairs(16, negative=texts(16, 2), harder=texts(16, 3))}
     prompts = {"pairs": {"anchor": "red "}, "triplets": {"anchor": "two "}}
     loss = MatryoshkaLoss(model, ours.RINCELoss(model), [16, 8])
@@ -98,11 +98,11 @@ def test_texts_without_a_known_word_and_empty_ones_leave_a_finite_loss(model, tm
 
 
 def test_columns_that_do_not_fit_are_named(model, tmp_path):
-    with pytest.raises(UsageError, match=r"at least the columns \(anchor, positive\), got 1"):
+    with pytest.raises(UsageError, match=r"\(anchor, positive\), got 1"):
         train(model, Dataset.from_dict({"text": texts(8), "label": [1] * 8}), ours.RINCELoss(model), tmp_path)
-    with pytest.raises(UsageError, match="takes no labels, but the data set has a column of them"):
+    with pytest.raises(UsageError, match="takes no labels"):
         train(model, pairs(8, label=[0, 1] * 4), ours.RINCELoss(model), tmp_path)
-    with pytest.raises(UsageError, match="weights must be finite and not negative, got -1"):
+    with pytest.raises(UsageError, match="weights .* got -1"):
         train(model, pairs(8, score=[-1.0] * 8), ours.RINCELoss(model, weighted=True), tmp_path)
     with pytest.raises(UsageError, match="needs a weight per pair"):
         train(model, pairs(8), ours.RINCELoss(model, weighted=True), tmp_path)

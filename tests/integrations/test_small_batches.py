@@ -61,7 +61,7 @@ def test_gradients_of_gradients(both):
     assert torch.autograd.gradgradcheck(lambda a, b: diagonal_scores(a, b, 0, both)[: 2 + both], (rows, columns))
 
 
-def test_gradients_that_are_differentiated_stop_at_candidates_made_of_their_anchors():
+def test_second_derivatives_with_candidates_made_from_anchors():
     rows, _ = sides(4, 4, 3.0)
     found = []
     for scores in (lambda z: diagonal_scores(z, z.flip(1) ** 2, 0, True), lambda z: plain(z, z.flip(1) ** 2, 0, True)):

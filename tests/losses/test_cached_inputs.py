@@ -33,7 +33,7 @@ def made(n=12):
     ids=("by place", "by name", "before the rows"),
 )
 @pytest.mark.parametrize("chunk", (1, 4, 12))
-def test_a_tensor_of_one_number_gets_its_gradient_and_leaves_others_theirs(chunk, side):
+def test_scalar_tensor_gets_its_gradient(chunk, side):
     model, a, b, loss = made()
     scale = torch.tensor(3.0, requires_grad=True)
     wanted = [*model.parameters(), a, scale]
@@ -81,7 +81,7 @@ def test_an_input_that_was_changed_before_the_backward_pass_is_refused():
     for change in (b.zero_, lambda: b[2:3].add_(1)):
         value = rince.cached(loss, model, (a, b), chunk=4)
         change()
-        with pytest.raises(UsageError, match=r"\(12, 8\) of torch.float32, was changed in place.*change a copy"):
+        with pytest.raises(UsageError, match=r"\(12, 8\).* changed in place"):
             value.backward()
     inside = torch.ones(12)
     value = rince.cached(loss, model, (a, (b, 1.0, [inside] * 12)), chunk=4)

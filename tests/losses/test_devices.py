@@ -89,7 +89,7 @@ def test_compiled_graphs_ask_for_no_values(kind):
 
 @given(sizes=st.lists(st.integers(0, 5), min_size=2, max_size=4).filter(any), seed=st.integers(0, 99))
 @settings(max_examples=40)
-def test_the_branch_of_nccl_gives_every_process_the_sum_of_what_all_want_of_its_rows(sizes, seed):
+def test_nccl_branch_sums_candidate_gradients(sizes, seed):
     gradients = torch.randn(len(sizes), sum(sizes), 3, generator=torch.Generator().manual_seed(seed)).double()
     sent: dict[int, torch.Tensor] = {}
 

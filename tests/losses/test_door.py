@@ -96,9 +96,9 @@ def test_bad_input_is_one_clear_sentence(kind, arguments, others, error, message
         (None, 1, 0.001),
     ],
 )
-def test_gradients_that_no_number_can_hold_are_refused_with_the_way_out(dtype, q, t):
+def test_overflowing_gradients_are_refused(dtype, q, t):
     z1, z2 = (z.detach().to(dtype or torch.float64).requires_grad_() for z in batch(4)[:2])
-    with pytest.raises(rince.errors.UsageError, match=r"\)/temperature = 1e\d+, above the .* use scale='unit'"):
+    with pytest.raises(rince.errors.UsageError, match=r"temperature = 1e\d+.* scale='unit'"):
         rince.RINCE.paper(q=q, temperature=t)(z1, z1)
     for way_out in (rince.RINCE(q=q, temperature=t, scale="unit"), rince.RINCE.paper(q=q, temperature=0.2)):
         for gradient in torch.autograd.grad(way_out(z1, z2), (z1, z2)):
@@ -117,8 +117,8 @@ def test_a_learned_temperature_that_has_fallen_is_refused_too():
 
 
 @pytest.mark.parametrize("loss", (rince.RINCE, rince.InfoNCE))
-def test_a_temperature_under_which_scores_are_mostly_rounding_is_refused(loss):
-    with pytest.raises(rince.errors.UsageError, match=r"temperature must be at least 0\.0001, got 1e-300: scores over"):
+def test_too_low_temperature_is_refused(loss):
+    with pytest.raises(rince.errors.UsageError, match=r"temperature .* 0\.0001, got 1e-300"):
         loss(temperature=1e-300)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -127,9 +127,7 @@ def test_a_temperature_under_which_scores_are_mostly_rounding_is_refused(loss):
 
 @pytest.mark.parametrize("weights", (torch.full((4,), 1e38), torch.full((4,), 1e300, dtype=torch.float64)))
 def test_weights_whose_sum_no_float32_holds_are_refused(weights):
-    with pytest.raises(
-        rince.errors.UsageError, match=r"add up to 1e\+30 at most, got 4e\+\d+: divide them by the larg"
-    ):
+    with pytest.raises(rince.errors.UsageError, match=r"1e\+30 at most, got 4e\+\d+"):
         rince.RINCE.paper()(Z, Z, weights=weights)
     assert rince.RINCE.paper()(Z, Z, weights=(weights / weights.max()).requires_grad_()).isfinite()
 

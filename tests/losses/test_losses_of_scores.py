@@ -114,7 +114,7 @@ def test_ids_and_weights_are_respected(kind, name, n):
 
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("kind", ONE_POSITIVE)
-def test_anchors_without_negatives_and_batches_of_one_or_none_are_finite(kind, name):
+def test_tiny_batches_are_finite(kind, name):
     for n in (0, 1, 4):
         a, b = (torch.randn(n, WIDTH, requires_grad=True) for _ in range(2))
         loss, _ = case(name, kind, 0.1)
@@ -260,9 +260,7 @@ def test_objectives_of_scores_and_of_two_numbers_are_told_apart():
 @pytest.mark.parametrize("make", [make for name, (make, _) in WHOLE.items()])
 def test_supervised_has_no_meaning_for_losses_of_one_positive(make):
     z1, z2, labels, _ = batch(6)
-    with pytest.raises(
-        rince.errors.UsageError, match=r"use TwoView and give the labels as ids, loss\(z1, z2, ids=labels\)"
-    ):
+    with pytest.raises(rince.errors.UsageError, match=r"loss\(z1, z2, ids=labels\)"):
         make(0.2, rince.Supervised())(z1, z2, labels=labels)
 
 
@@ -276,9 +274,7 @@ def test_a_second_reduction_of_supervised_is_refused():
 @pytest.mark.parametrize("kind", ONE_POSITIVE)
 def test_bags_without_ids_are_refused(kind):
     z1, z2, *_ = batch(4)
-    with pytest.raises(
-        rince.errors.UsageError, match=r"bags of positives from ids, got none: call loss\(z1, z2, ids=ids\)"
-    ):
+    with pytest.raises(rince.errors.UsageError, match=r"ids, got none"):
         rince.MILNCE(contrast=CONTRASTS[kind]())(z1, z2)
 
 

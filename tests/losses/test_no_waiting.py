@@ -109,7 +109,7 @@ REDUCE = ["all_reduce meta"]  # of the weights
 
 
 @pytest.mark.parametrize("kind", ("TwoView", "CrossView", "CrossView one way"))
-def test_several_gpus_exchange_settings_between_cpus_and_wait_for_nothing(kind, group):
+def test_gpu_ranks_exchange_settings_on_cpus(kind, group):
     loss = rince.GCE(contrast=contrast_on_meta(kind))
     for _ in range(2):
         step(loss)
@@ -129,7 +129,7 @@ def test_exchange_of_settings_once_per_change(group, monkeypatch):
         group.called.clear()
 
 
-def test_ring_sends_candidates_world_minus_one_times_and_their_gradients_home(group):
+def test_ring_communication_count(group):
     step(rince.GCE(contrast=rince.TwoView(ring=True)))
     forward, backward = ["isend meta", "irecv meta"], 3 * ["isend meta", "irecv meta"]
     assert group.called == [*AGREE, GATHER[1], *forward, *REDUCE, *backward]

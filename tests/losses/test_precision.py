@@ -64,5 +64,5 @@ def test_float64_embeddings_are_not_rounded():
 
 
 def test_unknown_precision():
-    with pytest.raises(UsageError, match="precision must be one of 'highest', 'tf32', 'bfloat16', got 'half'"):
+    with pytest.raises(UsageError, match="precision .*'tf32'.* got 'half'"):
         rince.CrossView(precision="half")

@@ -89,7 +89,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("world", (2, 3, 4))
-def test_gradients_of_several_ranks_equal_one_process_on_the_joined_batch(world, folder):
+def test_gradients_on_ranks_equal_the_joined_batch(world, folder):
     """With gloo, and with the branch for nccl."""
     results = [torch.load(folder / f"{world}-{rank}.pt") for rank in range(world)]
     every = [*cases(world), *(NCCL if world == 2 else [])]

@@ -74,7 +74,7 @@ def test_a_temperature_that_is_computed_is_not_looked_at():
 
 
 @pytest.mark.parametrize("copied", (copy.deepcopy, lambda loss: pickle.loads(pickle.dumps(loss))))
-def test_copies_keep_their_settings_and_a_learned_temperature_wherever_it_is(copied):
+def test_deepcopy_and_pickle_keep_settings(copied):
     loss = rince.RINCE(
         q=0.3,
         lam="balanced",

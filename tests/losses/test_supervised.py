@@ -14,7 +14,7 @@ def test_with_labels_of_their_own_it_is_simclr():
         assert several.item() == pytest.approx(one.item(), rel=1e-5)
 
 
-def test_one_view_will_do_and_anchors_without_a_positive_count_for_nothing():
+def test_anchors_without_positive_are_ignored():
     z = torch.randn(5, 6, requires_grad=True)
     y = torch.tensor([0, 0, 1, 2, 0])
     loss = rince.InfoNCE(temperature=0.5, contrast=rince.Supervised())
@@ -76,7 +76,7 @@ def test_scores_are_those_of_every_pair_of_anchor_and_positive():
     assert positive.shape == negatives.shape == (4 * 3 + 4 * 1,)
 
 
-def test_number_counts_what_stands_in_the_denominator_beside_the_positive():
+def test_num_negatives_counts_the_denominator():
     a, b = torch.randn(2, 6, 4)
     labels, ids = torch.tensor([0, 0, 0, 1, 1, 2]), torch.tensor([5, 5, 6, 7, 8, 8])
     for given in (None, ids):

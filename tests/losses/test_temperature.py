@@ -25,7 +25,7 @@ def learned(value, **options):
 
 @pytest.mark.parametrize("value", (0.00999, 0.0, -3.0))
 @pytest.mark.filterwarnings("ignore:the learned temperature has fallen")
-def test_a_learned_temperature_below_the_least_counts_as_the_least_and_can_only_rise(value):
+def test_learned_temperature_is_clamped_and_can_rise(value):
     z1, _ = pairs(8)
     for two, rises in (((z1, z1), False), ((z1, -z1), True)):  # perfect pairs want it lower, awful ones higher
         loss, temperature = learned(value, contrast=rince.CrossView())
@@ -37,7 +37,7 @@ def test_a_learned_temperature_below_the_least_counts_as_the_least_and_can_only_
         torch.testing.assert_close(loss.scores(*two), fixed.scores(*two), rtol=1e-5, atol=1e-5)
 
 
-def test_training_does_not_drive_a_learned_temperature_to_nothing_and_it_comes_back():
+def test_learned_temperature_does_not_collapse():
     z1, _ = pairs(8)
     loss, temperature = learned(0.3)
     optimizer = torch.optim.SGD([temperature], lr=0.1, weight_decay=2)
@@ -50,20 +50,18 @@ def test_training_does_not_drive_a_learned_temperature_to_nothing_and_it_comes_b
             optimizer.step()
             assert value.isfinite() and temperature.isfinite()
 
-    with pytest.warns(
-        UserWarning, match=r"learned temperature has fallen to .* counts as 0\.01: use rince.LearnedTemperature"
-    ) as found:
+    with pytest.warns(UserWarning, match=r"counts as 0\.01.*LearnedTemperature") as found:
         train(z1, z1, 20)
     assert len(found) == 1 and temperature < 0.01 and "temperature=0.01," in repr(loss)
     train(z1, -z1, 20)
     assert temperature > 0.01
 
 
-def test_a_learned_temperature_is_one_number_in_the_state_dict_and_must_start_at_the_least():
+def test_learned_temperature_is_in_the_state_dict_and_starts_above_its_minimum():
     loss, _ = learned(0.2)
     assert {name: float(value) for name, value in loss.state_dict().items()} == {"temperature": pytest.approx(0.2)}
     rince.InfoNCE(temperature=torch.nn.Parameter(torch.tensor(0.01, dtype=torch.bfloat16)))
-    with pytest.raises(ValueError, match=r"must start at 0\.01 or above, got 0\.005: a lower one can only be a fixed"):
+    with pytest.raises(ValueError, match=r"0\.01 or above, got 0\.005"):
         rince.InfoNCE(temperature=torch.nn.Parameter(torch.tensor(0.005)))
     rince.InfoNCE(temperature=0.005)
 
@@ -78,7 +76,7 @@ def test_the_papers_scale_with_a_learned_temperature_warns():
         rince.RINCE.paper(q=0, temperature=temperature)
 
 
-def test_a_learned_temperature_compiles_once_on_both_sides_of_the_least():
+def test_learned_temperature_compiles_once():
     z1, z2 = pairs(5)
     loss, temperature = learned(0.2)
     torch.compiler.reset()
@@ -114,7 +112,7 @@ def test_learned_temperature_stays_within_its_bounds_and_comes_back():
         assert temperature().item() == pytest.approx(end)
 
 
-def test_learned_temperature_is_saved_with_the_loss_and_replaced_by_a_number():
+def test_learned_temperature_is_saved_and_replaceable():
     loss = rince.InfoNCE(temperature=rince.LearnedTemperature(0.3))
     other = rince.InfoNCE(temperature=rince.LearnedTemperature())
     other.load_state_dict(loss.state_dict())

@@ -67,7 +67,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_the_encoder_rests_at_first_with_its_batch_norm_and_then_learns(momentum):
+def test_encoder_is_frozen_during_head_epochs(momentum):
     method, watch = make(momentum=momentum), Watch()
     start = {name: value.clone() for name, value in method.encoder.state_dict().items()}
     fit(method, callbacks=[watch])
@@ -78,7 +78,7 @@ def test_the_encoder_rests_at_first_with_its_batch_norm_and_then_learns(momentum
         assert not torch.equal(value, watch.encoders[4][name]), name
 
 
-def test_a_resting_encoder_is_not_moved_by_the_zero_gradients_that_several_processes_need():
+def test_zero_gradients_do_not_change_a_frozen_encoder():
     method = make()
     method._trainer = SimpleNamespace(world_size=2, global_rank=0, num_training_batches=4)
     method.log = lambda *_, **__: None
@@ -173,7 +173,7 @@ def test_the_clips_of_a_video_vote():
     assert method.votes.ids.tolist() == list(range(100, 108))
 
 
-def test_a_tower_takes_its_own_field_of_a_pair_and_the_first_of_anything_else():
+def test_tower_selects_its_side():
     a, b, labels = torch.zeros(2, 3), torch.ones(2, 4), torch.zeros(2).long()
     pair, clip = PairBatch(a, b, labels, labels), ClipBatch(a, labels, labels)
     assert make(tower="b").items(pair) is b and make(tower="a").items(pair) is a

@@ -57,7 +57,7 @@ def test_moco_v3_compares_each_view_with_the_other_one():
         assert query is own_query and key is other_key
 
 
-def test_moco_v3_learns_the_temperature_of_the_loss_and_not_of_its_factor():
+def test_moco_v3_gradient_of_learned_temperature():
     temperature = torch.nn.Parameter(torch.tensor(0.3))
     method, gradients = make(MoCoV3, InfoNCE(temperature=temperature)), []
     calls = []
@@ -100,7 +100,7 @@ def test_moco_encodes_keys_on_other_processes_and_brings_them_back(tmp_path):
     assert not torch.equal(order, order.argsort())  # a shuffle that undoes itself would prove nothing
 
 
-def test_moco_v3s_predictor_ends_without_batch_norm_and_its_projector_with_one():
+def test_moco_v3_head_norms():
     method = make(MoCoV3)
     assert isinstance(method.projector[-1], torch.nn.BatchNorm1d)
     assert isinstance(method.predictor[-1], torch.nn.Linear) and method.predictor[-1].bias is None

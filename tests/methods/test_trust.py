@@ -44,7 +44,7 @@ def test_a_loss_without_weights_is_called_without_where_there_are_none():
     assert method.compare(Z1, Z2, images()) == nn.functional.mse_loss(Z1, Z2)
 
 
-def test_a_method_says_where_the_weights_and_the_temperature_of_other_kinds_are():
+def test_custom_method_names_its_weights_and_temperature():
     class Own(SimCLR):
         def pair_weights(self, batch):
             return batch["confidence"]
@@ -69,7 +69,7 @@ def test_a_mistrusted_label_makes_no_pairs_among_several_positives():
     assert torch.allclose(found, expected)
 
 
-def test_weights_of_one_change_nothing_and_a_pair_without_weight_only_serves_as_a_negative():
+def test_zero_weight_pairs_are_negatives_only():
     method = image_method(SimCLR)
     plain = method.compare(Z1, Z2, images())
     assert torch.allclose(plain, method.compare(Z1, Z2, images(weights=torch.ones(6))))

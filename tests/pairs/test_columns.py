@@ -33,7 +33,7 @@ def test_npz_by_name_or_the_only_array(tmp_path, save):
     (tmp_path / "s").mkdir()
     assert (matrix(source(f"{tmp_path}/two.npz:text"), tmp_path / "s") == DATA[:, :2]).all()
     assert (matrix(source(f"{tmp_path}/one.npz"), tmp_path / "s") == DATA).all()
-    with pytest.raises(ValueError, match=r"holds image, text: name one, as .*two\.npz:image"):
+    with pytest.raises(ValueError, match=r"image, text: .*two\.npz:image"):
         matrix(source(f"{tmp_path}/two.npz"), tmp_path / "s")
 
 
@@ -44,11 +44,11 @@ def test_csv_columns_by_name_list_or_pattern(tmp_path, monkeypatch):
     assert np.allclose(matrix(source(f"{tmp_path}/t.csv:x*"), tmp_path / "s"), DATA[:, :2])
     assert np.allclose(matrix(source(f"{tmp_path}/t.csv:y1,x0"), tmp_path / "s"), DATA[:, [3, 0]])
     assert list(values(source(f"{tmp_path}/t.csv:id"))) == [f"n{i}" for i in range(100)]
-    with pytest.raises(ValueError, match=r"has 'n0' in column id, row 0, where a number should be"):
+    with pytest.raises(ValueError, match=r"'n0' in column id, row 0"):
         matrix(source(f"{tmp_path}/t.csv"), tmp_path / "s")
     with pytest.raises(ValueError, match=r"no column z; it has id, x0"):
         matrix(source(f"{tmp_path}/t.csv:z"), tmp_path / "s")
-    with pytest.raises(ValueError, match=r"has the columns id, x0.*: name one as FILE:COLUMN, such as .*t\.csv:id"):
+    with pytest.raises(ValueError, match=r"columns id, x0.* FILE:COLUMN.*t\.csv:id"):
         values(source(f"{tmp_path}/t.csv"))
 
 
@@ -77,7 +77,7 @@ def test_missing_ids_of_tables_equal_no_other(tmp_path, monkeypatch):
 def test_a_table_of_several_things_lists_its_columns(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table({"id": [1, 2], "e": [[1.0], [2.0]]}), tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match=r"has the columns id, e: name .* as FILE:COLUMN, such as .*t\.parquet:e"):
+    with pytest.raises(ValueError, match=r"columns id, e: .*t\.parquet:e"):
         matrix(source(f"{tmp_path}/t.parquet"), tmp_path)
     parquet.write_table(arrow.table({"e": [["a"], ["b"]]}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"lists of (large_)?string in column e"):
@@ -88,7 +88,7 @@ def test_empty_cells_of_a_csv_are_nan_and_lists_as_text_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n1,2\n,4\n")
     assert np.array_equal(matrix(source(f"{tmp_path}/t.csv"), tmp_path), [[1, 2], [np.nan, 4]], equal_nan=True)
     write_csv(tmp_path / "l.csv", ["id", "e"], [[1, "[0.1, 0.2]"], [2, "[0.3, 0.4]"]])
-    with pytest.raises(ValueError, match=r"lists written as text in column e: store them in a Parquet or \.npy file"):
+    with pytest.raises(ValueError, match=r"column e: .*Parquet or \.npy"):
         matrix(source(f"{tmp_path}/l.csv:e"), tmp_path)
 
 
@@ -143,7 +143,7 @@ class Runs:
 def test_a_damaged_torch_file_is_not_opened(tmp_path):
     for content in (b"\x80\x02\x87.", b"\x80\x02\x85.", b"\x80\x02h\x07.", b"\x80\x02."):
         (tmp_path / "x.pt").write_bytes(content)
-        with pytest.raises(UsageError, match=r"x\.pt holds more than tensors, or is not a file"):
+        with pytest.raises(UsageError, match=r"x\.pt holds more than tensors"):
             matrix(source(f"{tmp_path}/x.pt"), tmp_path)
 
 
@@ -158,9 +158,7 @@ def test_a_column_is_not_its_own_partner(tmp_path):
     write_csv(tmp_path / "t.csv", ["x", "y"], [[1, 2]])
     np.save(tmp_path / "x.npy", DATA)
     same = source(f"{tmp_path}/t.csv")
-    with pytest.raises(
-        ValueError, match=r"both .*t\.csv: name two different columns, each as .*t\.csv:COLUMN; it has x, y"
-    ):
+    with pytest.raises(ValueError, match=r"t\.csv:COLUMN; it has x, y"):
         check_different(same, same)
     with pytest.raises(ValueError, match="name two different files"):
         check_different(source(f"{tmp_path}/x.npy"), source(f"{tmp_path}/x.npy"))
@@ -186,11 +184,11 @@ def test_missing_files_and_other_kinds_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         source(str(tmp_path / "x.npy"))
     (tmp_path / "x.xls").write_text("hello")
-    with pytest.raises(UsageError, match=r"x\.xls cannot be read: files must end in \.npy, \.npz"):
+    with pytest.raises(UsageError, match=r"x\.xls .*\.npy, \.npz"):
         source(str(tmp_path / "x.xls"))
 
 
-def test_temporary_columns_have_no_name_so_that_nothing_can_stay_behind(tmp_path):
+def test_temporary_columns_are_unlinked(tmp_path):
     np.savez_compressed(tmp_path / "x.npz", a=DATA)
     write_csv(tmp_path / "t.csv", ["x", "y"], DATA[:, :2].tolist())
     (tmp_path / "s").mkdir()
@@ -258,12 +256,12 @@ def test_a_header_of_npy_that_cannot_be_parsed_is_one_sentence(tmp_path, header)
         matrix(source(str(tmp_path / "x.npy")), tmp_path)
 
 
-def test_a_column_of_few_texts_are_labels_and_one_value_per_pair_is_a_column(tmp_path):
+def test_few_distinct_texts_are_labels(tmp_path):
     write_csv(tmp_path / "t.csv", ["id", "kind"], [[k, ("cat", "dog", "")[k % 3]] for k in range(60)])
     found = matrix(source(f"{tmp_path}/t.csv:kind"), tmp_path)
     assert found.shape == (60, 1) and found[:2, 0].tolist() == [0, 1] and np.isnan(found[2::3]).all()
     write_csv(tmp_path / "u.csv", ["id", "kind"], [[k, f"text {k % 30}"] for k in range(60)])
-    with pytest.raises(UsageError, match="'text 0' in column kind, row 0, where a number should be"):
+    with pytest.raises(UsageError, match="'text 0' in column kind, row 0"):
         matrix(source(f"{tmp_path}/u.csv:kind"), tmp_path)
     with pytest.raises(UsageError, match="where a number should be"):
         matrix(source(f"{tmp_path}/t.csv"), tmp_path)
@@ -293,5 +291,5 @@ def test_impossible_shapes_are_one_sentence_without_warnings(tmp_path, shape, me
 
 def test_records_are_no_ids(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros(9, dtype=[("a", "f8")]))
-    with pytest.raises(UsageError, match=r"must hold one value per pair, got \[\('a', '<f8'\)\] of shape"):
+    with pytest.raises(UsageError, match=r"got \[\('a', '<f8'\)\]"):
         values(source(str(tmp_path / "x.npy")))

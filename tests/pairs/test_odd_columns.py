@@ -82,7 +82,7 @@ def test_a_column_of_no_numbers_is_named_with_what_it_holds(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["structs", "maps", "lists of lists", "empty lists"])
 def test_ids_are_one_value_per_pair(tmp_path, kind):
     table_of(tmp_path, x=ODD[kind])
-    with pytest.raises(UsageError, match="in column x, where one value per pair should be"):
+    with pytest.raises(UsageError, match="column x, .* one value per pair"):
         values(source(f"{tmp_path / 't.parquet'}:x"))
 
 
@@ -124,7 +124,7 @@ def test_arrays_of_other_machines_give_their_numbers(tmp_path, array):
 
 def test_what_is_no_npy_file_is_not_advised_to_be_loaded_unsafely(tmp_path):
     (tmp_path / "x.npy").write_bytes(b"\x1f\x8b\x08\x00 gzip")
-    with pytest.raises(UsageError, match=r"it is no \.npy file, or holds Python objects$"):
+    with pytest.raises(UsageError, match=r"npy .*Python objects$"):
         matrix(source(str(tmp_path / "x.npy")), tmp_path)
 
 
@@ -142,6 +142,6 @@ def test_a_file_under_two_names_and_a_column_on_both_sides_are_refused(tmp_path)
     with pytest.raises(UsageError, match="name two different files"):
         check_different(source(str(tmp_path / "a.npy")), source(str(tmp_path / "b.npy")))
     (tmp_path / "t.csv").write_text(csv_text())
-    with pytest.raises(UsageError, match=r"both to hold the column b of .*t\.csv: name it in one of them"):
+    with pytest.raises(UsageError, match=r"column b of .*t\.csv"):
         check_different(source(f"{tmp_path / 't.csv'}:a,b"), source(f"{tmp_path / 't.csv'}:b,c"))
     check_different(source(f"{tmp_path / 't.csv'}:a"), source(f"{tmp_path / 't.csv'}:b,c"))

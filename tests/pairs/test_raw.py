@@ -39,7 +39,7 @@ def test_files_elsewhere_need_a_word_of_the_user(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "1.png").write_bytes(b"")
     (tmp_path / "data" / "t.csv").write_text(f"photo\n{tmp_path}/1.png\n../1.png\n")
-    with pytest.raises(UsageError, match=r"names files outside of .*data, such as .*1\.png: .* --media-root"):
+    with pytest.raises(UsageError, match=r"1\.png: .* --media-root"):
         raw(f"{tmp_path}/data/t.csv:photo")
     assert raw(f"{tmp_path}/data/t.csv:photo", root=tmp_path).root == tmp_path
 
@@ -74,7 +74,7 @@ def test_nothing_but_gaps_and_strange_things_are_refused(tmp_path):
     parquet.write_table(table, tmp_path / "t.parquet")
     with pytest.raises(UsageError, match="nothing but missing values"):
         raw(f"{tmp_path}/t.parquet:none")
-    with pytest.raises(UsageError, match="must hold texts, names of files or their content, got date"):
+    with pytest.raises(UsageError, match="texts.*, got date"):
         raw(f"{tmp_path}/t.parquet:day")
     with pytest.raises(UsageError, match="name one, as FILE:none"):
         raw(f"{tmp_path}/t.parquet")

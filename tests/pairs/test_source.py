@@ -41,7 +41,7 @@ def test_files_of_a_pattern_come_in_the_order_of_their_numbers(tmp_path):
 def test_files_of_a_pattern_must_agree(tmp_path):
     parquet.write_table(table(0), tmp_path / "a.parquet")
     parquet.write_table(table(0).drop_columns(["id"]), tmp_path / "b.parquet")
-    with pytest.raises(UsageError, match=r"b\.parquet has no column id of the same kind as .*a\.parquet"):
+    with pytest.raises(UsageError, match=r"b\.parquet .*column id .*a\.parquet"):
         values(source(f"{tmp_path}/*.parquet:id"))
 
 
@@ -64,7 +64,7 @@ def test_several_splits_ask_for_one(tmp_path):
     save_dataset(tmp_path / "d" / "train", [table(0)])
     save_dataset(tmp_path / "d" / "test", [table(0)])
     (tmp_path / "d" / "dataset_dict.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"several splits \(test, train\): name one, as .*d/train:COLUMN"):
+    with pytest.raises(UsageError, match=r"\(test, train\).*d/train:COLUMN"):
         source(f"{tmp_path}/d:id")
     assert len(values(source(f"{tmp_path}/d/train:id"))) == 10
 

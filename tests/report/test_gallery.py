@@ -38,7 +38,7 @@ def test_long_texts_are_cut():
 
 
 def test_what_is_shown_must_have_one_item_a_pair():
-    with pytest.raises(ValueError, match="show_a must have one item per pair: expected 3, got 2"):
+    with pytest.raises(ValueError, match="show_a .* 3, got 2"):
         gallery_of(["a", "b"], 3, "show_a")
     with pytest.raises(ValueError, match="images must be"):
         Arrays(np.zeros((3, 2, 2, 5)))
@@ -80,7 +80,7 @@ def test_pillow_images_and_paths_are_shown_other_texts_stay_texts(tmp_path):
 
 @pytest.mark.parametrize("wrong", [{}, b"bytes", [1, 2], object(), np.zeros((2, 3, 4, 5)), torch.zeros(7), len])
 def test_what_cannot_be_shown_is_one_clear_error(wrong):
-    with pytest.raises(TypeError, match=r"show_b must hold texts, numbers, images .* for pair 1"):
+    with pytest.raises(TypeError, match=r"show_b must hold .* pair 1"):
         gallery_of(["fine", wrong], 2, "show_b")
 
 
@@ -170,7 +170,7 @@ def names(files):
     return [None if path is None else path.name for path in files.paths]
 
 
-def test_without_ids_files_come_in_the_order_of_their_numbers_and_this_is_said(pictures):
+def test_files_without_ids_are_matched_by_number(pictures):
     files = Files.from_folder(pictures, None)
     assert names(files) == ["item1.jpg", "item2.png", "item10.png"]
     assert files.remark.endswith("were taken in the order of their names")

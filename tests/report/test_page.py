@@ -83,7 +83,7 @@ def test_rows_of_the_page_know_their_groups():
     assert names == [groups[row] for row in data["rows"]["row"]]
 
 
-def test_pairs_without_names_do_not_share_marks_with_those_of_other_data():
+def test_marks_are_not_shared_between_data_sets():
     keys = {audit_data(made_up_audit(n=300, seed=seed)[0], "t", 0.1, str)["key"] for seed in (0, 1)}
     assert len(keys) == 2
     named = {audit_data(made_up_audit(n=300, seed=s)[0], "t", 0.1, "pair{}".format)["key"] for s in (0, 1)}

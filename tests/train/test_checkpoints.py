@@ -34,7 +34,7 @@ def test_a_full_disk_is_called_that(tmp_path, monkeypatch):
 
     full = lambda path, mode="r", *a, **k: Full(path, "w") if mode == "wb" else real(path, mode, *a, **k)  # noqa: E731
     monkeypatch.setattr("builtins.open", full)
-    with pytest.raises(UsageError, match=r"last\.ckpt could not be written \(\[Errno 28\] No space left on device\)"):
+    with pytest.raises(UsageError, match=r"last\.ckpt .*No space left on device"):
         WholeFiles().save_checkpoint({f"w{i}": torch.ones(100) for i in range(100)}, tmp_path / "last.ckpt")
 
 

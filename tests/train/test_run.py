@@ -87,7 +87,7 @@ def test_a_run_that_resumes_at_the_end_of_an_epoch_resumes_again(train, tmp_path
 
 # Of the 4 batches of an epoch, three make a step and the last one another.
 @pytest.mark.parametrize("batches", [[1], [3], [4, 5], [5, 6], [7]])
-def test_a_run_that_accumulates_resumes_to_the_same_bits_wherever_it_crashed(train, tmp_path, batches):
+def test_accumulating_run_resumes_bit_for_bit(train, tmp_path, batches):
     options = ["--checkpoint_every", "1", "--trainer.accumulate_grad_batches", "3", "--method.q_schedule", "linear"]
     assert train("whole", *options) == 0
     for batch in batches:

@@ -3,7 +3,7 @@ import pytest
 from rince.train.run_folder import RunFolder
 
 
-def test_settings_can_be_corrected_with_a_warning_until_a_checkpoint_is_saved(tmp_path):
+def test_settings_can_change_before_the_first_checkpoint(tmp_path):
     folder = RunFolder(tmp_path / "a")
     folder.path.mkdir()
     folder.start("q: 1\n", {"hit": [True]})

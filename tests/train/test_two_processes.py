@@ -55,7 +55,7 @@ def started(tmp_path):
         (signal.SIGKILL, "child", 2, "the process of rank 1 was killed by signal 9: the same command resumes"),
     ],
 )
-def test_a_signal_to_one_of_two_processes_ends_both_and_the_run_resumes(tmp_path, whole, number, whom, code, line):
+def test_signal_to_one_process_ends_both(tmp_path, whole, number, whom, code, line):
     main, child = started(tmp_path)
     os.kill(main.pid if whom == "main" else child, number)
     said, _ = main.communicate(timeout=120)

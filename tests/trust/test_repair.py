@@ -109,7 +109,7 @@ def test_invalid_arguments_are_rejected():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 1.0])
-def test_share_of_present_partners_is_estimated_from_similar_densities(share):
+def test_share_of_present_partners(share):
     random = np.random.default_rng(0)
     present, absent = random.normal(0.5, 1, 4000), random.normal(0, 1, 4000)
     there = random.random(4000) < share

@@ -12,7 +12,7 @@ from rince.trust.same_data import mapped_side_print, side_print
 arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
 
 
-def test_media_files_are_known_by_their_names_and_contents_by_themselves(tmp_path):
+def test_fingerprints_of_media_names_and_contents(tmp_path):
     names = [f"{k % 3}/{k}.png" for k in range(20)]
     judged = np.arange(20) != 4
     expected = [tmp_path / name for k, name in enumerate(names) if k != 4]

@@ -50,7 +50,7 @@ def uncertain(n=1500, rate=0.5, lead=1.7):
     return judge(scores, random.normal(size=100_000)), wrong
 
 
-def test_weights_follow_the_best_guess_where_the_verdict_is_cannot_tell():
+def test_weights_follow_the_best_guess():
     found, wrong = uncertain()
     assert found.cannot_tell and not found.uninformative and (found.p_wrong == 0).all()
     weights = found.weights
@@ -197,7 +197,7 @@ def test_columns_that_do_not_match_are_rejected(change, sentence):
         estimate_weights(*change(a, b))
 
 
-def test_warm_up_weights_are_estimated_once_and_survive_in_the_state_dict():
+def test_warm_up_weights_are_estimated_once_and_saved():
     a, b, _ = features(0.4)
     warm_up = WarmUpWeights(900, at_step=2)
     for step in range(4):

@@ -23,7 +23,7 @@ def in_bytes(views, recipe):
     return views * recipe.std[:, None, None, None] + recipe.mean[:, None, None, None]
 
 
-def test_views_have_channels_before_frames_and_depend_on_the_seed_alone():
+def test_view_layout_and_seed():
     clips, recipe = some_clips(), ClipRecipe(16)
     first, again, other = (recipe(clips, draws(6, seed)) for seed in (1, 1, 2))
     assert first.shape == (6, 3, 4, 16, 16) and first.dtype == torch.float32
@@ -98,7 +98,7 @@ def test_evaluation_sees_the_middle_as_resizing_and_cutting_would(height, width)
     torch.testing.assert_close(in_bytes(recipe.plain(fitting), recipe), fitting.permute(0, 4, 1, 2, 3) / 255)
 
 
-def test_without_chances_a_cropped_view_is_the_plain_clip_and_the_input_stays():
+def test_view_without_augmentation_is_the_plain_clip():
     clips, recipe = some_clips(3, 2, 16, 16), ClipRecipe(16, **STILL)
     before = clips.clone()
     torch.testing.assert_close(recipe(clips, draws(3)), recipe.plain(clips))

@@ -49,7 +49,7 @@ def consistent(before: Batch, after: Batch) -> None:
 @given(batches(), RATES, SEEDS)
 @settings(deadline=None, max_examples=60)
 @pytest.mark.parametrize("kind", [DropNodes, Subgraph])
-def test_node_views_lose_the_right_number_of_nodes_and_exactly_the_edges_at_them(kind, batch, rate, seed):
+def test_node_views_drop_the_right_nodes_and_edges(kind, batch, rate, seed):
     after = kind(rate)(batch, seeded(seed))
     consistent(batch, after)
     size, left = batch.ptr.diff(), after.ptr.diff()
@@ -63,7 +63,7 @@ def test_node_views_lose_the_right_number_of_nodes_and_exactly_the_edges_at_them
 
 @given(batches(), RATES, SEEDS)
 @settings(deadline=None, max_examples=60)
-def test_perturbed_edges_go_and_come_in_equal_number_and_in_both_directions(batch, rate, seed):
+def test_perturbed_edges_are_symmetric_and_balanced(batch, rate, seed):
     after = PerturbEdges(rate)(batch, seeded(seed))
     consistent(batch, after)
     assert torch.equal(after.x, batch.x)
@@ -95,7 +95,7 @@ def test_a_rate_of_zero_leaves_every_graph_as_it_is(batch, seed):
 
 @given(batches(), SEEDS)
 @settings(deadline=None, max_examples=30)
-def test_the_same_seed_gives_the_same_view_and_the_batch_is_not_touched(batch, seed):
+def test_views_depend_on_the_seed_and_keep_the_batch(batch, seed):
     copy = batch.clone()
     first, second = (graphcl_view(0.4, 0.4)(batch, seeded(seed)) for _ in range(2))
     assert torch.equal(first.x, second.x)
@@ -165,7 +165,7 @@ def test_directed_edges_are_perturbed_one_by_one_and_refused_as_pairs():
         [[0, 0, 1, 2], [1, 1, 0, 0]],  # (0, 1) twice, (1, 0) once
     ],
 )
-def test_directed_graphs_are_refused_as_pairs_however_their_edges_are_counted(edges):
+def test_directed_graphs_are_refused(edges):
     batch = Batch.from_data_list([Data(x=torch.ones(4, 1), edge_index=torch.tensor(edges))] * 2)
     with pytest.raises(ValueError, match="both directions"):
         PerturbEdges(0)(batch)

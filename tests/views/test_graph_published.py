@@ -26,7 +26,7 @@ def reference_direct_neighbors(nodes: int, pairs: set[tuple[int, int]], rng: ran
     return kept
 
 
-def test_direct_neighbors_have_the_distribution_of_the_published_subgraphs():
+def test_direct_neighbors_match_published_subgraphs():
     repeats = 20_000
     batch = Graphs.from_list([graph(NODES, PAIRS)] * repeats).batch()
     view = DirectNeighbors()(batch, seeded(0))
@@ -41,7 +41,7 @@ def test_direct_neighbors_have_the_distribution_of_the_published_subgraphs():
     assert sizes.nonzero().max() == 1 + int(NODES * 0.2)
 
 
-def test_published_view_drops_edges_one_direction_at_a_time_and_adds_none():
+def test_published_view_drops_single_edge_directions():
     batch = Graphs.from_list([graph(NODES, PAIRS)] * 50).batch()
     view = PerturbEdges(0.1, undirected=False, add=False, round_down=True)(batch, seeded(0))
     old, new = edges_of(batch)[0], edges_of(view)

@@ -13,7 +13,7 @@ def seeded(seed: int) -> torch.Generator:
 
 @given(sizes, st.randoms(), st.integers(0, 10**6))
 @settings(deadline=None, max_examples=50)
-def test_pick_hits_the_wanted_number_in_every_group_in_any_order_of_items(size, rng, seed):
+def test_pick_takes_the_requested_number_per_group(size, rng, seed):
     number = [rng.randint(0, n) for n in size]
     group = [g for g, n in enumerate(size) for _ in range(n)]
     rng.shuffle(group)

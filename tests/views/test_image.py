@@ -82,7 +82,7 @@ def test_partners_give_the_second_view():
     torch.testing.assert_close(second, first.flip(0))
 
 
-def test_a_transform_of_the_user_plugs_in_for_batches_and_for_single_images():
+def test_custom_transform_of_batches_and_images():
     images = some_images(4)
     batch, _ = OwnViews(lambda x: x * 2)(images, draws(4))
     torch.testing.assert_close(batch, images.float() / 255 * 2)
@@ -112,5 +112,5 @@ def test_images_of_other_channels_are_refused():
 
 
 def test_a_transform_that_cannot_be_called_is_one_sentence():
-    with pytest.raises(UsageError, match="transform must be something to call with images, got int"):
+    with pytest.raises(UsageError, match="transform .* got int"):
         OwnViews(5)

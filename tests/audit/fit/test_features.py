@@ -19,7 +19,7 @@ def test_features_are_compared_with_themselves_by_rank_only(change):
     assert np.corrcoef(plain[:, 0], changed[:, 0])[0, 1] > 0.99
 
 
-def test_features_are_standard_and_a_column_too_large_for_memory_gives_the_same(monkeypatch):
+def test_features_are_standardized_in_memory_and_in_batches(monkeypatch):
     a = np.random.default_rng(0).normal(size=(300, 20)) * 100
     a[:, 4] = 7.0
     whole = Features(a, "a")
@@ -82,7 +82,7 @@ def test_a_single_feature_with_few_values_becomes_indicators():
     assert (new < 0).all(), "a label that nobody has seen is none of the others"
 
 
-def test_one_feature_with_many_values_two_features_and_a_constant_are_no_labels():
+def test_numeric_features_are_not_read_as_labels():
     few = (np.arange(600) % 3).astype(np.float32)
     assert isinstance(Features(np.arange(600, dtype=np.float32)[:, None], "a").scale, Ranks)
     assert isinstance(Features(np.stack([few, few + np.arange(600) % 2], 1), "a").scale, Ranks)

@@ -87,7 +87,7 @@ def test_stacked_scores_are_those_of_the_contrast(temperature, with_ids):
     assert torch.allclose(mine, theirs, atol=1e-3 / temperature)
 
 
-def test_a_batch_of_pairs_that_are_all_one_thing_has_no_negatives_and_harms_nobody():
+def test_batch_without_negatives_is_finite():
     a, b = (torch.randn(1, 6, 4, requires_grad=True) for _ in range(2))
     found = stacked_scores(a, b, torch.zeros(1, 6, dtype=torch.int64), 0.1)
     value = RINCE(q=0.5, lam="balanced", temperature=0.1, scale="unit").objective(0.1)(found).sum()

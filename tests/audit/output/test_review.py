@@ -73,7 +73,7 @@ def related_but_wrong(n=3000, seed=0):
     return Pairs([f"p{i}" for i in range(n)], scores, np.zeros(n), np.zeros(n, bool)), wrong, rows
 
 
-def test_random_marks_find_the_rate_and_rank_pairs_that_the_scores_cannot_tell():
+def test_random_marks_estimate_the_rate():
     pairs, wrong, rows = related_but_wrong()
     marked = np.random.default_rng(1).permutation(len(wrong))[:150]
     features = review_features(pairs.scores, [rows, rows.astype(np.float16)])

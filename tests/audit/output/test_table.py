@@ -27,7 +27,7 @@ def test_what_is_escaped_is_read_back_and_never_starts_a_formula(text):
 
 
 @pytest.mark.parametrize("table", ["csv", "parquet"])
-def test_names_that_spreadsheets_would_run_are_quoted_in_the_csv_and_read_back(tmp_path, table):
+def test_spreadsheet_formulas_are_quoted_and_read_back(tmp_path, table):
     if table == "parquet":
         pytest.importorskip("pyarrow")
     found = an_audit()

@@ -28,7 +28,7 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence_in_time():
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:{}", "nowhere"])
-def test_a_client_that_nobody_answered_is_closed_before_the_next_one_is_made(address):
+def test_unanswered_client_is_closed(address):
     distributed = pytest.importorskip("distributed")
     with pytest.raises(UsageError) as kept, connected(address.format(free_port()), timeout=1):
         pass

@@ -139,7 +139,7 @@ def test_an_error_of_a_worker_is_the_sentence_that_it_is_here(client, tmp_path):
         audit_shards(parts, client=client)
 
 
-def test_a_running_scheduler_is_joined_if_its_workers_have_the_same_rince(client, monkeypatch):
+def test_running_scheduler_is_joined(client, monkeypatch):
     address = client.scheduler.address
     with connected(address) as other:
         assert other.scheduler.address == address and other is not client
@@ -149,7 +149,7 @@ def test_a_running_scheduler_is_joined_if_its_workers_have_the_same_rince(client
 
 
 def test_a_client_must_be_one():
-    with pytest.raises(UsageError, match=r"client must be a dask.distributed.Client, got str"):
+    with pytest.raises(UsageError, match=r"client .* got str"):
         audit_shards([Made(0)], client="tcp://127.0.0.1:8786")
 
 

@@ -76,7 +76,7 @@ class Evil:
 def test_malicious_pickle_is_rejected_without_running_code(tmp_path):
     folder = unpacked(tmp_path)
     (folder / "data_batch_3").write_bytes(pickle.dumps({b"data": Evil(tmp_path / "owned"), b"labels": []}))
-    with pytest.raises(ValueError, match=r"data_batch_3 was refused: it contains posix.mkdir"):
+    with pytest.raises(ValueError, match=r"data_batch_3 .*posix.mkdir"):
         CIFAR10(str(tmp_path)).setup()
     assert not (tmp_path / "owned").exists()
 

@@ -68,7 +68,7 @@ def test_evaluation_sees_the_center_of_every_image(folder):
     assert images.shape == (4, 3, 16, 16) and labels.tolist() == [0, 0, 1, 1] and module.class_names == ("cat", "dog")
 
 
-def test_undecodable_image_is_replaced_with_a_warning_or_raises_if_strict(folder):
+def test_undecodable_image_is_replaced_or_raises(folder):
     (folder / "val" / "cat" / "0.png").write_bytes(b"not an image")
     with pytest.warns(UserWarning, match="cat/0.png cannot be decoded"):
         images, _ = data(folder).split("test")

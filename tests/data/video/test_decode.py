@@ -90,7 +90,7 @@ def test_several_clips_from_one_open_file_equal_clips_one_by_one(numbered, kind)
         assert min(apart if kind == "vp9.webm" else apart[24:25]) < 0.01
 
 
-def test_small_frames_of_a_program_stream_are_not_miscounted_after_a_seek(tmp_path):
+def test_program_stream_frames_are_counted_after_a_seek(tmp_path):
     """Several frames share a packet there, of which FFmpeg stamps a part of a frame as the first one after a seek."""
 
     def bars(i, _):

@@ -30,7 +30,7 @@ def test_ucf101_follows_the_official_lists(films, tmp_path):
     with pytest.raises(FileNotFoundError, match="with the official splits"):
         UCF101(str(tmp_path / "UCF-101" / "Archery")).setup()
     (lists / "classInd.txt").write_text("1 ApplyEyeMakeup\nsomething else here\n")
-    with pytest.raises(ValueError, match=r"classInd\.txt must have a number and a name on every line, got 'something"):
+    with pytest.raises(ValueError, match=r"classInd\.txt .* got 'something"):
         UCF101(str(tmp_path / "UCF-101"), split=2).setup()
 
 

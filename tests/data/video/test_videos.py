@@ -71,7 +71,7 @@ def test_the_workers_of_training_stay_between_epochs_and_go_with_it(root):
     assert not worker.is_alive()
 
 
-def test_the_test_part_gives_clips_evenly_spaced_and_leaves_bad_videos_out(root):
+def test_test_clips_are_evenly_spaced_and_skip_bad_videos(root):
     sorted((root / "val").rglob("*.mp4"))[0].write_bytes(b"")
     data = videos(root, test_clips=5, batch_size=10, sound=False)
     with pytest.warns(UserWarning, match="1 videos could not be used"):
@@ -88,7 +88,7 @@ def test_a_test_hears_sounds_where_training_does(root):
     assert batch.a.shape == (8, 4, 16, 16, 3) and batch.b.shape == (8, 48000) and batch.b.abs().amax(1).min() > 0
 
 
-def test_with_folders_for_both_val_is_for_validation_and_test_for_tests(root):
+def test_val_and_test_folders(root):
     shutil.copytree(root / "val", root / "test")
     sorted((root / "test").rglob("*.mp4"))[0].unlink()
     data = videos(root)
@@ -103,7 +103,7 @@ def test_views_must_fit_the_data(root):
     data.check_views(good)
     with pytest.raises(ValueError, match=r"data\.size is 16, that of ClipRecipe is 32"):
         data.check_views(PairViews(ClipRecipe(size=32), good.b))
-    with pytest.raises(ValueError, match=r"data\.sample_rate is 8000, that of SoundRecipe is 24000"):
+    with pytest.raises(ValueError, match=r"sample_rate is 8000.* 24000"):
         data.check_views(PairViews(good.a, SoundRecipe()))
 
 

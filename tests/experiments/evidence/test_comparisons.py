@@ -39,7 +39,7 @@ def settings_of(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_a_run_is_the_shipped_configuration_with_its_own_loss_noise_and_seed(task, settings_of):
+def test_run_overrides_loss_noise_and_seed(task, settings_of):
     found = settings_of(task, RUN)
     assert found.loss.class_path.endswith("RINCE")
     assert (found.loss.init_args.q, found.loss.init_args.temperature, found.seed) == (0.5, 0.2, 3)
@@ -77,7 +77,7 @@ def task(monkeypatch, tmp_path):
     comparisons.features.cache_clear()
 
 
-def test_mismatched_pairs_are_of_two_digits_and_held_out_ones_are_clean(task):
+def test_mismatched_training_pairs_and_clean_held_out_pairs(task):
     pairs = task.parts(0.4, 0)
     a, b, digits = comparisons.features(task.source)["train"]
     assert pairs.wrong.sum() == 80 and torch.equal(pairs.a, a)

@@ -21,7 +21,7 @@ ONE = record("one", infonce=(80, 40), gce_1=(60, 50), dcl=(90, 1))
 TWO = record("two", infonce=(50,), gce_1=(40,))
 
 
-def test_scores_are_shares_of_the_best_averaged_over_the_data_that_have_the_rate():
+def test_scores_are_relative_to_the_best_loss():
     rows = {(row["rate"], row["loss"]): row for row in combined([ONE, TWO])["rows"]}
     assert rows[0.0, "infonce"]["score"] == pytest.approx((80 / 90 + 1) / 2, abs=1e-4)
     assert rows[0.0, "gce-1"]["score"] == pytest.approx((60 / 90 + 40 / 50) / 2, abs=1e-4)

@@ -14,7 +14,7 @@ def result(loss, temperature, wrong, seed, value, validation):
     return {"settings": {"loss": loss, "temperature": temperature, "wrong": wrong, "seed": seed}, **scores}
 
 
-def test_the_temperature_is_chosen_on_the_validation_part_and_for_every_rate(tmp_path):
+def test_temperature_is_chosen_on_validation_per_rate(tmp_path):
     results = [
         result("infonce", t, wrong, seed, value, validation)
         for seed in (0, 1)

@@ -78,7 +78,7 @@ def test_targets_get_no_gradient():
     assert targets.grad is None and predictions.grad is not None
 
 
-def test_byols_loss_is_the_squared_distance_of_unit_vectors_up_to_a_constant():
+def test_byol_loss_is_squared_distance():
     method, z = make(BYOL), [torch.randn(6, 8) for _ in range(4)]
     unit = [x / x.norm(dim=1, keepdim=True) for x in z]
     distances = [(unit[0] - unit[1]).square().sum(1).mean(), (unit[2] - unit[3]).square().sum(1).mean()]
@@ -100,7 +100,7 @@ def test_barlows_loss_is_that_of_numpys_correlations():
     assert float(found) == pytest.approx(expected, rel=1e-4)
 
 
-def test_swavs_assignments_use_all_prototypes_equally_and_every_row_whole():
+def test_swav_assignments_are_balanced():
     scores = torch.randn(60, 6, generator=generator(2)).clamp(-1, 1)
     codes = SwappedPrediction(iterations=200).assign(scores)
     torch.testing.assert_close(codes.sum(1), torch.ones(60))
@@ -163,7 +163,7 @@ def test_biases_have_their_own_learning_rate():
     torch.testing.assert_close(layer.bias, before["bias"] - 0.5)
 
 
-def test_noise_contrastive_estimation_is_two_logistic_losses_with_the_first_batchs_mean():
+def test_nce_matches_its_formula():
     loss = NoiseContrastiveEstimation(temperature=0.5)
     positive, negatives = torch.rand(4, generator=generator(3)), torch.rand(4, 6, generator=generator(4))
     mean = np.exp(negatives.numpy() / 0.5).mean()

@@ -72,7 +72,7 @@ def test_an_experiment_writes_all_its_files_and_resumes(experiment, done, capsys
     assert results[0].read_bytes() == before
 
 
-def test_graphs_are_trained_like_everything_else_by_a_run_with_a_folder(done):
+def test_graph_run_has_a_run_folder(done):
     """The settings are those of the shipped configuration, and the encoder is the one that is evaluated."""
     import yaml
 

@@ -43,7 +43,7 @@ def settings(experiment, *arguments):
 
 
 @pytest.mark.parametrize("experiment", [LabelNoise(), AugmentationNoise(), Lam()], ids=lambda e: e.name)
-def test_runs_differ_from_the_shipped_configuration_only_where_they_say(experiment):
+def test_runs_override_only_named_settings(experiment):
     shipped = flat(settings_of(experiment.config, {}))
     places = ("seed", "loss", "method.positives", "method.q_schedule", "trainer.max_epochs", "probe", "data.noise.eta",
               "views.noise.rate", "data.root", "data.source.root", "data.cache")  # fmt: skip
@@ -53,7 +53,7 @@ def test_runs_differ_from_the_shipped_configuration_only_where_they_say(experime
     assert shipped["trainer.max_epochs"] == experiment.epochs
 
 
-def test_noise_is_the_papers_eta_and_labels_are_flipped_with_half_of_it():
+def test_paper_flips_use_half_of_eta():
     from rince.train.config import instantiate, parse_settings, train_parser
 
     experiment, parser = LabelNoise(), train_parser()
@@ -108,7 +108,7 @@ def test_pairs_that_are_scored_share_their_noisy_label(stem, smaller, tmp_path):
 
 
 @pytest.mark.parametrize("neighbors", [True, False])
-def test_evaluation_has_neighbors_of_the_test_part_where_they_are_shown(neighbors):
+def test_evaluation_reports_test_neighbors(neighbors):
     import rince
     from experiments.paper.images.cifar10 import evaluate
 
@@ -174,7 +174,7 @@ def test_the_archive_is_fetched_only_on_demand(tmp_path, monkeypatch):
     assert fetched == [tmp_path / "cifar-10-python.tar.gz"]
 
 
-def test_trial_chooses_on_one_seed_reports_fresh_ones_and_lengthens_the_best_three(tmp_path, monkeypatch, capsys):
+def test_trial_selects_on_one_seed_and_reports_others(tmp_path, monkeypatch, capsys):
     """Accuracy is best at t 0.5, except for GCE (0.2); the test part says the opposite, and must not choose."""
     quality = {"InfoNCE": 3.0, "GCE": 4.0, "RINCE": 2.0}
     trained_with = []

@@ -63,7 +63,7 @@ def test_shapes_of_pictures_and_sound():
 
 @pytest.mark.parametrize("shape", ["disc", "cross"])
 @pytest.mark.parametrize(("motion", "axis"), [("bounce", 1), ("slide", 0)])
-def test_hits_are_where_the_shape_turns_round_and_where_the_sound_sets_in(motion, axis, shape):
+def test_bounces_match_sound_onsets(motion, axis, shape):
     found = plain(scene(f"{motion}-{shape}", period=0.75))
     place = center_of(pictures(found), 255.0)[:, axis]
     middle = (place.max() + place.min()) / 2
@@ -255,7 +255,7 @@ def test_other_numbers_of_frames(root):
 
 
 def test_more_videos_per_class_than_there_are_is_refused(root):
-    with pytest.raises(ValueError, match="per_class must lie between 1 and the 2 videos of a class, got 3"):
+    with pytest.raises(ValueError, match="per_class .* 2 .* got 3"):
         make(root, per_class=3)
-    with pytest.raises(ValueError, match="train must be a multiple of the 8 classes, got 20"):
+    with pytest.raises(ValueError, match="train .* 8 classes, got 20"):
         make(root, train=20).prepare_data()

@@ -15,7 +15,7 @@ from rince.train.finetune import towers_of
 from support.finetuned_digits import QUIET, SHORT, result_of
 
 
-def test_a_run_leaves_plain_files_below_the_run_and_is_not_done_twice(pretrained, capsys):
+def test_run_writes_its_files_and_refuses_to_repeat(pretrained, capsys):
     before = {p.name: p.read_bytes() for p in pretrained.iterdir() if p.is_file()}
     assert cli.main(["finetune", str(pretrained), *SHORT]) == 0
     folder = pretrained / "finetune"
@@ -105,7 +105,7 @@ def test_evaluation_export_and_another_fine_tuning_follow(finetune, tmp_path):
     assert finetune("b", run=tmp_path / "a") == 0
 
 
-def test_an_exported_file_is_fine_tuned_with_the_views_and_data_that_are_given(finetune, pretrained, tmp_path, capsys):
+def test_fine_tuning_from_an_exported_file(finetune, pretrained, tmp_path, capsys):
     file = tmp_path / "mine.safetensors"
     assert cli.main(["export", str(pretrained), str(file)]) == 0
     assert finetune("a", run=file) == 2
@@ -118,7 +118,7 @@ def test_an_exported_file_is_fine_tuned_with_the_views_and_data_that_are_given(f
     assert (tmp_path / "a" / "encoder.safetensors").read_bytes() == (tmp_path / "b/encoder.safetensors").read_bytes()
 
 
-def test_a_file_does_not_choose_what_is_run(finetune, tmp_path, capsys):
+def test_file_cannot_run_code(finetune, tmp_path, capsys):
     file = tmp_path / "evil.safetensors"
     recipe = {"class_path": "rince.encoders.heads.Towers", "init_args": {"a": {"class_path": "os.system"}, "b": None}}
     save_encoder(file, torch.nn.Linear(2, 2), recipe, {})

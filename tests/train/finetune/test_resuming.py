@@ -23,7 +23,7 @@ def test_a_crashed_run_resumes_to_the_same_bits(finetune, tmp_path, at):
 
 
 @pytest.mark.parametrize("at", [1, 4])
-def test_a_run_that_dies_right_after_a_checkpoint_loses_no_line_of_its_metrics(finetune, tmp_path, monkeypatch, at):
+def test_metrics_survive_a_crash_after_a_checkpoint(finetune, tmp_path, monkeypatch, at):
     from rince.train.checkpoints import SaveCheckpoints
 
     save = SaveCheckpoints.save

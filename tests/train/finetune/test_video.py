@@ -152,7 +152,7 @@ def test_the_tower_of_sounds_is_fine_tuned_tested_and_evaluated(run, sounds, cap
     assert "linear" in capsys.readouterr().out
 
 
-def test_a_missing_test_part_or_sounds_of_another_rate_are_told_before_training(run, sounds, capsys):
+def test_missing_test_part_and_sample_rate_fail_before_training(run, sounds, capsys):
     assert hear(run, sounds) == 2
     assert "there is no part 'test'" in capsys.readouterr().err
     assert not (run / "heard" / "last.ckpt").exists()

@@ -102,7 +102,7 @@ def test_on_a_line_it_is_the_distance_of_distribution_functions():
     assert found.tolist() == pytest.approx(expected, abs=1e-9)
 
 
-def test_two_by_two_has_a_closed_form_also_beyond_one_call_of_the_solver():
+def test_two_by_two_closed_form():
     cases = 2 * TOGETHER + 3
     joint, x, v = tables(cases, 2, 2), points(cases, 2), points(cases, 2)
     excess = (joint - independent(joint))[:, 0, 0].abs()

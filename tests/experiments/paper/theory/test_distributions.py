@@ -148,7 +148,7 @@ def test_the_bound_is_the_number_of_candidates_less_the_loss():
     )
 
 
-def test_best_scores_come_ever_closer_with_more_negatives_and_no_others_do_better():
+def test_best_scores_converge_with_negatives():
     joint = torch.tensor([[0.3, 0.05, 0.05], [0.02, 0.25, 0.03], [0.05, 0.05, 0.2]], dtype=torch.float64)
     information = float(mutual_information(joint))
     bounds = [float(information_bound(joint, best_scores(joint), number)) for number in (1, 4, 16, 40)]

@@ -42,7 +42,7 @@ def test_the_corollary_reaches_the_ceiling_at_the_rate_that_is_said(best):
     assert risk_bound(best, rate - 0.01, ceiling=1.0) < 1 < risk_bound(best, rate + 0.01, ceiling=1.0)
 
 
-def test_the_papers_example_of_40_percent_is_useless_for_balanced_labels():
+def test_risk_bound_is_vacuous_at_40_percent_flips():
     best = float(risk(exponential_loss, torch.tensor([2.0, -2.0]), torch.tensor([1.0, -1.0]), torch.tensor([0.5, 0.5])))
     ceiling = math.exp(2.0)
     assert best > -ceiling / 2 and risk_bound(best, 0.4, ceiling) > ceiling

@@ -64,7 +64,7 @@ def test_candidates_of_symmetric_rince_sum_to_a_multiple_of_the_total(lam):
     assert torch.allclose(candidate_sum(partial(rince, q=1.0, lam=lam), scores), expected, atol=1e-12)
 
 
-def test_candidates_of_the_softmax_shares_sum_to_the_number_of_negatives():
+def test_softmax_shares_sum_to_num_negatives():
     scores = torch.cat([POSITIVE[:, None], NEGATIVES], dim=-1)
     sums = candidate_sum(lambda positive, negatives: torch.sigmoid(negatives - positive), scores)
     assert torch.allclose(sums, torch.tensor(4.0, dtype=torch.float64))
