@@ -85,5 +85,5 @@ def test_a_finished_run_on_other_data_is_not_taken(tmp_path):
     run()
     run()  # the same again: nothing is refused
     np.savez(data, images=numbers.integers(0, 256, (32, 8, 8, 1), dtype=np.uint8))
-    with pytest.raises(UsageError, match="other data: .*--out"):
+    with pytest.raises(UsageError, match=r"other data: .*--out"):
         run()

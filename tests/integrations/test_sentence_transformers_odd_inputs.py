@@ -102,7 +102,7 @@ def test_columns_that_do_not_fit_are_named(model, tmp_path):
         train(model, Dataset.from_dict({"text": texts(8), "label": [1] * 8}), ours.RINCELoss(model), tmp_path)
     with pytest.raises(UsageError, match="takes no labels"):
         train(model, pairs(8, label=[0, 1] * 4), ours.RINCELoss(model), tmp_path)
-    with pytest.raises(UsageError, match="weights .* got -1"):
+    with pytest.raises(UsageError, match=r"weights .* got -1"):
         train(model, pairs(8, score=[-1.0] * 8), ours.RINCELoss(model, weighted=True), tmp_path)
     with pytest.raises(UsageError, match="needs a weight per pair"):
         train(model, pairs(8), ours.RINCELoss(model, weighted=True), tmp_path)

@@ -214,11 +214,11 @@ def test_bad_input_is_named():
     for chunk in (0, -1, 1.5, True, None):
         with pytest.raises(UsageError, match="chunk must be a whole number of at least 1"):
             rince.cached(loss, model, (a, b), chunk=chunk)
-    with pytest.raises(UsageError, match="encoder .*got 3 for 2"):
+    with pytest.raises(UsageError, match=r"encoder .*got 3 for 2"):
         rince.cached(loss, [model] * 3, (a, b), chunk=8)
     with pytest.raises(UsageError, match="a module or a method of one, got function"):
         rince.cached(loss, lambda x: x, (a, b), chunk=8)
-    with pytest.raises(UsageError, match="per side .*got one Tensor"):
+    with pytest.raises(UsageError, match=r"per side .*got one Tensor"):
         rince.cached(loss, model, a, chunk=8)
     with pytest.raises(UsageError, match=r"one row per pair, got \[49, 50\] rows"):
         rince.cached(loss, model, ((a, b[:49]), b), chunk=8)

@@ -64,5 +64,5 @@ def test_float64_embeddings_are_not_rounded():
 
 
 def test_unknown_precision():
-    with pytest.raises(UsageError, match="precision .*'tf32'.* got 'half'"):
+    with pytest.raises(UsageError, match=r"precision .*'tf32'.* got 'half'"):
         rince.CrossView(precision="half")

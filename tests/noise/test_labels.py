@@ -77,7 +77,7 @@ def test_uniform_flips_of_one_class_none_and_unknown_ones():
     one = torch.tensor([0, 0, -1])
     assert not UniformFlips(1.0)(one).hit.any() and UniformFlips(1.0, classes=2)(one).labels.tolist() == [1, 1, -1]
     assert len(UniformFlips(1.0)(torch.tensor([], dtype=torch.int64)).labels) == 0
-    with pytest.raises(ValueError, match="below 2.* got 4"):
+    with pytest.raises(ValueError, match=r"below 2.* got 4"):
         UniformFlips(1.0, classes=2)(torch.tensor([4]))
     with pytest.raises(ValueError, match="at least 2"):
         UniformFlips(0.1, classes=1)

@@ -82,7 +82,7 @@ def test_a_column_of_no_numbers_is_named_with_what_it_holds(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["structs", "maps", "lists of lists", "empty lists"])
 def test_ids_are_one_value_per_pair(tmp_path, kind):
     table_of(tmp_path, x=ODD[kind])
-    with pytest.raises(UsageError, match="column x, .* one value per pair"):
+    with pytest.raises(UsageError, match=r"column x, .* one value per pair"):
         values(source(f"{tmp_path / 't.parquet'}:x"))
 
 

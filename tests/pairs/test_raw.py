@@ -74,7 +74,7 @@ def test_nothing_but_gaps_and_strange_things_are_refused(tmp_path):
     parquet.write_table(table, tmp_path / "t.parquet")
     with pytest.raises(UsageError, match="nothing but missing values"):
         raw(f"{tmp_path}/t.parquet:none")
-    with pytest.raises(UsageError, match="texts.*, got date"):
+    with pytest.raises(UsageError, match=r"texts.*, got date"):
         raw(f"{tmp_path}/t.parquet:day")
     with pytest.raises(UsageError, match="name one, as FILE:none"):
         raw(f"{tmp_path}/t.parquet")

@@ -38,7 +38,7 @@ def test_long_texts_are_cut():
 
 
 def test_what_is_shown_must_have_one_item_a_pair():
-    with pytest.raises(ValueError, match="show_a .* 3, got 2"):
+    with pytest.raises(ValueError, match=r"show_a .* 3, got 2"):
         gallery_of(["a", "b"], 3, "show_a")
     with pytest.raises(ValueError, match="images must be"):
         Arrays(np.zeros((3, 2, 2, 5)))

@@ -159,7 +159,7 @@ def test_lost_connection_names_the_killed_process(children):
     processes = children(2)
     callback = together(processes)
     processes[1].kill()
-    with pytest.raises(UsageError, match="rank 2 .* signal 9"), callback:
+    with pytest.raises(UsageError, match=r"rank 2 .* signal 9"), callback:
         raise RuntimeError("[../gloo/transport/tcp/pair.cc] Connection closed by peer")
     assert processes[0].poll() is not None
 

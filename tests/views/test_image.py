@@ -112,5 +112,5 @@ def test_images_of_other_channels_are_refused():
 
 
 def test_a_transform_that_cannot_be_called_is_one_sentence():
-    with pytest.raises(UsageError, match="transform .* got int"):
+    with pytest.raises(UsageError, match=r"transform .* got int"):
         OwnViews(5)

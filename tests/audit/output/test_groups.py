@@ -66,5 +66,5 @@ def test_where_nothing_is_found_there_is_an_upper_bound_and_no_rate():
 
 def test_groups_need_one_value_per_pair():
     found, source, _ = grouped()
-    with pytest.raises(UsageError, match="groups .* 6,000, got 5,999"):
+    with pytest.raises(UsageError, match=r"groups .* 6,000, got 5,999"):
         group_rates(found, source[1:])

@@ -33,7 +33,7 @@ def test_files_that_are_no_videos_are_one_sentence(tmp_path, flashes):
         read_clip(tmp_path / "nowhere.mp4", 0.0)
     with pytest.raises(ValueError, match="must start at 0 s or later"):
         read_clip(flashes["h264.mp4"], float("nan"))
-    with pytest.raises(ValueError, match="short .* loop, got 'skip'"):
+    with pytest.raises(ValueError, match=r"short .* loop, got 'skip'"):
         read_clip(flashes["h264.mp4"], 0.0, short="skip")
     with pytest.raises(ValueError, match="at least 1 frame"):
         read_clip(flashes["h264.mp4"], 0.0, num_frames=0)

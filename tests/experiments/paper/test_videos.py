@@ -255,7 +255,7 @@ def test_other_numbers_of_frames(root):
 
 
 def test_more_videos_per_class_than_there_are_is_refused(root):
-    with pytest.raises(ValueError, match="per_class .* 2 .* got 3"):
+    with pytest.raises(ValueError, match=r"per_class .* 2 .* got 3"):
         make(root, per_class=3)
-    with pytest.raises(ValueError, match="train .* 8 classes, got 20"):
+    with pytest.raises(ValueError, match=r"train .* 8 classes, got 20"):
         make(root, train=20).prepare_data()
