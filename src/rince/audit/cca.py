@@ -37,9 +37,24 @@ RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Candidate ridges, as multiples of the mean eigenvalue of a side's covariance."""
 FIRST_RIDGES = (1.0, 10.0)  # with which scalings are compared; the only ones of a quick fit
 TEMPERATURE = 0.05
-CCA_NULL_SIZE, QUICK_NULL_SIZE = 200_000, 40_000
 MIN_WEIGHT = 0.02  # of a pair in the second round
-SELECTION_ROWS = 500  # pairs per fold that views and ridges are compared on
+
+
+class Sizes(NamedTuple):
+    """Samples of a fit.
+
+    Attributes:
+        null: Mismatched pairs.
+        selection: Pairs per fold that views and ridges are compared on.
+        references: Pairs that a pair is compared with for its weight in the second round.
+    """
+
+    null: int
+    selection: int
+    references: int
+
+
+THOROUGH, QUICK = Sizes(200_000, 500, REFERENCES), Sizes(40_000, 250, 256)
 
 Rows = NDArray[np.generic] | Tensor
 
@@ -351,25 +366,27 @@ class _Fits:
         quick: bool,
     ):
         self.side_a, self.side_b, self.keys, self.seed, self.quick = side_a, side_b, keys, seed, quick
-        self.null_size = QUICK_NULL_SIZE if quick else CCA_NULL_SIZE
+        self.sizes = QUICK if quick else THOROUGH
         self.count = int(folds.max()) + 1
         self.rows = [np.flatnonzero(folds == k) for k in range(self.count)]
         self.trainable = [rows[trainable[rows]] for rows in self.rows]
         random = np.random.default_rng(seed)
-        self.selection = [np.sort(random.permutation(rows)[:SELECTION_ROWS]) for rows in self.rows]
+        self.selection = [np.sort(random.permutation(rows)[: self.sizes.selection]) for rows in self.rows]
         self._features: dict[View, tuple[Tensor, Tensor]] = {}
         self._moments: dict[View, list[Moments]] = {}
+        self._maps: dict[tuple[View, float, tuple[int, ...]], CanonicalMaps] = {}
         self._outscored: dict[tuple[View, float, tuple[int, int]], tuple[float, float]] = {}
 
     def scorer(self, k: int, rounds: int) -> FoldScorer:
         """The scorer of fold k, fitted to the others."""
         view, ridge = self.choose(k)
-        maps = self.maps(view, ridge, (k,))
-        if rounds > 1:
+        if rounds == 1:
+            maps = self.maps(view, ridge, (k,))
+        else:
             others = [j for j in range(self.count) if j != k]
             weighted = [self.weighted_moments(view, ridge, j, (min(j, k), max(j, k))) for j in others]
             maps = sum(weighted[1:], weighted[0]).fit(ridge)
-        references, null, _ = self.judge(view, maps, k, self.null_size // self.count)
+        references, null, _ = self.judge(view, maps, k, self.sizes.null // self.count, REFERENCES)
         sides = replace(self.side_a, features={}), replace(self.side_b, features={})
         return FoldScorer(view, ridge, *sides, maps, references, null)
 
@@ -386,8 +403,10 @@ class _Fits:
         if view not in self._moments:
             a, b = self.features(view)
             self._moments[view] = [Moments.of(a[rows], b[rows]) for rows in self.trainable]
-        kept = [moments for k, moments in enumerate(self._moments[view]) if k not in without]
-        return sum(kept[1:], kept[0]).fit(ridge)
+        if (view, ridge, without) not in self._maps:
+            kept = [moments for k, moments in enumerate(self._moments[view]) if k not in without]
+            self._maps[view, ridge, without] = sum(kept[1:], kept[0]).fit(ridge)
+        return self._maps[view, ridge, without]
 
     def choose(self, k: int) -> tuple[View, float]:
         """View and ridge by pairs outside fold k: first the scalings, then whether ReLU features help."""
@@ -430,14 +449,14 @@ class _Fits:
         return float((below / (2 * count)).mean())
 
     def judge(
-        self, view: View, maps: CanonicalMaps, k: int, null_size: int
+        self, view: View, maps: CanonicalMaps, k: int, null_size: int, count: int
     ) -> tuple[References, NDArray[np.float32], NDArray[np.float32]]:
-        """References, null and scores of fold k."""
+        """References (``count`` of them), null and scores of fold k."""
         rows = self.rows[k]
         a, b = self.features(view)
         za, zb = maps.embed(a[rows], b[rows])
         keys = [key[rows] for key in self.keys]
-        some = np.sort(np.random.default_rng([self.seed, k]).permutation(len(rows))[:REFERENCES])
+        some = np.sort(np.random.default_rng([self.seed, k]).permutation(len(rows))[:count])
         references = References.of(za, zb, keys, some, TEMPERATURE)
         mismatched = draw_mismatched(keys, null_size, np.random.default_rng(self.seed + k))
         scores, null = references.score_with_null(za, zb, keys, mismatched)
@@ -445,7 +464,9 @@ class _Fits:
 
     def weighted_moments(self, view: View, ridge: float, j: int, fit_without: tuple[int, int]) -> Moments:
         """Moments of fold j, weighted by the probability to be right under a fit without fold j and another one."""
-        _, null, scores = self.judge(view, self.maps(view, ridge, fit_without), j, self.null_size // 10)
+        _, null, scores = self.judge(
+            view, self.maps(view, ridge, fit_without), j, self.sizes.null // 10, self.sizes.references
+        )
         right = 1 - local_probability(scores, null, room_for_mismatched(scores, null))
         kept = np.isin(self.rows[j], self.trainable[j])
         a, b = self.features(view)
