@@ -54,7 +54,13 @@ def test_shards_of_a_media_folder_give_the_results_of_one_process(photos, tmp_pa
     assert record["flagged"] > 0.5 * WRONG.sum()
     for name in ("noise_rate", "interval", "flagged", "fingerprint"):
         assert record[name] == whole[name]
-    assert listed == suspects[: len(listed)] and len(listed) == N
+    by_id = {row["id"]: row for row in suspects}
+    assert len(listed) == len(by_id) == N
+    for row in listed:
+        whole_row = by_id[row["id"]]
+        assert {**row, "score": 0, "p_wrong": 0} == {**whole_row, "score": 0, "p_wrong": 0}
+        assert float(row["score"]) == pytest.approx(float(whole_row["score"]), rel=1e-4, abs=1e-4)  # rounding of sums
+        assert float(row["p_wrong"]) == pytest.approx(float(whole_row["p_wrong"]), rel=1e-3)
     assert listed[0]["photos"] == f"{int(listed[0]['id']):03d}.png" and listed[0]["caption"]
     assert shown["id"] == rows["id"][: len(shown["id"])]
     assert shown["a"][0] == rows["a"][0] and shown["b"][:5] == rows["b"][:5]
