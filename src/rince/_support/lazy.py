@@ -1,18 +1,30 @@
 """Public names of a package that are imported on first use, so that importing the package is cheap."""
 
+import ast
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package.
+def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], dict[str, str]]:
+    """``__getattr__`` and ``__dir__`` of a package, and the module that defines each of its public names.
+
+    The names are those that the package imports under ``if TYPE_CHECKING``.
 
     Args:
         package: ``__name__`` of the package.
-        homes: Public name to the module that defines it, relative to the package, such as ``"images"``.
+        file: ``__file__`` of the package.
     """
+    statements = ast.parse(Path(file).read_text(encoding="utf-8")).body
+    block = next(node for node in statements if isinstance(node, ast.If))
+    homes = {
+        alias.name: str(node.module).removeprefix(f"{package}.")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
     def find(name: str) -> Any:
         if name not in homes:
@@ -21,4 +33,4 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+    return find, lambda: sorted({*vars(sys.modules[package]), *homes}), homes

@@ -9,14 +9,6 @@ if TYPE_CHECKING:
     from rince.compare.report import Summary, summarize
     from rince.compare.tasks import Task
 
-HOMES = {  # public name: the module that defines it
-    "LossName": "losses",
-    "parse_loss": "losses",
-    "Task": "tasks",
-    "Summary": "report",
-    "summarize": "report",
-}
-
 __all__ = [
     "LossName",
     "Summary",
@@ -25,4 +17,4 @@ __all__ = [
     "summarize",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, HOMES)
+__getattr__, __dir__, HOMES = lazy_names(__name__, __file__)

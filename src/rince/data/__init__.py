@@ -15,31 +15,6 @@ if TYPE_CHECKING:
     from rince.data.video.decode import read_clip
     from rince.data.video.videos import ACAV100M, HMDB51, UCF101, Kinetics400, Videos
 
-HOMES = {  # public name: the module that defines it
-    "DigitImages": "images",
-    "CIFAR10": "images",
-    "ImageFolder": "image_folder",
-    "Arrays": "images",
-    "DataModule": "module",
-    "Images": "images",
-    "StemFeatures": "images",
-    "TUGraphs": "graphs",
-    "GraphData": "graphs",
-    "Graphs": "graphs",
-    "tudataset": "graphs",
-    "Pairs": "pairs",
-    "PairedArrays": "pairs",
-    "HuggingFacePairs": "pairs",
-    "SpokenDigits": "spoken_digits",
-    "digit_pairs": "digit_halves",
-    "Videos": "video.videos",
-    "Kinetics400": "video.videos",
-    "ACAV100M": "video.videos",
-    "UCF101": "video.videos",
-    "HMDB51": "video.videos",
-    "read_clip": "video.decode",
-}
-
 __all__ = [
     "ACAV100M",
     "CIFAR10",
@@ -65,4 +40,4 @@ __all__ = [
     "tudataset",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, HOMES)
+__getattr__, __dir__, HOMES = lazy_names(__name__, __file__)

@@ -11,20 +11,6 @@ if TYPE_CHECKING:
     from rince.encoders.images import MLP, ConvNet, PatchStem, ResNet
     from rince.encoders.video import AudioConvNet, R2Plus1D
 
-HOMES = {  # public name: the module that defines it
-    "ConvNet": "images",
-    "ResNet": "images",
-    "R2Plus1D": "video",
-    "AudioConvNet": "video",
-    "GIN": "gin",
-    "Pooled": "gin",
-    "MLP": "images",
-    "PatchStem": "images",
-    "Towers": "heads",
-    "load_encoder": "files",
-    "save_encoder": "files",
-}
-
 __all__ = [
     "GIN",
     "MLP",
@@ -39,4 +25,4 @@ __all__ = [
     "save_encoder",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, HOMES)
+__getattr__, __dir__, HOMES = lazy_names(__name__, __file__)

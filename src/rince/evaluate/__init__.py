@@ -11,27 +11,6 @@ if TYPE_CHECKING:
     from rince.evaluate.probes import LinearProbe, fit_adam, fit_linear, knn_accuracy, knn_predict
     from rince.evaluate.svm import SVMResult, evaluate_graphs, linear_accuracy, svm_accuracy
 
-HOMES = {  # public name: the module that defines it
-    "fit_linear": "probes",
-    "fit_adam": "probes",
-    "LinearProbe": "probes",
-    "knn_predict": "probes",
-    "knn_accuracy": "probes",
-    "recall_at": "pairs",
-    "evaluate_pairs": "pairs",
-    "pair_features": "pairs",
-    "PairFeatures": "pairs",
-    "wrong_pairs_auc": "pairs",
-    "evaluate_graphs": "svm",
-    "svm_accuracy": "svm",
-    "SVMResult": "svm",
-    "linear_accuracy": "svm",
-    "labeled_features": "features",
-    "OnlineProbe": "online",
-    "vote": "features",
-    "Votes": "features",
-}
-
 __all__ = [
     "LinearProbe",
     "OnlineProbe",
@@ -53,4 +32,4 @@ __all__ = [
     "wrong_pairs_auc",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, HOMES)
+__getattr__, __dir__, HOMES = lazy_names(__name__, __file__)

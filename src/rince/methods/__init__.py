@@ -12,18 +12,6 @@ if TYPE_CHECKING:
     from rince.methods.moco import MoCo, MoCoV3
     from rince.methods.simclr import SimCLR, SupCon
 
-HOMES = {  # public name: the module that defines it
-    "SimCLR": "simclr",
-    "SupCon": "simclr",
-    "MoCo": "moco",
-    "MoCoV3": "moco",
-    "GraphCL": "graphcl",
-    "CrossModal": "cross_modal",
-    "FineTune": "finetune",
-    "LinearEvaluation": "finetune",
-    "Method": "method",
-}
-
 __all__ = [
     "CrossModal",
     "FineTune",
@@ -36,4 +24,4 @@ __all__ = [
     "SupCon",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, HOMES)
+__getattr__, __dir__, HOMES = lazy_names(__name__, __file__)

@@ -9,18 +9,6 @@ if TYPE_CHECKING:
     from rince.noise.labels import LabelFlips, PaperFlips, UniformFlips
     from rince.noise.pairs import Overdub, Shift, Silence, WrongPairs, wrong_pairs
 
-HOMES = {  # public name: the module that defines it
-    "LabelFlips": "labels",
-    "PaperFlips": "labels",
-    "UniformFlips": "labels",
-    "ExtraCrop": "crops",
-    "Overdub": "pairs",
-    "Shift": "pairs",
-    "Silence": "pairs",
-    "WrongPairs": "pairs",
-    "wrong_pairs": "pairs",
-}
-
 __all__ = [
     "ExtraCrop",
     "LabelFlips",
@@ -33,4 +21,4 @@ __all__ = [
     "wrong_pairs",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, HOMES)
+__getattr__, __dir__, HOMES = lazy_names(__name__, __file__)

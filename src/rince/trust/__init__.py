@@ -14,23 +14,6 @@ if TYPE_CHECKING:
     from rince.trust.table import KeepSample, read_weights, weights_by_id
     from rince.trust.weights import WarmUpWeights, WeightEstimate, estimate_weights, weights_of
 
-HOMES = {  # public name: the module that defines it
-    "estimate_weights": "weights",
-    "WeightEstimate": "weights",
-    "WarmUpWeights": "weights",
-    "weights_of": "weights",
-    "weights_from_embeddings": "cross_fitted",
-    "judge_embeddings": "cross_fitted",
-    "judge_labels": "cross_fitted",
-    "best_partners": "repair",
-    "Partners": "repair",
-    "read_weights": "table",
-    "weights_by_id": "table",
-    "KeepSample": "table",
-    "PairedFiles": "stream",
-    "StreamedPairs": "streamed_pairs",
-    "clean_table": "clean",
-}
 RENAMED = {"pair_trust": "weights_from_embeddings", "trust_of": "weights_of", "read_trust": "read_weights"}
 
 __all__ = [
@@ -51,7 +34,7 @@ __all__ = [
     "weights_of",
 ]
 
-_find, __dir__ = lazy_names(__name__, HOMES)
+_find, __dir__, HOMES = lazy_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:

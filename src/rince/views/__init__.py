@@ -10,25 +10,6 @@ if TYPE_CHECKING:
     from rince.views.pair import ClipRecipe, PairViews, SoundRecipe, Unchanged
     from rince.views.views import ClipBatch, Draws, ImageBatch, PairBatch, Views
 
-HOMES = {  # public name: the module that defines it
-    "SimCLRViews": "image",
-    "MoCoV3Views": "image",
-    "OwnViews": "image",
-    "TwoViews": "image",
-    "Recipe": "image",
-    "ClipRecipe": "pair",
-    "SoundRecipe": "pair",
-    "PairViews": "pair",
-    "Unchanged": "pair",
-    "GraphViews": "graph",
-    "MirrorViews": "image",
-    "ImageBatch": "views",
-    "PairBatch": "views",
-    "ClipBatch": "views",
-    "Views": "views",
-    "Draws": "views",
-}
-
 __all__ = [
     "ClipBatch",
     "ClipRecipe",
@@ -48,4 +29,4 @@ __all__ = [
     "Views",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, HOMES)
+__getattr__, __dir__, HOMES = lazy_names(__name__, __file__)
