@@ -18,7 +18,7 @@ from rince._support.optional_imports import require
 from rince._support.ragged import offsets, spans
 from rince._support.zip_files import opened_zip
 from rince.data.download import fetch
-from rince.data.module import DataModule, SeededBatches
+from rince.data.module import DataModule, SeededBatches, SeededLoader
 from rince.errors import FileError, MissingFile, UsageError
 from rince.noise.pairs import WrongPairs, wrong_pairs
 
@@ -250,27 +250,11 @@ class GraphData(DataModule):
             batch.weights = self.weights[ids]
         return batch
 
-    def train_dataloader(self) -> "GraphLoader":
+    def train_dataloader(self) -> SeededLoader:
         """Batches in an order of the seed's; the last, smaller one is kept, as in GraphCL's own code."""
-        trainer = self.trainer
-        assert trainer is not None
         size = min(self.batch_size, len(self.graphs) if self.among is None else len(self.among))
-        batches = SeededBatches.of_trainer(trainer, len(self.graphs), size, self.seed, self.among, keep_last=True)
-        return GraphLoader(self, batches)
-
-
-class GraphLoader:
-    """Indexes whole batches out of the data set: there is nothing for workers to do."""
-
-    def __init__(self, data: GraphData, batches: SeededBatches):
-        self.data, self.batches = data, batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> "Iterator[Batch]":
-        for chosen in self.batches:
-            yield self.data.batch(torch.tensor(chosen))
+        batches = SeededBatches.of_trainer(self.trainer, len(self.graphs), size, self.seed, self.among, keep_last=True)
+        return SeededLoader(batches, lambda ids, step: self.batch(ids))
 
 
 URL = "https://www.chrsmrrs.com/graphkerneldatasets"

@@ -17,17 +17,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rince._support.atomic_files import written_whole
-from rince._support.fingerprints import equal_rows, of_tensors
+from rince._support.fingerprints import equal_rows
 from rince._support.optional_imports import require
 from rince._support.progress import track
 from rince._support.step_seeds import Draws, generator
 from rince._support.zip_files import check_zip
 from rince.data.download import fetch
-from rince.data.module import DataModule, SeededBatches, Split, class_numbers
+from rince.data.module import DataModule, InMemory, SeededBatches, SeededLoader, Split, class_numbers
 from rince.encoders.images import PatchStem
 from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips, NoisyLabels
-from rince.noise.pairs import WrongPairs, wrong_pairs
 from rince.views.views import ImageBatch
 
 __path__: list[str] = []  # submodules of version 0.2 are found by rince._moved, until 0.4
@@ -38,7 +37,7 @@ Weights = Callable[[Tensor, Tensor], Tensor | None]
 """Maps indices of items and of their partners to weights of the pairs."""
 
 
-class Images(DataModule):
+class Images(InMemory):
     """Images in memory. A subclass returns the splits "train" and "test" from ``read``.
 
     Example:
@@ -72,121 +71,71 @@ class Images(DataModule):
         Raises:
             UsageError: If the limit is below 1.
         """
-        super().__init__()
+        super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
         if limit is not None and limit < 1:
             raise UsageError(f"limit must be at least 1 image, got {limit}")
-        self.batch_size, self.noise, self.limit = batch_size, noise, limit
-        self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
-        self.mispaired: WrongPairs | None = None
+        self.noise, self.limit = noise, limit
         self.noisy: NoisyLabels | None = None
-        self._splits: dict[str, tuple[Tensor, Tensor]] = {}
 
     def read(self) -> dict[str, tuple[Tensor, Tensor]]:
         """(n, channels, height, width) uint8 images and (n,) labels of the splits "train" and "test"."""
         raise NotImplementedError
 
-    def setup(self, stage: str | None = None) -> None:
-        if self._splits:
-            return
-        self._splits = self.read()
-        if self.limit is not None:
-            self._splits["train"] = tuple(part[: self.limit] for part in self._splits["train"])  # type: ignore[assignment]
+    def add_noise(self) -> None:
+        images, labels = self._splits["train"]
+        self._splits["train"] = images[: self.limit], labels[: self.limit]
         if self.noise is not None:
-            self.noisy = self.noise(self._splits["train"][1])
-        if self.wrong_pairs:
-            self.mispaired = wrong_pairs(len(self._splits["train"][0]), self.wrong_pairs, self.wrong_pairs_seed)
-
-    @property
-    def classes(self) -> int:
-        self.setup()
-        return max((int(labels.max()) for _, labels in self._splits.values() if len(labels)), default=-1) + 1
-
-    def split(self, split: Split) -> tuple[Tensor, Tensor]:
-        """All images of a split and their clean labels."""
-        self.setup()
-        if split not in self._splits:
-            raise UsageError(f"{type(self).__name__} has no split '{split}', only {', '.join(self._splits)}")
-        return self._splits[split]
+            self.noisy = self.noise(labels[: self.limit])
+        super().add_noise()
 
     def labeled_batches(self, split: Split) -> Iterator[ImageBatch]:
         return batches_of(*self.split(split))
 
     def noise_record(self) -> dict[str, Any]:
-        """Arrays that record which items the noise changed, saved with the run."""
-        noise = [noise for noise in (self.noisy, self.mispaired) if noise is not None]
-        return {name: array for one in noise for name, array in one.record().items()}
-
-    def fingerprint(self) -> str:
-        return of_tensors(self.split("train"))
-
-    @property
-    def training_pairs(self) -> int:
-        return len(self.split("train")[0])
+        record = super().noise_record()
+        return record if self.noisy is None else self.noisy.record() | record
 
     def equal_pairs(self) -> NDArray[np.int64] | None:
         """Index of the first pair with equal images; with pairs by label, of the first equal image."""
-        images = self.split("train")[0]
-        partner = None if self.mispaired is None else torch.from_numpy(self.mispaired.partner)
-        return equal_rows(images) if partner is None else equal_rows(images, images[partner])
+        images, _ = self.split("train")
+        return equal_rows(images) if self.partners is None else equal_rows(images, images[self.partners])
 
     def noisy_batches(self, ids: Tensor, batch_size: int = 250) -> Iterator[ImageBatch]:
-        images, labels = self.split("train")
-        labels = labels if self.noisy is None else self.noisy.labels
-        index = None if self.mispaired is None else torch.from_numpy(self.mispaired.partner)
+        images, labels = self.training_items()
         for chosen in ids.split(batch_size):
-            partners = None if index is None else images[index[chosen]]
+            partners = None if self.partners is None else images[self.partners[chosen]]
             yield ImageBatch(images[chosen], labels[chosen], chosen, partners)
 
-    def train_dataloader(self) -> "ImageLoader":
-        trainer = self.trainer
-        assert trainer is not None
+    def training_items(self) -> tuple[Tensor, Tensor]:
+        """Images and noisy labels of the training split."""
         images, labels = self.split("train")
-        labels = labels if self.noisy is None else self.noisy.labels
+        return images, labels if self.noisy is None else self.noisy.labels
+
+    def train_dataloader(self) -> SeededLoader:
+        images, labels = self.training_items()
         check_pairing(self)
-        batches = SeededBatches.of_trainer(trainer, len(images), self.batch_size, self.seed, self.among)
-        partner: Partner | None = SameLabel(labels, self.among) if self.pairing == "label" else None
-        if self.mispaired is not None:
-            if partner is not None:
-                raise UsageError(
-                    "wrong_pairs is for methods that pair an image with itself; SupCon takes wrong labels (data.noise)"
-                )
-            index = torch.from_numpy(self.mispaired.partner)
-            partner = lambda ids, draw: index[ids]  # noqa: E731
-        return ImageLoader(images, labels, batches, partner, PairWeights(self))
+        batches = SeededBatches.of_trainer(self.trainer, len(images), self.batch_size, self.seed, self.among)
+        by_label = SameLabel(labels, self.among) if self.pairing == "label" else None
+        if self.mispaired is not None and by_label is not None:
+            raise UsageError(
+                "wrong_pairs is for methods that pair an image with itself; SupCon takes wrong labels (data.noise)"
+            )
+        weights, mispaired = PairWeights(self), self.partners
+
+        def batch(ids: Tensor, step: int) -> ImageBatch:
+            others = ids if mispaired is None else mispaired[ids]
+            if by_label is not None:
+                others = by_label(ids, Draws(generator(self.seed, step, 2), len(ids), batches.rank, batches.processes))
+            partners = None if by_label is None and mispaired is None else images[others]
+            return ImageBatch(images[ids], labels[ids], ids, partners, weights=weights(ids, others))
+
+        return SeededLoader(batches, batch)
 
 
 def batches_of(images: Tensor, labels: Tensor, size: int = 250) -> Iterator[ImageBatch]:
     """Batches of images in order."""
     for ids in torch.arange(len(images)).split(size):
         yield ImageBatch(images[ids], labels[ids], ids)
-
-
-class ImageLoader:
-    """Batches by indexing tensors in memory."""
-
-    def __init__(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        batches: SeededBatches,
-        partner: Partner | None = None,
-        weights: Weights | None = None,
-    ):
-        self.images, self.labels, self.batches, self.partner, self.weights = images, labels, batches, partner, weights
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[ImageBatch]:
-        for step, chosen in enumerate(self.batches, start=self.batches.seen()):
-            ids = torch.tensor(chosen)
-            partners, others = None, ids
-            if self.partner is not None:
-                draw = Draws(generator(self.batches.seed, step, 2), len(ids), self.batches.rank, self.batches.processes)
-                others = self.partner(ids, draw)
-                partners = self.images[others]
-            weights = None if self.weights is None else self.weights(ids, others)
-            yield ImageBatch(self.images[ids], self.labels[ids], ids, partners, weights=weights)
 
 
 def check_pairing(data: DataModule) -> None:

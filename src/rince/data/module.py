@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Sampler
 
+from rince._support.fingerprints import of_tensors
 from rince._support.step_seeds import generator
 from rince.errors import UsageError
+from rince.noise.pairs import WrongPairs, wrong_pairs
 from rince.views.views import ClipBatch, ImageBatch, PairBatch
 
 Pairing = Literal["self", "label"]
@@ -133,6 +135,69 @@ def _only(batches: Iterable[PairBatch], wanted: Tensor) -> Iterator[PairBatch]:
             )
 
 
+class InMemory(DataModule):
+    """Splits in memory: tuples of tensors with one row per item, the last of which holds the labels."""
+
+    def __init__(self, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
+        super().__init__()
+        if not 0 <= wrong_pairs <= 1:
+            raise UsageError(f"wrong_pairs must be in [0, 1], got {wrong_pairs}")
+        self.batch_size, self.wrong_pairs, self.wrong_pairs_seed = batch_size, wrong_pairs, wrong_pairs_seed
+        self.mispaired: WrongPairs | None = None
+        self._splits: dict[str, Any] = {}
+
+    def read(self) -> dict[str, Any]:
+        """Splits by name."""
+        raise NotImplementedError
+
+    def setup(self, stage: str | None = None) -> None:
+        if self._splits:
+            return
+        self._splits = self.read()
+        self.add_noise()
+
+    def add_noise(self) -> None:
+        """Draw the noise of the training split."""
+        if self.wrong_pairs:
+            train = self._splits["train"]
+            groups = self.groups(train)
+            keys = None if groups is None else groups.numpy()
+            self.mispaired = wrong_pairs(len(train[0]), self.wrong_pairs, self.wrong_pairs_seed, keys)
+
+    def groups(self, train: Any) -> Tensor | None:
+        """(pairs,) groups within which pairs are not mismatched, such as classes; None for no groups."""
+        return None
+
+    @property
+    def classes(self) -> int:
+        self.setup()
+        return max((int(part[-1].max()) for part in self._splits.values() if len(part[-1])), default=-1) + 1
+
+    def split(self, split: Split) -> Any:
+        """Clean items of a split, the last tensor being their labels."""
+        self.setup()
+        if split not in self._splits:
+            raise UsageError(f"{type(self).__name__} has no split '{split}', only {', '.join(self._splits)}")
+        return self._splits[split]
+
+    def fingerprint(self) -> str:
+        return of_tensors(self.split("train"))
+
+    @property
+    def training_pairs(self) -> int:
+        return len(self.split("train")[0])
+
+    @property
+    def partners(self) -> Tensor | None:
+        """(n,) indices of the items whose second side is used, if pairs are mismatched."""
+        return None if self.mispaired is None else torch.from_numpy(self.mispaired.partner)
+
+    def noise_record(self) -> dict[str, Any]:
+        """Arrays that record which items the noise changed, saved with the run."""
+        self.setup()
+        return {} if self.mispaired is None else self.mispaired.record()
+
+
 def class_numbers(labels: Any, count: int, what: str) -> Tensor:
     """Validated labels of a file: a class index each, or -1 for none.
 
@@ -229,3 +294,22 @@ class SeededBatches(Sampler[list[int]]):
             share = min(self.batch_size, self.items - batch * self.batch_size) // self.processes
             start = batch * self.batch_size + self.rank * share
             yield order[start : start + share].tolist()
+
+
+class SeededLoader:
+    """Batches made in this process, by indexing tensors in memory.
+
+    Args:
+        batches: Indices of each batch.
+        make: Called with the indices of a batch and its step; returns the batch.
+    """
+
+    def __init__(self, batches: SeededBatches, make: Callable[[Tensor, int], Any]):
+        self.batches, self.make = batches, make
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        for step, chosen in enumerate(self.batches, start=self.batches.seen()):
+            yield self.make(torch.tensor(chosen), step)

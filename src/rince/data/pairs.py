@@ -9,12 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince._support.fingerprints import equal_rows, of_tensors
+from rince._support.fingerprints import equal_rows
 from rince._support.optional_imports import import_library
 from rince.data.images import array_of, check_rows, read_npz
-from rince.data.module import DataModule, SeededBatches, Split, class_numbers
+from rince.data.module import InMemory, SeededBatches, SeededLoader, Split, class_numbers
 from rince.errors import UsageError
-from rince.noise.pairs import WrongPairs, wrong_pairs
 from rince.views.views import PairBatch
 
 __path__: list[str] = []  # submodules of version 0.2 are found by rince._moved, until 0.4
@@ -37,7 +36,7 @@ class Part(NamedTuple):
     labels: Tensor
 
 
-class Pairs(DataModule):
+class Pairs(InMemory):
     """Pairs in memory. A subclass returns the splits "train" and "test" from ``read``.
 
     Example:
@@ -58,50 +57,12 @@ class Pairs(DataModule):
             batch_size: Batch size over all processes.
             wrong_pairs: Share of training pairs to mismatch.
             wrong_pairs_seed: Seed of ``wrong_pairs``.
-
-        Raises:
-            UsageError: If wrong_pairs is not in [0, 1].
         """
-        super().__init__()
-        if not 0 <= wrong_pairs <= 1:
-            raise UsageError(f"wrong_pairs must be in [0, 1], got {wrong_pairs}")
-        self.batch_size = batch_size
-        self.wrong_pairs, self.wrong_pairs_seed = wrong_pairs, wrong_pairs_seed
-        self.mispaired: WrongPairs | None = None
-        self._parts: dict[str, Part] = {}
+        super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
 
     def read(self) -> dict[str, Part]:
         """Clean pairs of the splits "train", "test" and, optionally, "validation"."""
         raise NotImplementedError
-
-    def setup(self, stage: str | None = None) -> None:
-        if self._parts:
-            return
-        self._parts = self.read()
-        train = self._parts["train"]
-        if self.wrong_pairs:
-            groups = self.groups(train)
-            keys = None if groups is None else groups.numpy()
-            self.mispaired = wrong_pairs(len(train.labels), self.wrong_pairs, self.wrong_pairs_seed, keys)
-
-    def groups(self, train: Part) -> Tensor | None:
-        """(pairs,) groups within which pairs are not mismatched, such as classes; None for no groups."""
-        return None
-
-    @property
-    def classes(self) -> int:
-        self.setup()
-        return max((int(part.labels.max()) for part in self._parts.values() if len(part.labels)), default=-1) + 1
-
-    def split(self, split: Split) -> Part:
-        """Clean pairs of a split."""
-        self.setup()
-        if split not in self._parts:
-            raise UsageError(f"{type(self).__name__} has no split '{split}', only {', '.join(self._parts)}")
-        return self._parts[split]
-
-    def fingerprint(self) -> str:
-        return of_tensors(self.split("train"))
 
     def pair_batches(self, split: Split, noisy: bool = False, batch_size: int = 256) -> Iterator[PairBatch]:
         """Batches of a split in order: clean pairs or, if ``noisy``, those used for training."""
@@ -112,50 +73,25 @@ class Pairs(DataModule):
     def labeled_batches(self, split: Split) -> Iterator[PairBatch]:
         return self.pair_batches(split)
 
-    def noise_record(self) -> dict[str, Any]:
-        """Arrays that record the mismatched pairs."""
-        self.setup()
-        return {} if self.mispaired is None else self.mispaired.record()
-
-    @property
-    def training_pairs(self) -> int:
-        return len(self.split("train").labels)
-
     def equal_pairs(self) -> NDArray[np.int64] | None:
         part = self.split("train")
-        b = part.b if self.mispaired is None else part.b[torch.from_numpy(self.mispaired.partner)]
-        return equal_rows(part.a, b)
+        return equal_rows(part.a, part.b if self.partners is None else part.b[self.partners])
 
     def noisy_batches(self, ids: Tensor, batch_size: int = 256) -> Iterator[PairBatch]:
         part = self.split("train")
         for chosen in ids.split(batch_size):
             yield self._batch(part, chosen, noisy=True)
 
-    def train_dataloader(self) -> "PairLoader":
-        trainer = self.trainer
-        assert trainer is not None
-        batches = SeededBatches.of_trainer(trainer, self.training_pairs, self.batch_size, self.seed, self.among)
-        return PairLoader(self, batches)
+    def train_dataloader(self) -> SeededLoader:
+        part = self.split("train")
+        batches = SeededBatches.of_trainer(self.trainer, len(part.labels), self.batch_size, self.seed, self.among)
+        return SeededLoader(
+            batches, lambda ids, step: self._batch(part, ids, noisy=True)._replace(weights=self.weights_of(ids))
+        )
 
     def _batch(self, part: Part, ids: Tensor, noisy: bool) -> PairBatch:
-        partners = ids if self.mispaired is None or not noisy else torch.from_numpy(self.mispaired.partner)[ids]
+        partners = self.partners[ids] if noisy and self.partners is not None else ids
         return PairBatch(part.a[ids], part.b[partners], part.labels[ids], ids)
-
-
-class PairLoader:
-    """Batches by indexing tensors in memory."""
-
-    def __init__(self, pairs: Pairs, batches: SeededBatches):
-        self.pairs, self.batches = pairs, batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[PairBatch]:
-        part = self.pairs.split("train")
-        for chosen in self.batches:
-            ids = torch.tensor(chosen)
-            yield self.pairs._batch(part, ids, noisy=True)._replace(weights=self.pairs.weights_of(ids))
 
 
 class PairedArrays(Pairs):

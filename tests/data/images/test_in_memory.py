@@ -1,9 +1,9 @@
 import torch
 
 from rince._support.step_seeds import Draws, generator
-from rince.data.images import Arrays, DigitImages, ImageLoader, SameLabel
-from rince.data.module import SeededBatches
+from rince.data.images import Arrays, DigitImages, Images, SameLabel
 from rince.noise.labels import LabelFlips
+from support.fake_trainer import FakeTrainer
 
 
 def test_partners_by_label_cover_the_class_without_the_item_itself():
@@ -18,9 +18,18 @@ def test_partners_by_label_cover_the_class_without_the_item_itself():
 
 
 def test_loader_resumes_with_the_same_items_and_partners():
-    images, labels = torch.arange(40, dtype=torch.uint8).view(40, 1, 1, 1), torch.arange(40) % 4
-    whole = list(ImageLoader(images, labels, SeededBatches(40, 8, 0, lambda: 0), SameLabel(labels)))
-    resumed = list(ImageLoader(images, labels, SeededBatches(40, 8, 0, lambda: 3), SameLabel(labels)))
+    class Numbers(Images):
+        pairing = "label"
+
+        def read(self):
+            return {"train": (torch.arange(40, dtype=torch.uint8).view(40, 1, 1, 1), torch.arange(40) % 4)}
+
+    def batches(seen):
+        data = Numbers(batch_size=8)
+        data.trainer = FakeTrainer(seen)
+        return list(data.train_dataloader())
+
+    whole, resumed = batches(0), batches(3)
     assert len(whole) == 5 and len(resumed) == 2
     for a, b in zip(whole[3:], resumed, strict=True):
         assert torch.equal(a.images, b.images) and torch.equal(a.partners, b.partners)
