@@ -17,7 +17,6 @@ pytest.importorskip("av")
 pytest.importorskip("PIL")
 
 from rince import cli
-from rince.data import images
 from support import tiny_data_sets
 from support.crashes import CRASHES, Crash
 
@@ -32,7 +31,6 @@ SMALL = {  # options for a small machine, by the folder or the name of a configu
     "acav100m": f"{VIDEO} --data.subset 6 {STEPS}",
     "cifar10": f"--data.batch_size 4 {STEPS}",
     "cifar10/small-augmentation-noise": "--data.validation 20 --data.limit 20",
-    "cifar10/small-label-noise": "--data.train 100",
     "digits": f"--data.limit 128 --data.batch_size 32 {STEPS}",
     "imagenet": f"--data.size 32 --views.size 32 --data.batch_size 8 {WORKERS} {STEPS}",
     "imagenet/linear": f"--data.size 32 --views.size 32 --data.batch_size 8 {WORKERS}",
@@ -94,8 +92,6 @@ class Workspace:
         """The path that a documented command has as DIR, and its other places."""
         family = name.split("/")[0]
         arguments = GRAPHS[name.split("/")[1]] if family == "tudataset" else ()
-        if name == "cifar10/small-label-noise":  # the stem has 512 components
-            arguments = (160,)
         if hasattr(tiny_data_sets, family):
             root = self.folder / "data" / (name if arguments else family)
             if not root.exists():
@@ -153,8 +149,6 @@ def workspace(tmp_path_factory):
     folder = tmp_path_factory.mktemp("configs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(images, "STEM_IMAGES", 600)
-        patch.setattr(images, "HELD_OUT_IMAGES", 20)
         yield Workspace(folder)
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.evidence.spoken_pairs import log_mel
+from experiments.paper.images.cifar10 import STEM_CONFIG
 from experiments.training import settings_of, trained
 from rince._support.command_options import parsed
 from rince._support.fingerprints import of_lines, of_tensors
@@ -219,7 +220,7 @@ def same_class_first(method: Any, data: Any) -> dict[str, float]:
 class CIFAR10LabelNoise(Trained):
     """Pairs of images that share a label, some of the labels wrong."""
 
-    config = "cifar10/small-label-noise"
+    config = STEM_CONFIG
     epochs = 40
 
     def __init__(self, source: str | None = None) -> None:

@@ -25,6 +25,7 @@ import torch
 
 from experiments.evidence.comparisons import same_class_first
 from experiments.features import both_spaces
+from experiments.paper.images.cifar10 import STEM_CONFIG
 from experiments.paper.images.cifar10 import evaluate as evaluate_labels
 from experiments.tables import plus_minus
 from experiments.training import part, settings_of, trained
@@ -81,7 +82,7 @@ class Spoken:
 class Labels:
     """SupCon with several positives on features of a fixed stem."""
 
-    config, rates = "cifar10/small-label-noise", [0.8]
+    config, rates = STEM_CONFIG, [0.8]
 
     def runs(self, rate: float) -> dict[str, tuple[str, dict[str, Any]]]:
         return {

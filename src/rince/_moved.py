@@ -34,7 +34,6 @@ MOVED = {
     "rince.data.images.digit_images": "rince.data.images",
     "rince.data.images.folder": "rince.data.image_folder",
     "rince.data.images.in_memory": "rince.data.images",
-    "rince.data.images.stem_features": "rince.data.images",
     "rince.data.pairs.arrays": "rince.data.pairs",
     "rince.data.pairs.digit_halves": "rince.data.digit_halves",
     "rince.data.pairs.hf_datasets": "rince.data.pairs",
@@ -76,7 +75,6 @@ MOVED = {
     "rince.views.graph_edit": "rince.views.graph",
     "rince.views.graph_sampling": "rince.views.graph",
     "rince.views.graph_walk": "rince.views.graph",
-    "rince.views.mirror": "rince.views.image",
     "rince.views.recipe": "rince.views.image",
     "rince.views.sound": "rince.views.pair",
 }

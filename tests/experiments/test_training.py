@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from experiments.paper.images.cifar10 import STEM_CONFIG
 from experiments.training import loss_changes, loss_title, part, settings_of, split_loss, trained
 from rince.errors import UsageError
 from rince.train.config import instantiate, parse_settings, train_parser
@@ -8,10 +9,8 @@ from rince.train.run_folder import flat
 
 
 def test_changes_apply_to_named_options_only():
-    plain = settings_of("cifar10/small-label-noise", {})
-    changed = settings_of(
-        "cifar10/small-label-noise", {"data.noise.eta": 0.2, "data.source.root": "x", "trainer.max_epochs": 3}
-    )
+    plain = settings_of(STEM_CONFIG, {})
+    changed = settings_of(STEM_CONFIG, {"data.noise.eta": 0.2, "data.source.root": "x", "trainer.max_epochs": 3})
     before, after = flat(plain), flat(changed)
     differing = {key: after[key] for key in after if after[key] != before.get(key)}
     assert differing == {"data.noise.eta": 0.2, "data.source.root": "x", "trainer.max_epochs": 3}

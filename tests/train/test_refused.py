@@ -66,10 +66,6 @@ def test_before_anything_is_written(refused, options, sentence):
     ("options", "sentence"),
     [
         (
-            "--views MirrorViews",
-            "through MirrorViews bytes 8 x 8, and ConvNet expects images of 1 channels x height x width: choose",
-        ),
-        (
             "--encoder R2Plus1D --encoder.channels 1 --encoder.width 2",
             "and R2Plus1D expects clips of 1 channels x frames x height x width: choose another encoder, or other",
         ),

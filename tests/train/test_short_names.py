@@ -17,7 +17,7 @@ KINDS = {
     "method": Method, "encoder": nn.Module, "loss": nn.Module, "views": nn.Module, "data": LightningDataModule,
     "optimizer": torch.optim.Optimizer, "noise": object, "callback": Callback,
 }  # fmt: skip
-BASES = {"GraphData", "DataModule", "Method", "Images", "Pairs", "SplitVideos"}
+BASES = {"GraphData", "DataModule", "InMemory", "Method", "Images", "Pairs", "SplitVideos"}
 
 
 def imported(path):

@@ -13,6 +13,7 @@ from experiments.tables import Cell
 from experiments.training import LOSS_HELP, loss_changes, loss_title, settings_of, split_loss, trained
 from rince.compare.grid import Result, Run
 
+STEM_CONFIG = str(Path(__file__).with_name("small_label_noise.yaml"))
 DECAY = 0.1  # of the linear probe on standardized features: near the best for the stem alone, the same for all
 SPACES: tuple[Literal["encoder", "projection"], ...] = ("encoder", "projection")
 ETAS = (0.2, 0.4, 0.6, 0.8)
@@ -157,7 +158,7 @@ class LabelNoise(CIFAR10Experiment):
         "Positives are images of the same, often wrong, label: labels of five classes are flipped with the paper's "
         "probability eta / 2. Writes results.csv, table.md, figure.png and figure.svg."
     )
-    config = "cifar10/small-label-noise"
+    config = STEM_CONFIG
     epochs = 40
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from rince.data.digit_halves import digit_pairs
     from rince.data.graphs import GraphData, Graphs, TUGraphs, tudataset
     from rince.data.image_folder import ImageFolder
-    from rince.data.images import CIFAR10, Arrays, DigitImages, Images, StemFeatures
+    from rince.data.images import CIFAR10, Arrays, DigitImages, Images
     from rince.data.module import DataModule
     from rince.data.pairs import HuggingFacePairs, PairedArrays, Pairs
     from rince.data.spoken_digits import SpokenDigits
@@ -32,7 +32,6 @@ __all__ = [
     "PairedArrays",
     "Pairs",
     "SpokenDigits",
-    "StemFeatures",
     "TUGraphs",
     "Videos",
     "digit_pairs",

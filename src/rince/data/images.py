@@ -16,15 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rince._support.atomic_files import written_whole
 from rince._support.fingerprints import equal_rows
 from rince._support.optional_imports import require
-from rince._support.progress import track
 from rince._support.step_seeds import Draws, generator
 from rince._support.zip_files import check_zip
 from rince.data.download import fetch
 from rince.data.module import DataModule, InMemory, SeededBatches, SeededLoader, Split, class_numbers
-from rince.encoders.images import PatchStem
 from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips, NoisyLabels
 from rince.views.views import ImageBatch
@@ -190,7 +187,8 @@ class PairWeights:
 class Arrays(Images):
     """An .npz file with ``images`` (n, height, width[, channels]) in uint8 and, optionally, ``labels`` (n,).
 
-    ``test_images`` and ``test_labels`` are the test split. Default: every tenth image.
+    ``test_images`` and ``test_labels`` are the test split. Default: every tenth image. Further options are those of
+    :class:`rince.data.Images`.
 
     Example:
         >>> images = np.random.default_rng(0).integers(256, size=(50, 8, 8, 3), dtype=np.uint8)
@@ -199,25 +197,12 @@ class Arrays(Images):
         torch.Size([5, 3, 8, 8])
     """
 
-    def __init__(
-        self,
-        path: str,
-        batch_size: int = 256,
-        noise: LabelFlips | None = None,
-        limit: int | None = None,
-        wrong_pairs: float = 0.0,
-        wrong_pairs_seed: int = 0,
-    ):
+    def __init__(self, path: str, **options: Any):
         """
         Args:
             path: The .npz file.
-            batch_size: Batch size over all processes.
-            noise: Label noise for training; evaluation uses the clean labels.
-            limit: Train on the first ``limit`` images only.
-            wrong_pairs: Share of images with a second view of another image.
-            wrong_pairs_seed: Seed of ``wrong_pairs``.
         """
-        super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
+        super().__init__(**options)
         self.path = Path(path)
 
     def read(self) -> dict[str, tuple[Tensor, Tensor]]:
@@ -289,7 +274,8 @@ TRAIN, TEST = [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"]
 class CIFAR10(Images):
     """60,000 color images of 32 x 32 pixels in ten classes, 10,000 of them for tests.
 
-    Data are read or downloaded when training or ``split`` needs them. Unpickling is restricted to arrays.
+    Data are read or downloaded when training or ``split`` needs them. Unpickling is restricted to arrays. Further
+    options are those of :class:`rince.data.Images`.
 
     Example:
         >>> data = rince.data.CIFAR10(root="data", noise=rince.noise.PaperFlips(eta=0.4), validation=5000)
@@ -297,32 +283,17 @@ class CIFAR10(Images):
 
     class_names = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
-    def __init__(
-        self,
-        root: str = "data",
-        batch_size: int = 256,
-        noise: LabelFlips | None = None,
-        limit: int | None = None,
-        wrong_pairs: float = 0.0,
-        wrong_pairs_seed: int = 0,
-        validation: int = 0,
-        download: bool = False,
-    ):
+    def __init__(self, root: str = "data", validation: int = 0, download: bool = False, **options: Any):
         """
         Args:
             root: Folder with cifar-10-python.tar.gz or cifar-10-batches-py.
-            batch_size: Batch size over all processes.
-            noise: Label noise for training; evaluation uses the clean labels.
-            limit: Train on the first ``limit`` images only.
-            wrong_pairs: Share of images with a second view of another image.
-            wrong_pairs_seed: Seed of ``wrong_pairs``.
             validation: Number of training images, the last ones, for the split "validation".
             download: Download the archive (170 MB) if it is missing.
 
         Raises:
             UsageError: If no image is left for training.
         """
-        super().__init__(batch_size, noise, limit, wrong_pairs, wrong_pairs_seed)
+        super().__init__(**options)
         if not 0 <= validation < 50_000:
             raise UsageError(f"validation must be in [0, 50000), got {validation}")
         self.root, self.validation, self.download = Path(root), validation, download
@@ -443,74 +414,3 @@ class DigitImages(Images):
         order = torch.randperm(len(images), generator=generator(1797))
         train, test = order[400:], order[:400]
         return {"train": (images[train], labels[train]), "test": (images[test], labels[test])}
-
-
-STEM_IMAGES = 10_000  # fewest images to fit the stem to
-HELD_OUT_IMAGES = 5_000  # images of the validation split, and of the test split
-
-
-class StemFeatures(Images):
-    """Features (n, 2, width) of images and their mirror images under a :class:`PatchStem`, cached in a file.
-
-    Training uses the first ``train`` images of the training split of ``source``, the split "validation" its last 5,000,
-    the split "test" the first 5,000 of its test split.
-
-    Example:
-        >>> data = rince.data.StemFeatures(rince.data.CIFAR10(root="data"), cache="stem.npz", train=10_000)
-    """
-
-    def __init__(
-        self,
-        source: Images,
-        cache: str = "stem.npz",
-        train: int = 10_000,
-        batch_size: int = 256,
-        noise: LabelFlips | None = None,
-    ):
-        """
-        Args:
-            source: Data set of the images.
-            cache: File of the features.
-            train: Number of training images.
-            batch_size: Batch size over all processes.
-            noise: Label noise for training.
-        """
-        super().__init__(batch_size, noise)
-        self.source, self.cache, self.train_images = source, Path(cache), train
-
-    def read(self) -> dict[str, tuple[Tensor, Tensor]]:
-        parts = ("train", "validation", "test")
-        with np.load(self._cached(), allow_pickle=False) as file:
-            if len(file["train"]) < self.train_images:
-                raise UsageError(
-                    f"{self.cache} holds {len(file['train'])} images, not {self.train_images}: choose another cache"
-                )
-            found = {part: (torch.from_numpy(file[part]), torch.from_numpy(file[f"{part}_labels"])) for part in parts}
-        images, labels = found["train"]
-        return found | {"train": (images[: self.train_images], labels[: self.train_images])}
-
-    def _cached(self) -> Path:
-        if not self.cache.exists():
-            images, labels = self.source.split("train")
-            test, test_labels = self.source.split("test")
-            n, held_out = max(STEM_IMAGES, self.train_images), HELD_OUT_IMAGES
-            if n + held_out > len(images):
-                raise UsageError(
-                    f"train must leave {held_out:,} of the {len(images)} images for validation, got {self.train_images}"
-                )
-            stem = PatchStem(channels=images.shape[1]).fit(images[:n])
-            arrays = {}
-            for name, x, y in (
-                ("train", images[:n], labels[:n]),
-                ("validation", images[-held_out:], labels[-held_out:]),
-                ("test", test[:held_out], test_labels[:held_out]),
-            ):
-                arrays[name], arrays[f"{name}_labels"] = _both_ways(stem, x, name), y.numpy()
-            with written_whole(self.cache) as path, open(path, "wb") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
-        return self.cache
-
-
-def _both_ways(stem: PatchStem, images: Tensor, name: str) -> np.ndarray:
-    parts = track(images.split(250), f"stem, {name}", total=-(-len(images) // 250))
-    return torch.cat([torch.stack([stem(part), stem(part.flip(3))], 1) for part in parts]).numpy()

@@ -98,7 +98,8 @@ class PairedArrays(Pairs):
     """An .npz file with arrays ``a`` and ``b``, one row per pair, and, optionally, ``labels`` (n,).
 
     uint8 arrays are images; other numbers become float32. ``test_a``, ``test_b`` and ``test_labels`` are the test
-    split. Default: every tenth pair. ``ids`` (n,) are optional names of the pairs.
+    split. Default: every tenth pair. ``ids`` (n,) are optional names of the pairs. Further options are those of
+    :class:`rince.data.Pairs`.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -110,15 +111,12 @@ class PairedArrays(Pairs):
 
     _names: np.ndarray
 
-    def __init__(self, path: str, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
+    def __init__(self, path: str, **options: Any):
         """
         Args:
             path: The .npz file.
-            batch_size: Batch size over all processes.
-            wrong_pairs: Share of training pairs to mismatch.
-            wrong_pairs_seed: Seed of ``wrong_pairs``.
         """
-        super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
+        super().__init__(**options)
         self.path = Path(path)
 
     def read(self) -> dict[str, Part]:
@@ -171,7 +169,7 @@ class HuggingFacePairs(Pairs):
 
     ``path`` is a folder written by ``save_to_disk``, a file (.parquet, .json, .csv, .arrow) or a name on the Hub.
     Columns hold images of one size, arrays of one shape, or numbers. Embed texts first, or train on them with
-    ``rince.integrations.sentence_transformers``.
+    ``rince.integrations.sentence_transformers``. Further options are those of :class:`rince.data.Pairs`.
 
     Example:
         >>> data = rince.data.HuggingFacePairs("pairs.parquet", a="image_embedding", b="text_embedding")
@@ -185,9 +183,7 @@ class HuggingFacePairs(Pairs):
         label: str | None = None,
         train: str = "train",
         test: str = "test",
-        batch_size: int = 256,
-        wrong_pairs: float = 0.0,
-        wrong_pairs_seed: int = 0,
+        **options: Any,
     ):
         """
         Args:
@@ -197,11 +193,8 @@ class HuggingFacePairs(Pairs):
             label: Column of integer class labels. Default: None, no labels.
             train: Split to train on.
             test: Split to evaluate on; every tenth training pair if the data set does not have it.
-            batch_size: Batch size over all processes.
-            wrong_pairs: Share of training pairs to mismatch.
-            wrong_pairs_seed: Seed of ``wrong_pairs``.
         """
-        super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
+        super().__init__(**options)
         self.path, self.a, self.b, self.label = path, a, b, label
         self.train_part, self.test_part = train, test
 

@@ -6,7 +6,7 @@ import re
 import wave
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -93,7 +93,7 @@ class SpokenDigits(Pairs):
 
     Each recording is paired with one image of its digit, drawn by ``split_seed``; the splits share no images. A
     training image is used about twice, since there are fewer images than recordings. Mismatched pairs are always of
-    different digits.
+    different digits. Further options are those of :class:`rince.data.Pairs`.
 
     Example:
         >>> data = rince.data.SpokenDigits("data/fsdd.zip", wrong_pairs=0.4)
@@ -109,8 +109,7 @@ class SpokenDigits(Pairs):
         split_seed: int = 0,
         seconds: float = 0.6,
         batch_size: int = 128,
-        wrong_pairs: float = 0.0,
-        wrong_pairs_seed: int = 0,
+        **options: Any,
     ):
         """
         Args:
@@ -120,13 +119,11 @@ class SpokenDigits(Pairs):
             split_seed: Seed of the assignment of images, and of the random split.
             seconds: Length of the recordings, which are cut or padded.
             batch_size: Batch size over all processes.
-            wrong_pairs: Share of training pairs to mismatch.
-            wrong_pairs_seed: Seed of ``wrong_pairs``.
 
         Raises:
             UsageError: If seconds is not in (0, 600], or the parting is unknown.
         """
-        super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
+        super().__init__(batch_size, **options)
         if not 0 < seconds <= 600:
             raise UsageError(f"seconds must be in (0, 600], got {seconds}")
         if parting not in ("takes", "speaker", "random"):

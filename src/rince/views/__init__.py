@@ -6,7 +6,7 @@ from rince._support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rince.views.graph import GraphViews
-    from rince.views.image import MirrorViews, MoCoV3Views, OwnViews, Recipe, SimCLRViews, TwoViews
+    from rince.views.image import MoCoV3Views, OwnViews, Recipe, SimCLRViews, TwoViews
     from rince.views.pair import ClipRecipe, PairViews, SoundRecipe, Unchanged
     from rince.views.views import ClipBatch, Draws, ImageBatch, PairBatch, Views
 
@@ -16,7 +16,6 @@ __all__ = [
     "Draws",
     "GraphViews",
     "ImageBatch",
-    "MirrorViews",
     "MoCoV3Views",
     "OwnViews",
     "PairBatch",

@@ -181,30 +181,6 @@ class Recipe(Views):
         return self.noise(x, numbers) if self.noise is not None and self.noise.when == "last" else x
 
 
-class MirrorViews(Views):
-    """A view is an image or its mirror image, with equal chance; for features (n, 2, width) of both.
-
-    Example:
-        >>> draw = rince.views.Draws(torch.Generator().manual_seed(0), items=4)
-        >>> first, second = rince.views.MirrorViews()(torch.randn(4, 2, 16), draw)
-        >>> first.shape
-        torch.Size([4, 16])
-    """
-
-    def forward(
-        self, images: Tensor, draw: Draws, partners: Tensor | None = None, cropped: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        return self._pick(images, draw), self._pick(images if partners is None else partners, draw)
-
-    def plain(self, images: Tensor) -> Tensor:
-        """The features of the images that are not mirrored."""
-        return images[:, 0]
-
-    def _pick(self, images: Tensor, draw: Draws) -> Tensor:
-        side = draw.chance(0.5).long().to(images.device)
-        return images[torch.arange(len(images), device=images.device), side]
-
-
 class TwoViews(Views):
     """The first and the second view of every image, by one recipe or by two different ones.
 
@@ -242,21 +218,7 @@ class TwoViews(Views):
 
 
 class SimCLRViews(TwoViews):
-    """SimCLR's recipe twice; the defaults are the paper's for CIFAR-10.
-
-    Args:
-        size: Height and width of the views.
-        crop: Smallest and largest area of a crop, as a share of the image; None for no crop.
-        flip: Probability of a left-right flip.
-        jitter: Strength of brightness, contrast, saturation and hue.
-        jitter_chance: Probability of the color jitter.
-        gray_chance: Probability of a gray image.
-        blur_chance: Probability of a Gaussian blur.
-        blur_taps: Size of the blur kernel in pixels, an odd number.
-        blur_sigma: Smallest and largest sigma of the blur in pixels.
-        mean: Mean of each channel, subtracted at the end.
-        std: Standard deviation of each channel, divided by at the end.
-        noise: Bad views that are added on purpose.
+    """SimCLR's recipe twice; the defaults are the paper's for CIFAR-10. Options are those of :class:`Recipe`.
 
     Example:
         >>> views = rince.views.SimCLRViews(size=32)
@@ -264,36 +226,8 @@ class SimCLRViews(TwoViews):
         >>> first, second = views(torch.randint(256, (4, 3, 32, 32), dtype=torch.uint8), draw)
     """
 
-    def __init__(
-        self,
-        size: int = 32,
-        crop: tuple[float, float] | None = (0.08, 1.0),
-        flip: float = 0.5,
-        jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1),
-        jitter_chance: float = 0.8,
-        gray_chance: float = 0.2,
-        blur_chance: float = 0.5,
-        blur_taps: int = 3,
-        blur_sigma: tuple[float, float] = (0.1, 2.0),
-        mean: Sequence[float] = CIFAR10_MEAN,
-        std: Sequence[float] = CIFAR10_STD,
-        noise: ExtraCrop | None = None,
-    ):
-        recipe = Recipe(
-            size=size,
-            crop=crop,
-            flip=flip,
-            jitter=jitter,
-            jitter_chance=jitter_chance,
-            gray_chance=gray_chance,
-            blur_chance=blur_chance,
-            blur_taps=blur_taps,
-            blur_sigma=blur_sigma,
-            mean=mean,
-            std=std,
-            noise=noise,
-        )
-        super().__init__(recipe)
+    def __init__(self, **recipe: Any):
+        super().__init__(Recipe(**recipe))
 
 
 class MoCoV3Views(TwoViews):

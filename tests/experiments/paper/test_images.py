@@ -111,13 +111,14 @@ def test_pairs_that_are_scored_share_their_noisy_label(stem, smaller, tmp_path):
 def test_evaluation_reports_test_neighbors(neighbors):
     import rince
     from experiments.paper.images.cifar10 import evaluate
+    from experiments.paper.images.stem import MirrorViews
 
     class Data:
         def split(self, part):
             return torch.randn(60, 2, 12), torch.arange(60) % 3
 
     encoder = rince.encoders.MLP([12, 8])
-    method = rince.methods.SupCon(encoder, rince.InfoNCE(), rince.views.MirrorViews(), torch.optim.Adam, width=4)
+    method = rince.methods.SupCon(encoder, rince.InfoNCE(), MirrorViews(), torch.optim.Adam, width=4)
     found = set(evaluate(method, Data(), neighbors)) - {"headline"}
     linear = {f"{space}_linear_{part}" for space in ("encoder", "projection") for part in ("validation", "test")}
     assert found == linear | ({"encoder_knn_test", "projection_knn_test"} if neighbors else set())
@@ -155,8 +156,8 @@ def test_bad_options_are_one_sentence(capsys):
 
 
 def test_mirror_views_pick_one_side_and_evaluation_the_first():
+    from experiments.paper.images.stem import MirrorViews
     from rince._support.step_seeds import Draws, generator
-    from rince.views.image import MirrorViews
 
     images = torch.stack([torch.zeros(400, 3), torch.ones(400, 3)], 1)
     first, second = MirrorViews()(images, Draws(generator(0, 1), 400))
