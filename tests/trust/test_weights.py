@@ -144,6 +144,21 @@ def test_quick_fit_that_cannot_tell_is_followed_by_a_thorough_one():
     assert estimate.verdict == "found" and estimate.weights[wrong].mean() < 0.3
 
 
+def test_neighborhoods_find_classes_that_are_no_directions():
+    random = np.random.default_rng(2)
+    centers = 3 * random.normal(size=(2, 6, 4, 8))  # six classes, each of four clusters anywhere
+    label = random.integers(6, size=1200)
+    wrong = np.arange(len(label)) < 600
+    shown = np.where(wrong, (label + random.integers(1, 6, size=len(label))) % 6, label)
+    a, b = (
+        center[of, random.integers(4, size=len(of))] + 0.5 * random.normal(size=(len(of), 8))
+        for center, of in zip(centers, (label, shown), strict=True)
+    )
+    found = estimate_weights(a, b)
+    assert found.verdict == "found" and "neighborhoods" in found.scorer
+    assert found.weights[wrong].mean() < 0.2 < 0.5 < found.weights[~wrong].mean()
+
+
 def test_raw_texts_are_encoded():
     random = np.random.default_rng(0)
     words = [f"{x}{y}{z}" for x in "bdfgklmnprst" for y in "aeiou" for z in "bdfgklmnprst"]

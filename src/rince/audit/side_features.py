@@ -17,6 +17,8 @@ RELU_AXES, RELU_FEATURES = 64, 512
 MAX_RANK_WIDTH = 20_000  # wider sides are used on one common scale only
 MAX_SAMPLE_NUMBERS = 50_000_000  # numbers of a side from which its PCA is taken
 LEVELS = torch.special.ndtr(torch.linspace(-3.2, 3.2, 65, dtype=torch.float64))
+NEIGHBORS, NEIGHBOR_AXES, NEIGHBOR_WIDTH, DIFFUSION_STEPS = 20, 40, 48, 4
+MAX_NEIGHBOR_ROWS = 10_000  # of which all distances are computed
 ROUNDING = 4e-7  # a feature that varies by less of its own size is rounding in single precision, not information
 
 
@@ -148,3 +150,31 @@ def interpolate(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
         share = ((columns - x0) / (x1 - x0).clamp_min(torch.finfo(x.dtype).tiny)).clamp_(0, 1)
         out[part] = torch.lerp(values.gather(1, right - 1), values.gather(1, right), share).T
     return out
+
+
+def neighborhoods(x: Tensor, seed: int) -> Tensor:
+    """(rows, 48) coordinates of (rows, p) features in the graph of their nearest neighbors (a diffusion map).
+
+    Rows with the same neighbors come close to one another, so that clusters become directions. Equal rows get equal
+    coordinates.
+    """
+    x, place = x.unique(dim=0, return_inverse=True)
+    generator = torch.Generator().manual_seed(seed)
+    centered = x - x.mean(0)
+    x = centered @ principal_axes(centered, generator)[:, :NEIGHBOR_AXES]
+    found = [torch.cdist(x[part], x).topk(min(NEIGHBORS + 1, len(x)), largest=False) for part in chunks(len(x), len(x))]
+    distance, column = (torch.cat(values) for values in zip(*found, strict=True))
+    scale = distance[:, len(distance[0]) // 3].clamp_min(1e-12)
+    near = (-distance.square() / (scale[:, None] * scale[column])).exp()
+    row = torch.arange(len(x))[:, None].expand_as(column)
+    edges = torch.stack([torch.cat([row, column]).flatten(), torch.cat([column, row]).flatten()])
+    root = torch.zeros(len(x)).index_add(0, edges[0], near.repeat(2, 1).flatten()).rsqrt()
+    weights = near.repeat(2, 1).flatten() * root[edges[0]] * root[edges[1]]
+    graph = torch.sparse_coo_tensor(edges, weights, (len(x), len(x)), check_invariants=False).coalesce()
+    basis = torch.randn(len(x), min(2 * NEIGHBOR_WIDTH, len(x)), generator=generator)
+    for _ in range(20):
+        basis = torch.linalg.qr(graph @ basis).Q
+    values, vectors = torch.linalg.eigh(basis.T @ (graph @ basis))
+    values, vectors = values.flip(0)[1 : NEIGHBOR_WIDTH + 1], vectors.flip(1)[:, 1 : NEIGHBOR_WIDTH + 1]
+    # The first eigenvector is the root of the degrees; dividing by it gives coordinates that do not depend on density.
+    return (basis @ vectors * root[:, None] * values.clamp_min(0) ** DIFFUSION_STEPS)[place]

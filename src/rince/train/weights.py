@@ -29,7 +29,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_only
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import interpolate, normalize
 
 from rince._support.atomic_files import write_text, written_whole
 from rince._support.csv_cells import CsvWriter
@@ -44,7 +44,7 @@ from rince.train.run_folder import RunFolder
 from rince.trust.cross_fitted import MISMATCHED, fold_scores, label_scores
 from rince.trust.table import read_weights
 from rince.trust.weights import describe_weights, judge_features
-from rince.views import ImageBatch, PairBatch
+from rince.views import ImageBatch, PairBatch, SoundRecipe
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
@@ -324,12 +324,24 @@ def _from_inputs(job: Job) -> Estimate | None:
 
 
 def _sides(method: Any, batch: Any) -> tuple[Tensor, Tensor] | None:
-    """Both sides of a batch as evaluation sees them, such as spectrograms of sounds; None if they are not tensors."""
+    """Both sides of a batch as evaluation sees them, sounds as an audit does; None if they are not tensors."""
     if isinstance(batch, PairBatch):
-        return tuple(method.views.get_submodule(side).plain(items) for side, items in (("a", batch.a), ("b", batch.b)))
+        views = method.views
+        return _features(views.get_submodule("a"), batch.a), _features(views.get_submodule("b"), batch.b)
     if isinstance(batch, ImageBatch) and batch.partners is not None:
         return method.plain(batch.images), method.plain(batch.partners)
     return None
+
+
+def _features(view: Any, items: Any) -> Tensor:
+    """One side of a batch of pairs."""
+    if not isinstance(view, SoundRecipe):
+        return view.plain(items)
+    from rince.audit.encode.encoders import SAMPLE_RATE, Spectrogram
+
+    length = round(items.shape[1] * SAMPLE_RATE / view.sample_rate)
+    sounds = [*interpolate(items[:, None], length, mode="linear")[:, 0].numpy()]
+    return torch.from_numpy(Spectrogram().encode(sounds))
 
 
 def _averaged(x: Tensor) -> Tensor:

@@ -23,6 +23,8 @@ Column = NDArray[Any] | Tensor | Sequence[Any]
 
 MIN_DIFFERENT = 8
 """Different pairs or ids that cross-fitting needs."""
+WIDE_INTERVAL = 0.1
+"""Width of the interval of the share of wrong pairs from which a second kind of features is worth its second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +107,9 @@ def estimate_weights(
         ids: One value per pair. Pairs of equal id are the same item: they are never mismatched with one another and
             are scored by the same fit. Equal pairs of rows need none.
         thorough: Compare scalings, random features and six ridges, as ``rince audit --fit`` does, instead of fitting
-            centered features with two ridges. It takes about six times as long. A quick fit that cannot tell is
-            followed by a thorough one in any case.
+            centered features with two ridges. It takes about six times as long. In any case, neighborhoods of rows
+            (up to 10,000 pairs) are fitted where the quick fit gives a wide interval, and all of this where it cannot
+            tell.
         skip_invalid: Give pairs with missing, unreadable or non-finite values the weight 0 instead of raising.
         seed: The same seed gives the same weights.
 
@@ -146,7 +149,7 @@ def estimate_weights(
     audit = judge_features(left[valid], right[valid], same, thorough=thorough, seed=seed, scorer=scorer)
     if len(invalid):
         audit = with_gaps(audit, len(left), invalid)
-    return WeightEstimate(weights_of(audit), audit, scorer, time.perf_counter() - started)
+    return WeightEstimate(weights_of(audit), audit, audit.scorer, time.perf_counter() - started)
 
 
 def judge_features(
@@ -158,24 +161,37 @@ def judge_features(
     seed: int = 0,
     scorer: str = "CCA",
 ) -> "Audit":
-    """The audit of two feature matrices by cross-fitted CCA, quick first; a quick fit that cannot tell is repeated.
+    """The audit of two feature matrices by cross-fitted CCA. Pairs with equal numbers in ``same`` share a fold.
 
-    Pairs with equal numbers in ``same`` share a fold.
+    A quick fit comes first. If its interval is wide, the neighborhoods of the rows are fitted, too, and if it cannot
+    tell, so are more scalings and ridges. The fit counts whose pairs outscore most mismatched pairs.
     """
     from rince.audit.api import judge
     from rince.audit.cca import cross_fit_cca
     from rince.audit.null import Scored
+    from rince.audit.side_features import MAX_NEIGHBOR_ROWS, neighborhoods
     from rince.audit.units import equal_pairs, joined
 
     copies = equal_pairs(row_codes(a), row_codes(b))
     units = joined([copies] if same is None else [copies, same])
     if units is not None and (found := len(np.unique(units))) < MIN_DIFFERENT:
         raise UsageError(f"weights need at least {MIN_DIFFERENT} different pairs or ids, got {found}")
-    result = cross_fit_cca(a, b, units=units, quick=not thorough, seed=seed)
-    audit = judge(Scored(result.scores, result.null, units), seed=seed, fitted=True, scorer=scorer)
-    if thorough or not (audit.uninformative or audit.cannot_tell):
-        return audit
-    return judge_features(a, b, same, thorough=True, seed=seed, scorer=scorer)
+
+    def fit(x: NDArray[Any], y: NDArray[Any], quick: bool, name: str = scorer) -> "tuple[float, Audit]":
+        result = cross_fit_cca(x, y, units=units, quick=quick, seed=seed)
+        scored = Scored(result.scores, result.null, units)
+        return result.outscored, judge(scored, seed=seed, fitted=True, scorer=name)
+
+    if thorough:
+        return fit(a, b, False)[1]
+    best = fit(a, b, True)
+    low, high = best[1].interval
+    if high - low > WIDE_INTERVAL and len(a) <= MAX_NEIGHBOR_ROWS:
+        near = [neighborhoods(torch.as_tensor(side).float(), seed).numpy() for side in (a, b)]
+        best = max(best, fit(near[0], near[1], True, f"{scorer}, as neighborhoods"), key=lambda one: one[0])
+    if best[1].uninformative or best[1].cannot_tell:
+        best = max(best, fit(a, b, False), key=lambda one: one[0])
+    return best[1]
 
 
 def _features(x: Column, name: str, encoder: str | None, skip_invalid: bool, seed: int) -> tuple[NDArray[Any], str]:

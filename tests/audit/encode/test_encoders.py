@@ -284,6 +284,13 @@ def test_statistics_hear_the_pitch_and_when_it_sounds_but_not_how_loud():
     assert bands[3, :, 0].argmax() == bands[0, :, 0].argmax() and bands[3, :, -1].argmax() == bands[2, :, 0].argmax()
 
 
+def test_silence_around_a_sound_does_not_count():
+    sound = np.sin(np.arange(8000) * 0.3).astype(np.float32)
+    padded = np.pad(sound, (3000, 5000))
+    plain, with_silence = Spectrogram().encode([sound, padded])
+    assert np.allclose(plain, with_silence, atol=1e-3)
+
+
 def test_a_very_short_sound_and_silence_have_rows():
     rows = Spectrogram().encode([np.ones(3, np.float32), np.zeros(16_000, np.float32)])
     assert np.isfinite(rows).all()

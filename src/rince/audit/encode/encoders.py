@@ -361,19 +361,21 @@ class Onnx(Encoder):
 
 WINDOW, HOP, BANDS, PARTS = 512, 160, 40, 8
 DYNAMIC_RANGE = 80.0  # decibels
+SILENCE = 0.05  # of the largest amplitude; what is below it at either end is cut off
 
 
 class Spectrogram(Encoder):
     """Statistics of the log-mel spectrogram: 40 bands x (means of 8 parts, standard deviation, mean change).
 
-    In decibels below the loudest point, at most 80, so the volume does not matter. A common space is fitted on top.
+    In decibels below the loudest point, at most 80, so the volume does not matter. Silence at either end is cut off, so
+    the parts are those of what is heard. A common space is fitted on top.
     """
 
     name = "statistics of the log spectrogram"
     batch = 64
 
     def identity(self) -> str:
-        return f"spectrogram 1 {WINDOW} {HOP} {BANDS} {PARTS}"
+        return f"spectrogram 2 {WINDOW} {HOP} {BANDS} {PARTS}"
 
     def encode(self, items: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         import torch
@@ -381,7 +383,8 @@ class Spectrogram(Encoder):
         filters = mel_filters()
         rows = []
         for samples in items:
-            audio = torch.from_numpy(samples)
+            loud = np.flatnonzero(np.abs(samples) > SILENCE * np.abs(samples).max(initial=0))
+            audio = torch.from_numpy(samples[loud[0] : loud[-1] + 1] if len(loud) else samples)
             shortest = WINDOW + HOP * (PARTS - 1)  # one frame per part
             audio = torch.nn.functional.pad(audio, (0, max(0, shortest - len(audio))))
             window = torch.hann_window(WINDOW)
