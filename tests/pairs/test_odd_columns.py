@@ -29,8 +29,10 @@ def csv_text(separator=",", end="\n", names=("a", "b", "c")):
         csv_text(end="\r"),
         csv_text() + "\n\r\n\n",
         '"' + csv_text('","', '"\n"')[:-1],
+        csv_text(";"),
+        csv_text("\t"),
     ],
-    ids=["plain", "byte order mark", "CRLF", "CR", "empty lines at the end", "quoted"],
+    ids=["plain", "byte order mark", "CRLF", "CR", "empty lines at the end", "quoted", "semicolons", "tabs"],
 )
 def test_a_csv_file_of_any_editor_gives_its_numbers(tmp_path, text):
     (tmp_path / "t.csv").write_bytes(text.encode())
@@ -40,15 +42,13 @@ def test_a_csv_file_of_any_editor_gives_its_numbers(tmp_path, text):
 @pytest.mark.parametrize(
     ("content", "column", "message"),
     [
-        (csv_text(";"), "", r"separated by ';', where ',' should be"),
-        (csv_text(";").replace(".", ","), "", r"separated by ';'"),
-        (csv_text("\t"), "", r"separated by '\\t'.*name it \.tsv"),
+        (csv_text(";").replace(".", ","), "", "decimal points"),
         (csv_text(names=("a", "b", "a")), "", "has 2 columns called a: give each a name of its own"),
         (csv_text(names=("a", "b", "a")), ":a", "has 2 columns called a"),
-        (csv_text().encode("utf-16"), "", "is not UTF-8 text: save it as such"),
+        (csv_text().encode("utf-16"), "", "is not UTF-8 text: convert it"),
         (csv_text().replace("\n", "\n\n", 2), "", "has 0 cells instead of 3 in line 2"),
     ],
-    ids=["semicolons", "decimal commas", "tabs", "a name twice", "a name twice, named", "UTF-16", "empty lines inside"],
+    ids=["decimal commas", "a name twice", "a name twice, named", "UTF-16", "empty lines inside"],
 )
 def test_a_csv_file_that_says_something_else_is_one_sentence(tmp_path, content, column, message):
     (tmp_path / "t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -142,6 +142,6 @@ def test_a_file_under_two_names_and_a_column_on_both_sides_are_refused(tmp_path)
     with pytest.raises(UsageError, match="name two different files"):
         check_different(source(str(tmp_path / "a.npy")), source(str(tmp_path / "b.npy")))
     (tmp_path / "t.csv").write_text(csv_text())
-    with pytest.raises(UsageError, match=r"column b of .*t\.csv"):
+    with pytest.raises(UsageError, match="have columns in common"):
         check_different(source(f"{tmp_path / 't.csv'}:a,b"), source(f"{tmp_path / 't.csv'}:b,c"))
     check_different(source(f"{tmp_path / 't.csv'}:a"), source(f"{tmp_path / 't.csv'}:b,c"))

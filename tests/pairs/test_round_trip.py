@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rince import cli
-from rince.audit import audit_pairs, audit_table
+from rince.audit import audit_pairs, audit_shards, audit_table, file_shards
 from rince.noise.pairs import wrong_pairs
 from rince.pairs.columns import matrix, values
 from rince.pairs.files import file_system, location, opened, written
@@ -76,11 +76,16 @@ def parquets(rows):
 
 
 def feather(rows):
-    def save(file, content):
-        with arrow.ipc.new_file(file, content.schema) as writer:
-            writer.write_table(content)
+    return ({"x.feather": saved(ipc, arrow.ipc.new_file, table(rows))},)
 
-    return ({"x.feather": saved(save, table(rows))},)
+
+def stream(rows):
+    return ({"x.arrow": saved(ipc, arrow.ipc.new_stream, table(rows))},)
+
+
+def ipc(file, new, content):
+    with new(file, content.schema) as writer:
+        writer.write_table(content)
 
 
 def csv(rows, mark=","):
@@ -113,11 +118,14 @@ FORMATS = {  # name: (files of some rows, field of A, field of B)
     "pt": (pt, ":a", ":b"),
     "parquet": (parquets, ":a", ":b"),
     "feather": (feather, ":a", ":b"),
+    "arrow": (stream, ":a", ":b"),
     "csv": (lambda rows: ({"x.csv": csv(rows)},), ":a?,a1?", ":b?,b1?"),
     "csv.gz": (lambda rows: ({"x.csv.gz": csv(rows)},), ":a?,a1?", ":b?,b1?"),
+    "csv with semicolons": (lambda rows: ({"x.csv": csv(rows, ";")},), ":a?,a1?", ":b?,b1?"),
     "tsv": (lambda rows: ({"x.tsv": csv(rows, "\t")},), ":a?,a1?", ":b?,b1?"),
     "jsonl": (lambda rows: ({"x.jsonl": jsonl(rows)},), ":x.a", ":b"),
     "ndjson": (lambda rows: ({"x.ndjson": jsonl(rows)},), ":x.a", ":b"),
+    "jsonl.gz": (lambda rows: ({"x.jsonl.gz": jsonl(rows)},), ":x.a", ":b"),
     "csv.zst": (lambda rows: ({"x.csv.zst": csv(rows)},), ":a?,a1?", ":b?,b1?"),
     "jsonl.zst": (lambda rows: ({"x.jsonl.zst": jsonl(rows)},), ":x.a", ":b"),
     "tar": (lambda rows: ({"x.tar": tar(rows)},), ":a.npy", ":b.npy"),
@@ -130,6 +138,8 @@ def contents(name, content):
         return parquet.read_table(io.BytesIO(content)).to_pylist()
     if name.endswith(".feather"):
         return arrow.ipc.open_file(io.BytesIO(content)).read_all().to_pylist()
+    if name.endswith(".arrow"):
+        return arrow.ipc.open_stream(io.BytesIO(content)).read_all().to_pylist()
     if name.endswith((".npz", ".npy")):
         found = np.load(io.BytesIO(content))
         return found.tolist() if isinstance(found, np.ndarray) else {k: found[k].tolist() for k in found.files}
@@ -196,6 +206,44 @@ def test_wrong_pairs_are_dropped_and_all_else_is_unchanged(name, shards, root):
                 assert contents(file, get(target)) == contents(file, content)
     rows = get(source_path(out) / "decisions.csv").decode().splitlines()
     assert len(rows) == N + 1 and sum(row.endswith(",1") for row in rows) == len(KEPT)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_audit_of_shards_flags_the_same_pairs(name, tmp_path):
+    build, field_a, field_b = FORMATS[name]
+    names, _ = make(tmp_path, build, 7)
+    shards = file_shards(f"{tmp_path / names[0]}{field_a}", f"{tmp_path / names[-1]}{field_b}")
+    assert len(shards) == 7
+    audit_shards(shards, checks=(), out=tmp_path / "audit")
+    flagged = values(source(f"{tmp_path}/audit/audit.parquet:flagged")).astype(bool)
+    assert np.flatnonzero(~flagged).tolist() == KEPT.tolist()
+
+
+WEIGHTED = {  # weights of the first shard
+    "npy": lambda folder: np.load(folder / "weights.npy"),
+    "npz": lambda folder: np.load(folder / "x.npz")["weight"],
+    "safetensors": lambda folder: values(source(f"{folder}/x.safetensors:weight")),
+    "pt": lambda folder: values(source(f"{folder}/x.pt:weight")),
+    "parquet": lambda folder: values(source(f"{folder}/x.parquet:weight")),
+    "arrow": lambda folder: values(source(f"{folder}/x.arrow:weight")),
+    "csv with semicolons": lambda folder: values(source(f"{folder}/x.csv:weight")).astype(float),
+    "tsv": lambda folder: values(source(f"{folder}/x.tsv:weight")).astype(float),
+    "jsonl.gz": lambda folder: values(source(f"{folder}/x.jsonl.gz:weight")),
+    "tar": lambda folder: values(source(f"{folder}/x.tar:weight.json")),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_weights_are_a_field_of_all_pairs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    build, field_a, field_b = FORMATS[name]
+    names, _ = make(tmp_path, build, 1)
+    result = audit_pairs(A, B)
+    result.save("audit")
+    arguments = ["clean", names[0] + field_a, names[-1] + field_b, "--audit", "audit", "--weights"]
+    assert cli.main(arguments) == 0
+    found = np.asarray([float(one) for one in WEIGHTED[name](tmp_path / "clean")])
+    assert found == pytest.approx(result.weights, abs=1e-5)
 
 
 TEXTS = [f"word{k} word{k + 1} word{k % 19} word{k % 23} word{k % 29}" for k in range(N)]
@@ -309,27 +357,76 @@ def test_hugging_face_folder(root, shards, tmp_path):
     assert weighted["note"][:] == NOTES and 0 <= weighted["weight"][0] <= 1
 
 
-@pytest.mark.parametrize("shards", [1, 7])
-@pytest.mark.parametrize("option", ["--link", "--copy"])
-def test_media_folder_with_captions(tmp_path, monkeypatch, option, shards):
+MEDIA = """
+import numpy as np
+from text_numbers import in_texts
+
+def in_pictures(images):
+    return in_texts([" ".join(map(str, np.asarray(image)[0, :5, 0])) for image in images])
+"""
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    """Pictures of five numbers each, whose captions name the numbers; 30 % of the captions are exchanged."""
     image = pytest.importorskip("PIL.Image")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    put(tmp_path / "text_numbers.py", ENCODER.encode())
+    put(tmp_path / "photo_numbers.py", MEDIA.encode())
+    for name in ("text_numbers", "photo_numbers"):
+        sys.modules.pop(name, None)
+    numbers = np.random.default_rng(0).integers(0, 256, (200, 8))
     (tmp_path / "photos").mkdir()
-    for k in range(60):
-        image.new("RGB", (8, 8), (4 * k, 0, 0)).save(tmp_path / "photos" / f"{k:03d}.png")
-    for number, part in enumerate(np.array_split(np.arange(60), shards)):
-        put(tmp_path / f"captions{number}.txt", lines(f"caption {k}" for k in part))
-    rows = "".join(f"{k:03d},0.5,0.1,{int(k % 3 == 0)}\n" for k in range(60))
-    put(tmp_path / "audit" / "audit.csv", f"id,score,p_wrong,flagged\n{rows}".encode())
+    for k, row in enumerate(numbers.astype(np.uint8)):
+        image.fromarray(np.broadcast_to(row[None, :, None], (8, 8, 3))).save(tmp_path / "photos" / f"{k:03d}.png")
+    partner, wrong = wrong_pairs(200, 0.3, 0)
+    encode = ["--encode", "--encoder-a", "photo_numbers:in_pictures", "--encoder-b", "text_numbers:in_texts"]
+    return [" ".join(map(str, numbers[k, :5])) for k in partner], wrong, [*encode, "--no-fit"]
+
+
+@pytest.mark.parametrize("shards", [1, 7])
+@pytest.mark.parametrize("option", ["--link", "--copy"])
+def test_media_folder_with_captions(photos, tmp_path, option, shards):
+    texts, wrong, encode = photos
+    for number, part in enumerate(np.array_split(np.arange(200), shards)):
+        put(tmp_path / f"captions{number}.txt", lines(texts[k] for k in part))
+    assert cli.main(["audit", "photos", "captions*.txt", "--out", "audit", *encode]) == 0
     assert cli.main(["clean", "photos", "captions*.txt", "--audit", "audit", option]) == 0
-    kept = [k for k in range(60) if k % 3]
+    drops = dropped_rows(get(tmp_path / "clean/decisions.csv"))
+    assert wrong[drops].mean() > 0.9 and len(drops) > 0.9 * wrong.sum()
+    kept = [k for k in range(200) if k not in drops]
     captions = b"".join(get(tmp_path / f"clean/captions{number}.txt") for number in range(shards))
-    assert captions == lines(f"caption {k}" for k in kept)
+    assert captions == lines(texts[k] for k in kept)
     assert get(tmp_path / "clean/kept_a.txt") == lines(f"{k:03d}.png" for k in kept)
-    photos = sorted((tmp_path / "clean/photos").iterdir())
-    assert [path.name for path in photos] == [f"{k:03d}.png" for k in kept]
-    assert all(path.is_symlink() == (option == "--link") for path in photos)
-    assert photos[0].read_bytes() == (tmp_path / "photos" / photos[0].name).read_bytes()
+    files = sorted((tmp_path / "clean/photos").iterdir())
+    assert [path.name for path in files] == [f"{k:03d}.png" for k in kept]
+    assert all(path.is_symlink() == (option == "--link") for path in files)
+    assert files[0].read_bytes() == (tmp_path / "photos" / files[0].name).read_bytes()
+
+
+@pytest.mark.parametrize("how", ["folder", "column"])
+def test_media_named_in_a_captions_table(photos, tmp_path, how):
+    """Rows in another order than the files: found by their ids, or named in a column."""
+    texts, wrong, encode = photos
+    order = np.random.default_rng(1).permutation(200).tolist()
+    rows = [f'photos/{k:03d}.png,{k:03d},"{texts[k]}",x\r\n' for k in order]
+    put(tmp_path / "captions.csv", ("file,name,caption,note\r\n" + "".join(rows)).encode())
+    a, ids = ("photos", ["--ids", "name"]) if how == "folder" else ("captions.csv:file", [])
+    given = [a, "captions.csv:caption"]
+    if how == "folder":
+        ids = ["--ids", "captions.csv:name"]
+    assert cli.main(["audit", *given, "--out", "audit", *encode, *ids]) == 0
+    assert cli.main(["clean", *given, "--audit", "audit", "--copy"]) == 0
+    drops = dropped_rows(get(tmp_path / "clean/decisions.csv"))
+    assert wrong[[order[row] for row in drops]].mean() > 0.9 and len(drops) > 0.9 * wrong.sum()
+    kept = [row for row in range(200) if row not in drops]
+    expected = b"file,name,caption,note\r\n" + "".join(rows[row] for row in kept).encode()
+    assert get(tmp_path / "clean/captions.csv") == expected
+    assert get(tmp_path / "clean/kept_a.txt") == lines(
+        f"{'' if how == 'folder' else 'photos/'}{order[row]:03d}.png" for row in kept
+    )
+    assert len(list((tmp_path / "clean").rglob("*.png"))) == len(kept)
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow", "datasets"])
@@ -392,18 +489,6 @@ def test_datacomp_folder_gives_sorted_uids(root, shards):
     found = np.load("clean/kept_uids.npy")
     expected = sorted(IDS[k] for k in KEPT)
     assert found.dtype == np.dtype("u8,u8") and [f"{int(x):016x}{int(y):016x}" for x, y in found] == expected
-
-
-def test_weights_are_added_as_a_field(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    audit_pairs(A, B).save("audit")
-    put(tmp_path / "x.jsonl", jsonl(range(N)))
-    assert cli.main(["clean", "x.jsonl:x.a", "x.jsonl:b", "--audit", "audit", "--weights"]) == 0
-    record = json.loads(get(tmp_path / "clean/x.jsonl").splitlines()[5])
-    assert record["note"] == NOTES[5] and 0 <= record["weight"] <= 1
-    put(tmp_path / "x.tar", tar(range(N)))
-    assert cli.main(["clean", "x.tar:a.npy", "x.tar:b.npy", "--audit", "audit", "--weights", "--out", "tars"]) == 0
-    assert float(values(source("tars/x.tar:weight.json"))[5]) == pytest.approx(record["weight"])
 
 
 def bad_tar(*names):
@@ -485,6 +570,80 @@ def test_broken_shard_of_raw_items_is_one_sentence_that_names_it(name, tmp_path,
     assert cli.main(["audit", *sides, "--encode"]) == 2
     error = capsys.readouterr().err
     assert re.search(message, error) and error.count("\n") == 1
+
+
+def renamed(rows, **names):
+    return arrow.table({name: table(rows)[column] for name, column in names.items()})
+
+
+def parquet_of(content):
+    return saved(lambda f, t: parquet.write_table(t, f), content)
+
+
+def cut(rows):
+    return arrow.table({"a": A[rows].tolist(), "b": B[rows, :5].tolist()})
+
+
+HALF = np.arange(210)
+NUMBERS = {  # ending: (columns, {damage: (content of the second shard, what is said)})
+    "parquet": (
+        (":a", ":b"),
+        {
+            "width": (parquet_of(cut(HALF)), r"1-x\.parquet .*5 numbers"),
+            "column": (parquet_of(renamed(HALF, a="a", c="b")), r"1-x\.parquet has no column b"),
+            "kind": (parquet_of(renamed(HALF, a="a", b="note")), r"1-x\.parquet has string in column b"),
+        },
+    ),
+    "arrow": ((":a", ":b"), {"cut": (stream(HALF)[0]["x.arrow"][:9000], r"1-x\.arrow")}),
+    "jsonl": (
+        (":x.a", ":b"),
+        {"width": (b'{"x": {"a": [1, 2]}, "b": [3]}\n' * 210, r"1-x\.jsonl has rows of 2 numbers")},
+    ),
+    "npz": (
+        (":a", ":b"),
+        {
+            "missing": (saved(np.savez, a=A[HALF]), r"1-x\.npz has no array b"),
+            "cut": (saved(np.savez, a=A[HALF], b=B[HALF])[:9000], r"1-x\.npz"),
+        },
+    ),
+    "safetensors": (
+        (":a", ":b"),
+        {"cut": (safetensors(HALF)[0]["x.safetensors"][:9000], r"1-x\.safetensors is cut off")},
+    ),
+    "pt": ((":a", ":b"), {"damaged": (b"PK" * 900, r"1-x\.pt holds more than tensors")}),
+    "tar": ((":a.npy", ":b.npy"), {"cut": (tar(range(210, 420))[:9000], r"1-x\.tar")}),
+}
+
+
+@pytest.mark.parametrize(("ending", "damage"), [(name, damage) for name in NUMBERS for damage in NUMBERS[name][1]])
+def test_broken_shard_of_numbers_is_one_sentence_that_names_it(ending, damage, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (a, b), damages = NUMBERS[ending]
+    content, message = damages[damage]
+    put(tmp_path / f"0-x.{ending}", FORMATS[ending][0](HALF)[0][f"x.{ending}"])
+    put(tmp_path / f"1-x.{ending}", content)
+    assert cli.main(["audit", f"*.{ending}{a}", f"*.{ending}{b}"]) == 2
+    error = capsys.readouterr().err
+    assert re.search(message, error) and error.count("\n") == 1
+
+
+def test_missing_shard_of_a_range_is_named(tmp_path):
+    for number in (0, 2):
+        put(tmp_path / f"{number}.tar", tar(range(3)))
+    with pytest.raises(FileNotFoundError, match=r"1\.tar, one of .*\{0\.\.2\}\.tar"):
+        source(f"{tmp_path}/{{0..2}}.tar:txt")
+
+
+def test_unequal_shards_of_a_folder_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for number, rows in enumerate(np.array_split(np.arange(N), 2)):
+        put(tmp_path / f"clip/img_emb/img_emb_{number}.npy", saved(np.save, A[rows]))
+        put(tmp_path / f"clip/text_emb/text_emb_{number}.npy", saved(np.save, B[rows[number:]]))
+        put(tmp_path / f"datacomp/{number}.npz", saved(np.savez, l14_img=A[rows], l14_txt=B[rows]))
+    put(tmp_path / "datacomp/0.parquet", parquet_of(arrow.table({"uid": IDS})))
+    for folder, message in (("clip", r"text_emb_1\.npy.* 209"), ("datacomp", "2 .npz files and 1 .parquet")):
+        assert cli.main(["audit", folder]) == 2
+        assert re.search(message, capsys.readouterr().err)
 
 
 def test_media_folder_at_a_url_is_one_sentence(capsys):

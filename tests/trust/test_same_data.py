@@ -7,7 +7,7 @@ from rince.audit.shards.runner import LocalRunner
 from rince.errors import UsageError
 from rince.pairs.fingerprint import NUMBERS, SidePrint, item_codes, sums_of
 from rince.pairs.source import source
-from rince.trust.same_data import mapped_side_print, side_print
+from rince.trust.same_data import side_print
 
 arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
 
@@ -54,7 +54,7 @@ def test_files_compared_one_by_one_have_the_fingerprint_of_all_rows(tmp_path, ki
     judged = np.arange(60) % 7 != 0
     where = source(f"{tmp_path}/{pattern}")
     whole = side_print(where, kind, judged, tmp_path)
-    assert whole is not None and mapped_side_print(where, kind, judged, LocalRunner()) == whole
-    assert mapped_side_print(where, "sounds", judged, LocalRunner()) != whole
+    assert whole is not None and side_print(where, kind, judged, tmp_path, LocalRunner()) == whole
+    assert side_print(where, "sounds", judged, tmp_path, LocalRunner()) != whole
     with pytest.raises(UsageError, match="has 60 rows, the audit 59"):
-        mapped_side_print(where, kind, judged[:59], LocalRunner())
+        side_print(where, kind, judged[:59], tmp_path, LocalRunner())

@@ -215,7 +215,7 @@ def _audited(options: argparse.Namespace) -> "AuditedSides":
     given |= {"what to show of A": shows[0], "what to show of B": shows[1]}
     raw = next((side.raw for side in sides if side.raw is not None), None)
     if raw is not None:
-        check_lengths(len(raw), {"the other column": sides[1].raw, **given})
+        check_lengths(len(raw), {str(pairs.b): sides[1].raw, **given})
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,27 +39,22 @@ def run_grid(
     Runs are started in the given order. ``work`` must be importable, because other processes call it.
     """
     paths = _paths(runs, folder, name)
-    _check_place(folder)
+    if not folder.exists():
+        check_no_report(folder.parent, "the report on these runs")
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder)
     done = {i: result for i, run in enumerate(runs) if (result := _finished(paths[i], run)) is not None}
     if done:
         say(f"{len(done)} of {len(runs)} runs are already finished in {folder}")
     todo = [i for i in range(len(runs)) if i not in done]
-    started, kinds = time.monotonic(), [str(run.get("dataset", "")) for run in runs]
+    started = time.monotonic()
     for i, result, seconds in work_off([(i, runs[i]) for i in todo], work, workers):
         done[i] = {"settings": dict(runs[i]), "seconds": seconds, **result}
         write_text(paths[i], json.dumps(done[i], indent=1) + "\n")
-        left = _time_left(runs, done, kinds, workers, time.monotonic() - started)
+        left = _time_left(runs, done, workers, time.monotonic() - started)
         place = f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}]"
-        say(f"{place} {name(runs[i])}: {_headline(result)}, {seconds:.0f} s{left}")
+        say(f"{place} {name(runs[i])}: {result.get('headline', 'done')}, {seconds:.0f} s{left}")
     return [done[i] for i in range(len(runs))]
-
-
-def _check_place(folder: Path) -> None:
-    """Refuse a new folder of runs beside files that the report would overwrite."""
-    if not folder.exists():
-        check_no_report(folder.parent, "the report on these runs")
 
 
 def check_no_report(folder: Path, wanted: str) -> None:
@@ -78,14 +74,10 @@ def finished_runs(runs: Sequence[Run], folder: Path, name: Callable[[Run], str],
 
 
 def _paths(runs: Sequence[Run], folder: Path, name: Callable[[Run], str]) -> list[Path]:
-    paths = [folder / f"{_file_name(name(run))}.json" for run in runs]
+    paths = [folder / (re.sub(r"[^\w.+-]+", "_", name(run)) + ".json") for run in runs]
     if len(set(paths)) != len(paths):
         raise UsageError("two runs of a grid have the same name")
     return paths
-
-
-def _file_name(name: str) -> str:
-    return re.sub(r"[^\w.+-]+", "_", name)
 
 
 def _finished(path: Path, run: Run) -> Result | None:
@@ -102,23 +94,16 @@ def _finished(path: Path, run: Run) -> Result | None:
     return result
 
 
-def _headline(result: Result) -> str:
-    return str(result.get("headline", "done"))
-
-
-def _time_left(
-    runs: Sequence[Run], done: Mapping[int, Result], kinds: Sequence[str], workers: int, passed: float
-) -> str:
-    """Estimate from the mean time per data set; for a data set without finished runs, from the overall mean."""
-    left = [i for i in range(len(runs)) if i not in done]
+def _time_left(runs: Sequence[Run], done: Mapping[int, Result], workers: int, passed: float) -> str:
+    """Estimate by the mean time of finished runs on the same data set, if any, or of all."""
+    left = [run.get("dataset") for i, run in enumerate(runs) if i not in done]
     if not left:
         return f"; all done in {_duration(passed)}"
-    seconds: dict[str, list[float]] = {}
-    for i, result in done.items():
-        seconds.setdefault(kinds[i], []).append(float(result["seconds"]))
-    mean = {kind: sum(values) / len(values) for kind, values in seconds.items()}
-    overall = sum(mean.values()) / len(mean)
-    return f"; about {_duration(sum(mean.get(kinds[i], overall) for i in left) / workers)} left"
+    seconds = [(runs[i].get("dataset"), float(result["seconds"])) for i, result in done.items()]
+    means = {
+        one: statistics.fmean([s for kind, s in seconds if kind == one] or [s for _, s in seconds]) for one in {*left}
+    }
+    return f"; about {_duration(sum(means[kind] for kind in left) / workers)} left"
 
 
 def _duration(seconds: float) -> str:

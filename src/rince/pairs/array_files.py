@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import io
+import itertools
 import json
 import math
 import struct
@@ -33,7 +34,9 @@ def read_npy_header(file: IO[bytes], shard: Path) -> tuple[tuple[int, ...], bool
     version = npy.read_magic(file)
     header = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
     if header[2].hasobject:
-        raise UsageError(f"{location(shard)} holds Python objects, which are never loaded")
+        raise UsageError(
+            f"{location(shard)} holds Python objects, which are never loaded: save numbers or texts instead"
+        )
     if any(isinstance(length, bool) or length < 0 for length in header[0]) or math.prod(header[0]) > 2**62:
         raise ValueError("its header has an impossible shape")
     return header
@@ -163,7 +166,7 @@ class Npz(Format):
                 entry = zipfile.ZipInfo(info.filename, info.date_time)
                 entry.compress_type = info.compress_type
                 with source.open(info) as packed, archive.open(entry, "w", force_zip64=True) as out:
-                    shape, fortran, dtype = read_npy_header(packed, shard)
+                    shape, fortran, dtype = read_npy_header(packed, Path(f"{shard}:{info.filename[:-4]}"))
                     per_pair = shape[:1] == (pairs,)
                     _filter_array(packed, out, shape, fortran, dtype, kept if per_pair else None, shard)
             if weights is not None:
@@ -282,7 +285,8 @@ class TorchFile(Format):
                     f"{location(shard)} holds more than tensors, or is not a file of torch.save: save one tensor, or "
                     "use .npy or .safetensors"
                 ) from error
-        if not isinstance(content, (dict, torch.Tensor)):
+        tensors = content.values() if isinstance(content, dict) else [content]
+        if not any(isinstance(value, torch.Tensor) for value in tensors):
             raise UsageError(f"{location(shard)} must hold one tensor or a dictionary of them")
         return content
 
@@ -321,9 +325,16 @@ class TorchFile(Format):
         if isinstance(content, torch.Tensor):
             new: Any = content[mask]
         else:
-            new = {k: v[mask] if hasattr(v, "shape") and v.shape[:1] == (pairs,) else v for k, v in content.items()}
+            new = {k: _filtered(v, mask) for k, v in content.items()}
             if weights is not None:
                 check_no_weights(shard, list(content))
                 new[WEIGHT] = torch.from_numpy(weights[kept])
         with written(target) as out:
             torch.save(new, out)
+
+
+def _filtered(value: Any, mask: Any) -> Any:
+    """The kept rows of a tensor or a list with one row per pair; anything else as it is."""
+    if isinstance(value, (list, tuple)) and len(value) == len(mask):
+        return type(value)(itertools.compress(value, mask.tolist()))
+    return value[mask] if hasattr(value, "shape") and value.shape[:1] == mask.shape else value

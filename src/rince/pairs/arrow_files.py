@@ -4,6 +4,7 @@ All of them are a schema and batches of rows; nothing here holds more than a bat
 """
 
 import functools
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,11 +22,15 @@ from rince.pairs.source import Source
 
 
 class ArrowTable(NamedTuple):
-    """A table that is read in batches: ``batches(names)`` yields record batches with these columns, in this order."""
+    """A table that is read in batches: ``batches(names)`` yields record batches with these columns, in this order.
+
+    ``parts`` are the tables of several files.
+    """
 
     name: str
     schema: Any
     batches: Callable[[list[str]], Iterator[Any]]
+    parts: tuple["ArrowTable", ...] = ()
 
 
 def open_arrow(where: Source) -> ArrowTable:
@@ -33,17 +38,25 @@ def open_arrow(where: Source) -> ArrowTable:
     segments = where.segments
     if not segments:
         raise UsageError(f"{where.path} holds no data")
-    parts = [_open_file(*segment, where.kind) for segment in segments]
-    first = parts[0]
+    first, *others = (_open_file(*segment, where) for segment in segments)
+    parts = (first, *(part._replace(batches=functools.partial(_alike, part, first)) for part in others))
 
     def batches(names: list[str]) -> Iterator[Any]:
-        for part in parts:
-            for name in names:
-                if name not in part.schema.names or part.schema.field(name).type != first.schema.field(name).type:
-                    raise UsageError(f"{part.name} has no column {name} of the same kind as {first.name}")
-            yield from part.batches(names)
+        return itertools.chain.from_iterable(part.batches(names) for part in parts)
 
-    return ArrowTable(location(where.path), first.schema, batches)
+    return ArrowTable(location(where.path), first.schema, batches, parts)
+
+
+def _alike(part: ArrowTable, first: ArrowTable, names: list[str]) -> Iterator[Any]:
+    """The batches of a file whose columns are those of the first one."""
+    for name in names:
+        wanted = first.schema.field(name).type
+        if name not in part.schema.names:
+            raise UsageError(f"{part.name} has no column {name} ({first.name} has one)")
+        if part.schema.field(name).type != wanted:
+            kind = part.schema.field(name).type
+            raise UsageError(f"{part.name} has {kind} in column {name}, where {first.name} has {wanted}")
+    return part.batches(names)
 
 
 def as_arrow(table: Any) -> ArrowTable:
@@ -66,10 +79,31 @@ def _in_memory(table: Any, names: list[str]) -> list[Any]:
     return table.select(names).to_batches(max_chunksize=ROWS)
 
 
-def _open_file(file: Path, start: int, stop: int | None, kind: str) -> ArrowTable:
-    """Rows ``start`` to ``stop`` of a file."""
+def _open_file(file: Path, start: int, stop: int | None, where: Source) -> ArrowTable:
+    """Rows ``start`` to ``stop`` of a file; a field of a struct (``translation.en``) is a column of its own."""
     with _telling(file):
-        return (_parquet if kind == ".parquet" else _ipc)(file, start, stop)
+        table = (_parquet if where.kind == ".parquet" else _ipc)(file, start, stop)
+    for name in (where.column or "").split(","):
+        if "." in name and name not in table.schema.names:
+            table = _with_nested(table, name)
+    return table
+
+
+def _with_nested(table: ArrowTable, name: str) -> ArrowTable:
+    arrow, compute = require("pyarrow", "audit"), require("pyarrow.compute", "audit")
+    top, *path = name.split(".")
+    field = arrow.field("table", arrow.struct(list(table.schema)))
+    for part in (top, *path):
+        if not arrow.types.is_struct(field.type) or field.type.get_field_index(part) < 0:
+            return table
+        field = field.type.field(part)
+
+    def batches(names: list[str]) -> Iterator[Any]:
+        for batch in table.batches(list(dict.fromkeys(top if one == name else one for one in names))):
+            columns = [compute.struct_field(batch[top], path) if one == name else batch[one] for one in names]
+            yield arrow.RecordBatch.from_arrays(columns, names=names)
+
+    return ArrowTable(table.name, table.schema.append(field.with_name(name)), batches)
 
 
 def _parquet(path: Path, start: int, stop: int | None) -> ArrowTable:
@@ -157,8 +191,8 @@ def is_number(kind: Any) -> bool:
     return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
 
 
-def number_columns(table: ArrowTable, names: list[str]) -> Iterator[list[NDArray[Any]]]:
-    """Columns of numbers in batches; a column of lists becomes arrays (rows, length)."""
+def number_columns(table: ArrowTable, names: list[str]) -> Iterator[tuple[str, list[NDArray[Any]]]]:
+    """Batches of columns of numbers, each with the name of its file; lists become arrays (rows, length)."""
     types = require("pyarrow", "audit").types
     lists = {name for name in names if is_list(table.schema.field(name).type)}
     for name in names:
@@ -171,20 +205,18 @@ def number_columns(table: ArrowTable, names: list[str]) -> Iterator[list[NDArray
             raise UsageError(f"{table.name} has lists of {inside} in column {name}, where lists of numbers should be")
     widths = {name: _width(table, name) for name in lists}
 
-    def batches() -> Iterator[list[NDArray[Any]]]:
+    for part in table.parts or (table,):
         start = 0
-        for batch in table.batches(names):
-            with _telling(table.name):
+        for batch in part.batches(names):
+            with _telling(part.name):
                 columns = [
-                    _flat(batch.column(k), widths[name], name, table, start)
+                    _flat(batch.column(k), widths[name], name, part, start)
                     if name in lists
                     else batch.column(k).to_numpy(zero_copy_only=False)
                     for k, name in enumerate(names)
                 ]
-            yield columns
+            yield part.name, columns
             start += len(batch)
-
-    return batches()
 
 
 def value_column(table: ArrowTable, name: str) -> Iterator[NDArray[Any]]:
@@ -260,7 +292,7 @@ class Arrow(Format):
             return sum(len(batch) for batch in _ipc_batches(_ipc_reader(file)))
 
     def read(self, shard: Path, fields: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[list[Any]]:
-        for batch in _open_file(shard, start, stop, self.where.kind).batches(list(fields)):
+        for batch in _open_file(shard, start, stop, self.where).batches(list(fields)):
             yield [column.to_pylist() for column in batch.columns]
 
     def write(self, shard: Path, target: Path, selection: Selection) -> None:

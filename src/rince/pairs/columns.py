@@ -24,28 +24,21 @@ from rince.pairs.arrow_files import ArrowTable, is_list, is_number, number_colum
 from rince.pairs.files import is_url, location, suffix_of
 from rince.pairs.formats import Format, Tar, format_of
 from rince.pairs.matrix import as_matrix, label_numbers
-from rince.pairs.source import ARROW_TABLES, JSON_LINES, KINDS, TABLES, TAR, Source, source
+from rince.pairs.source import ARROW_TABLES, FOLDER, JSON_LINES, KINDS, TABLES, TAR, TEXT_TABLES, Source, source
 from rince.pairs.text_files import is_number as reads_as_number
 
 
 def check_different(a: Source, b: Source) -> None:
     """Refuse a column as its own partner, which would look like a perfect match."""
-    same = a.path.resolve() == b.path.resolve() or (a.path.exists() and b.path.exists() and a.path.samefile(b.path))
-    if not same or a.column != b.column:
-        if same and a.kind in TABLES:
-            with naming(a.path):
-                there = column_names(a)
-                both = sorted(set(chosen(a, there)) & set(chosen(b, there)))
-            if both:
-                raise UsageError(f"A and B are both to hold the column {both[0]} of {a.path}: name it in one of them")
+    if a.path.resolve() != b.path.resolve() and not (a.path.exists() and b.path.exists() and a.path.samefile(b.path)):
         return
-    if a.kind not in TABLES:
-        raise UsageError(f"A and B are both {a}: name two different files or arrays")
     with naming(a.path):
-        there = column_names(a)
-    raise UsageError(
-        f"A and B are both {a}: name two different columns, each as {a.path}:COLUMN; it has {listed(there)}"
-    )
+        there = [] if a.kind == FOLDER else format_of(a).fields
+        if a.column != b.column and not (a.kind in TABLES and {*chosen(a, there)} & {*chosen(b, there)}):
+            return
+    way = f"columns, such as {a.path}:{there[-1]}; it has {listed(there)}" if there else "files"
+    both = f"A and B are both {a}" if a.column == b.column else f"{a} and {b} have columns in common"
+    raise UsageError(f"{both}: name two different {way}")
 
 
 def matrix(where: Source, scratch: Path) -> NDArray[Any]:
@@ -63,9 +56,7 @@ def matrix(where: Source, scratch: Path) -> NDArray[Any]:
             whole = mapped_npy(where.files[0])
         else:
             whole = _collected(where, scratch)
-    if not whole.ndim:
-        raise UsageError(f"{where} holds a single number, not one row per pair")
-    return as_matrix(whole, str(where)) if whole.ndim == 1 else whole
+    return as_matrix(whole, str(where))
 
 
 def mapped_npy(path: Path) -> NDArray[Any]:
@@ -118,7 +109,10 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text: save it as such") from error
+        raise UsageError(
+            f"{location(path)} is not UTF-8 text: convert it (iconv -f latin1 -t utf-8), or name it .gz or "
+            ".zst if it is compressed"
+        ) from error
     except BROKEN as error:
         if isinstance(error, UsageError) or str(path) in str(error):
             raise
@@ -153,7 +147,7 @@ def number_batches(where: Source) -> Iterator[NDArray[np.float32]]:
     if where.kind in ARROW_TABLES:
         table = open_arrow(where)
         names = _number_names(where, table)
-        batches: Iterator[tuple[Path, list[Any]]] = ((where.path, batch) for batch in number_columns(table, names))
+        batches: Iterator[tuple[Path | str, list[Any]]] = number_columns(table, names)
     else:
         found = format_of(where)
         names = chosen(where, found.fields) if where.kind in TABLES else array_name(where, found.fields)
@@ -170,7 +164,7 @@ def number_batches(where: Source) -> Iterator[NDArray[np.float32]]:
         start, width = start + len(block), block.shape[1]
 
 
-def _shard_batches(content: Format, names: list[str]) -> Iterator[tuple[Path, list[Any]]]:
+def _shard_batches(content: Format, names: list[str]) -> Iterator[tuple[Path | str, list[Any]]]:
     """The batches of all shards; errors name the shard."""
     if isinstance(content, Tar):
         content.check_keys()
@@ -223,7 +217,10 @@ def chosen(where: Source, there: list[str]) -> list[str]:
         patterns = [pattern.strip() for pattern in where.column.split(",")]
         names = [name for pattern in patterns for name in there if fnmatch.fnmatchcase(name, pattern)]
     if not names and where.column is not None:
-        raise UsageError(f"{where.path} has no column {where.column}; it has {listed(there)}")
+        hint = " (--no-header if its first line is data)" if where.kind in TEXT_TABLES and where.header else ""
+        if where.kind == TAR and any(name.endswith(f".{where.column}") for name in there):
+            hint = ": a key ends at the first dot of the file name, so keys must not have dots"
+        raise UsageError(f"{location(where.path)} has no column {where.column}; it has {listed(there)}{hint}")
     often = Counter(there)
     names = list(dict.fromkeys(names))
     if (double := next((name for name in names if often[name] > 1), None)) is not None:
@@ -232,7 +229,9 @@ def chosen(where: Source, there: list[str]) -> list[str]:
 
 
 def listed(names: list[str]) -> str:
-    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    """Names of columns for a message; quoted where they have spaces around them."""
+    shown = (name if name == name.strip() else repr(name) for name in names[:20])
+    return ", ".join(shown) + (", ..." if len(names) > 20 else "")
 
 
 def _which(where: Source, there: list[str], example: str, what: str = "those that hold the numbers") -> str:
@@ -252,6 +251,13 @@ def _numbers(column: Any, name: str, where: Source, start: int) -> NDArray[np.fl
     try:
         block = np.asarray(column, dtype=np.float32)
     except (ValueError, TypeError):
+        widths = [len(cell) if isinstance(cell, (list, tuple)) else -1 for cell in column]
+        other = next((row for row, width in enumerate(widths) if width not in (-1, max(widths))), None)
+        if other is not None:
+            raise UsageError(
+                f"{where} has lists that differ in length in column {name}: {widths[other]} numbers in row "
+                f"{start + other}, {max(widths)} in others"
+            ) from None
         wrong = next((row for row, cell in enumerate(column) if not (is_blank(cell) or reads_as_number(cell))), None)
         if wrong is not None:
             raise _no_number(column[wrong], name, where, start + wrong) from None
@@ -268,6 +274,8 @@ def _no_number(cell: Any, name: str, where: Source, row: int) -> UsageError:
             "or one number per column"
         )
     text = f"{where.path} has {cell!r:.40} in column {name}, row {row}, where a number should be"
+    if isinstance(cell, str) and cell.count(",") == 1 and reads_as_number(cell.replace(",", ".")):
+        return NoNumber(f"{text}: write numbers with decimal points")
     if where.column is None and where.kind in TABLES:
         there = column_names(where)
         return NoNumber(f"{text}; {_which(where, there, there[-1])}")  # what is no number, such as ids, comes first

@@ -76,6 +76,12 @@ def matches(pattern: Path) -> list[Path]:
     return found if all(exists(file) for file in found) else []
 
 
+def braces(pattern: Path) -> list[Path]:
+    """The files of a pattern that names all of them, such as ``x{00..03}.tar``; none of any other path."""
+    names = _braces(location(pattern))
+    return [] if len(names) == 1 or any(letter in names[0] for letter in "*?[") else [Path(name) for name in names]
+
+
 def _by_number(file: Path) -> list[Any]:
     return [natural(Path(part)) for part in file.parts]
 
@@ -110,22 +116,7 @@ def opened(path: str | os.PathLike[str], raw: bool = False) -> Iterator[IO[bytes
                 yield unpacked  # type: ignore[misc]
         else:
             with require("pyarrow", "audit").CompressedInputStream(file, "zstd") as unpacked:
-                yield io.BufferedReader(_Readable(unpacked))
-
-
-class _Readable(io.RawIOBase):
-    """An input stream of pyarrow as a file of the standard library."""
-
-    def __init__(self, stream: Any):
-        self.stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+                yield io.BufferedReader(unpacked)
 
 
 @contextmanager

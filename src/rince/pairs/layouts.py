@@ -8,7 +8,7 @@ from rince.errors import UsageError
 from rince.pairs.columns import column_names, listed
 from rince.pairs.files import exists, is_dir, location, matches
 from rince.pairs.formats import KEY, format_of
-from rince.pairs.source import TABLES, TAR, Source, source
+from rince.pairs.source import FOLDER, TAR, Source, source
 
 CLIP_RETRIEVAL, DATACOMP = "clip-retrieval", "DataComp"
 IDS = ("uid", "key", "image_path", "id")
@@ -83,22 +83,19 @@ def _datacomp(folder: Path, arrays: int, tables: int) -> PairSources:
 def suggestion(a: str, header: bool = True) -> str:
     """What to write instead of a single argument that is not a folder of pairs."""
     where = source(a, header, raw=True)
-    if where.kind in TABLES:
-        names = [name for name in column_names(where) if name != KEY]
-        pick = [name for name in names if name.lower() not in ("id", "ids", "key", "uid")]
-        pick = (pick if len(pick) > 1 else names)[:2]
-        if len(pick) == 2:
-            path = location(where.path)
-            return (
-                f"{path} has the columns {listed(names)}: name the two to compare, as {path}:{pick[0]} {path}:{pick[1]}"
-            )
-    if where.kind == "folder":
+    path = location(where.path)
+    if where.kind == FOLDER:
         return (
-            f"{location(where.path)} was taken for a folder of media files: name the other side too, as "
-            f"{location(where.path)} captions.txt. A folder alone must be of clip-retrieval (img_emb/, text_emb/) or "
-            "DataComp (.npz and .parquet)"
+            f"{path} was taken for a folder of media files: name the other side too, as {path} captions.txt. A folder "
+            "alone must be of clip-retrieval (img_emb/, text_emb/) or DataComp (.npz and .parquet)"
         )
-    return f"{location(where.path)} is one side of the pairs: name the other side as well"
+    names = [name for name in format_of(where).fields if name != KEY]
+    nested = {name.split(".")[0] for name in names if "." in name}  # such as json, beside json.caption
+    pick = [name for name in names if name.lower() not in ("id", "ids", "key", "uid") and name not in nested]
+    pick = (pick if len(pick) > 1 else names)[:2]
+    if len(pick) < 2:
+        return f"{path} is one side of the pairs: name the other side as well"
+    return f"{path} has the columns {listed(names)}: name the two to compare, as {path}:{pick[0]} {path}:{pick[1]}"
 
 
 def dataset_json(folder: Path) -> list[Path]:

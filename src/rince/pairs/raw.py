@@ -88,7 +88,9 @@ def raw_column(where: Source, root: Path | None = None, ids: Any = None) -> Raw 
 def _raw_column(where: Source, root: Path | None, ids: Any) -> Raw | None:
     with naming(where.path):
         if where.kind == FOLDER:
-            return _of_folder(where.path, ids) if where.part is None else _of_files(where)
+            if where.part is None:
+                return _of_folder(where.path, ids)
+            return Raw(cast(Kind, kind_of_name(where.files[0].name)), where.files, str(where), where.path)
         if where.kind == LINES:
             return Raw("texts", lines_of(where), str(where))
         if where.kind in ARROW_TABLES:
@@ -165,7 +167,8 @@ def as_raw(items: Sequence[Any], name: str, folder: Path | None, root: Path | No
     if not seen:
         raise UsageError(f"{name} holds nothing but missing values")
     if all(isinstance(item, bytes) for item in seen):
-        return Raw(_kind_of_bytes(seen[0]), items, name)
+        media = media_type(seen[0])
+        return Raw("pictures" if media is None else "sounds" if media.startswith("audio") else "videos", items, name)
     if all(isinstance(item, (int, float)) for item in seen) or all(reads_as_number(item) for item in seen):
         return None
     if not all(isinstance(item, str) for item in seen):
@@ -188,33 +191,16 @@ def _files(items: Sequence[Any], kind: Kind, name: str, folder: Path, root: Path
 
 
 def _of_folder(folder: Path, ids: Any) -> Raw:
-    from rince.report.gallery import Files
-
     if is_url(folder):
         raise UsageError(
             f"{location(folder)} is a folder of media files at a URL: pack them into tars, which are read from there, "
             "or copy the folder to a disk"
         )
     found = Files.from_folder(folder, ids)
-    kinds = {kind_of_name(path.name) for path in map(_as_path, found.paths) if path is not None}
+    kinds = {kind_of_name(Path(path).name) for path in found.paths if path is not None}
     if len(kinds) > 1:
         raise UsageError(f"{folder} holds {' and '.join(sorted(map(str, kinds)))}: keep one kind in a folder")
     return Raw(cast(Kind, kinds.pop()), list(found.paths), str(folder), folder, found.remark)
-
-
-def _of_files(where: Source) -> Raw:
-    """Some files of a folder."""
-    files = where.files
-    return Raw(cast(Kind, kind_of_name(files[0].name)), files, str(where), where.path)
-
-
-def _as_path(path: str | Path | None) -> Path | None:
-    return None if path is None else Path(path)
-
-
-def _kind_of_bytes(content: bytes) -> Kind:
-    kind = media_type(content)
-    return "pictures" if kind is None else "sounds" if kind.startswith("audio") else "videos"
 
 
 def _stamp(path: Path) -> str:

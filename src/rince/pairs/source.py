@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rince.errors import MissingFile, UsageError
-from rince.pairs.files import exists, is_dir, location, matches, opened, suffix_of
+from rince.pairs.files import braces, exists, is_dir, location, matches, opened, suffix_of
 
 TEXT_TABLES = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = (".jsonl", ".ndjson")
@@ -91,13 +91,23 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
         cut = next((place for place in cuts if _there(Path(text[:place]))), cuts[0])
         path, column = Path(text[:cut]), text[cut + 1 :]
     if not _there(path):
-        pattern = any(letter in path.name for letter in "*?[{")
+        if absent := next((file for file in braces(path) if not exists(file)), None):
+            raise MissingFile(f"there is no file {location(absent)}, one of {location(path)}")
+        pattern = any(letter in str(path) for letter in "*?[")
         raise MissingFile(f"no file matches {location(path)}" if pattern else f"there is no file {location(path)}")
     if is_dir(path) and exists(path / "dataset_dict.json"):
         raise UsageError(f"{path} holds several splits ({_splits(path)}): name one, as {path / 'train'}:COLUMN")
     found = Source(path, column or None, header)
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UsageError(f"{path} is no regular file")
+    if found.column is not None and found.kind in (LINES, FOLDER):
+        what = "a file with one text per line" if found.kind == LINES else "a folder of media files"
+        way = (
+            f"name files by a pattern, such as '{location(path)}/*.csv:{column}'"
+            if found.kind == FOLDER
+            else (f"leave out :{column}, or rename it: tables end in {', '.join(TABLES[:3] + TABLES[4:])}")
+        )
+        raise UsageError(f"{location(path)} was taken for {what}, which has no column {column}: {way}")
     if found.kind in (LINES, FOLDER) and not raw:
         if found.kind == FOLDER:
             raise UsageError(

@@ -20,23 +20,19 @@ Row = tuple[int, list[str], str]
 
 
 class Csv(Format):
-    """CSV and TSV; rows are copied byte for byte."""
+    """CSV and TSV, also with semicolons; rows are copied byte for byte."""
 
     @functools.cached_property
     def fields(self) -> list[str]:
         """What the first line says, or the numbers of the columns."""
         path = location(self.where.path)
+        separator = self._separator
         with opened_text(self.shards[0]) as file:
-            first = next(self._rows(file), (0, [], ""))[1]
+            first = next(_rows(file, separator), (0, [], ""))[1]
         if not self.where.header and first:
             return [str(place) for place in range(len(first))]
         if not first:
             raise UsageError(f"{path} is empty: the first line must name the columns")
-        if len(first) == 1 and (mark := self._other_separator(first[0])) is not None:
-            raise UsageError(
-                f"{path} has its cells separated by {mark!r}, where {self._separator!r} should be: save it with that, "
-                "or name it .tsv if these are tabs"
-            )
         if _looks_like_data(first):
             shown = ", ".join(first[:4]) + (", ..." if len(first) > 4 else "")
             raise UsageError(
@@ -45,38 +41,17 @@ class Csv(Format):
             )
         return first
 
-    @property
+    @functools.cached_property
     def _separator(self) -> str:
-        return TEXT_TABLES[self.where.kind]
-
-    def _other_separator(self, first: str) -> str | None:
-        """The character that splits the first two lines into the same number of cells."""
+        """That of the file name, unless another one splits the first two lines into the same number of cells."""
+        usual = TEXT_TABLES[self.where.kind]
         with opened_text(self.shards[0]) as file:
-            lines = [line for _, line in zip(range(2), csv.reader(file, delimiter="\0"), strict=False)]
-        second = self._separator.join(lines[1]) if len(lines) > 1 else ""
-        return next((mark for mark in ";\t|," if 0 < first.count(mark) == second.count(mark)), None)
-
-    def _rows(self, file: Iterable[str]) -> Iterator[Row]:
-        """Number of the last line, cells, and the text of every row; empty lines at the end are not rows."""
-        lines: list[str] = []
-
-        def kept_lines() -> Iterator[str]:
-            for line in file:
-                lines.append(line)
-                yield line
-
-        csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
-        reader = csv.reader(kept_lines(), delimiter=self._separator)
-        empty: list[Row] = []
-        for row in reader:
-            text = "".join(lines)
-            lines.clear()
-            if row:
-                yield from empty
-                empty.clear()
-                yield reader.line_num, row, text
-            else:
-                empty.append((reader.line_num, [], text))
+            lines = list(itertools.islice(file, 20))
+        for mark in (usual, *";\t|,"):
+            widths = [len(row) for row in itertools.islice(_reader(lines, mark), 2)]
+            if widths and widths[0] > 1 and (mark == usual or widths[0] == widths[-1]):
+                return mark
+        return usual
 
     def _body(self, shard: Path, rows: Iterator[Row]) -> str:
         """Skip the header of a shard, which must be that of the first one; its text."""
@@ -88,35 +63,32 @@ class Csv(Format):
         return text
 
     def rows(self, shard: Path) -> int:
-        with opened_text(shard) as file:
-            rows = self._rows(file)
-            self._body(shard, rows)
-            return sum(1 for _ in rows)
+        return sum(len(batch[0]) for batch in self.read(shard, self.fields[:1]))
 
     def read(self, shard: Path, fields: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[list[Any]]:
         place = {name: k for k, name in reversed(list(enumerate(self.fields)))}
         places = [place[name] for name in fields]
         with opened_text(shard) as file:
-            rows = self._rows(file)
+            rows = _rows(file, self._separator)
             self._body(shard, rows)
-            yield from in_batches(self._cells(shard, itertools.islice(rows, start, stop), places))
+            whole = (self._checked(shard, *row) for row in itertools.islice(rows, start, stop))
+            yield from in_batches([row[place] for place in places] for row in whole)
 
-    def _cells(self, shard: Path, rows: Iterator[Row], places: list[int]) -> Iterator[list[str]]:
-        width = len(self.fields)
-        for number, row, _ in rows:
-            if len(row) != width:
-                raise UsageError(f"{location(shard)} has {len(row)} cells instead of {width} in line {number}")
-            yield [row[place] for place in places]
+    def _checked(self, shard: Path, number: int, row: list[str], _: str) -> list[str]:
+        if len(row) != len(self.fields):
+            raise UsageError(f"{location(shard)} has {len(row)} cells instead of {len(self.fields)} in line {number}")
+        return row
 
     def write(self, shard: Path, target: Path, selection: Selection) -> None:
+        names = self.fields
         with opened(shard) as file, written(target) as out:
             lines = iter(io.TextIOWrapper(file, encoding="utf-8", newline=""))
             first = next(lines, "")
             out.write(b"\xef\xbb\xbf" if first.startswith("\ufeff") else b"")
-            rows = self._rows(itertools.chain(filter(None, [first.removeprefix("\ufeff")]), lines))
+            rows = _rows(itertools.chain(filter(None, [first.removeprefix("\ufeff")]), lines), self._separator)
             header = self._body(shard, rows)
             if selection.weights is not None and header:
-                check_no_weights(shard, self.fields)
+                check_no_weights(shard, names)
                 header = _appended(header, f"{self._separator}{WEIGHT}")
             out.write(header.encode())
             for _, _, line in rows:
@@ -124,6 +96,33 @@ class Csv(Format):
                 if kept[0]:
                     line = line if weights is None else _appended(line, f"{self._separator}{weights[0]:.6g}")
                     out.write(line.encode())
+
+
+def _rows(file: Iterable[str], separator: str) -> Iterator[Row]:
+    """Number of the last line, cells, and the text of every row; empty lines at the end are not rows."""
+    lines: list[str] = []
+
+    def kept_lines() -> Iterator[str]:
+        for line in file:
+            lines.append(line)
+            yield line
+
+    reader = _reader(kept_lines(), separator)
+    empty: list[Row] = []
+    for row in reader:
+        text = "".join(lines)
+        lines.clear()
+        if row:
+            yield from empty
+            empty.clear()
+            yield reader.line_num, row, text
+        else:
+            empty.append((reader.line_num, [], text))
+
+
+def _reader(lines: Iterable[str], separator: str) -> Any:
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
+    return csv.reader(lines, delimiter=separator)
 
 
 def _appended(line: str, cell: str) -> str:
@@ -152,11 +151,12 @@ class JsonLines(Format):
 
     @functools.cached_property
     def fields(self) -> list[str]:
-        for shard in self.shards:
-            for record in self._records(shard):
-                if record:
-                    return field_names(record)
-        raise UsageError(f"{location(self.where.path)} is empty")
+        """All names in the first records; a field may be missing in some."""
+        records = itertools.chain.from_iterable(map(self._records, self.shards))
+        names = {name: None for record in itertools.islice(records, 100) for name in field_names(record)}
+        if not names:
+            raise UsageError(f"{location(self.where.path)} is empty")
+        return list(names)
 
     def _lines(self, shard: Path) -> Iterator[tuple[int, bytes]]:
         with opened(shard) as file:
@@ -171,7 +171,9 @@ class JsonLines(Format):
             except ValueError as error:
                 raise UsageError(f"{location(shard)} has no JSON object in line {number}: {error}") from error
             if not isinstance(record, dict):
-                raise UsageError(f"{location(shard)} has no JSON object in line {number}")
+                raise UsageError(
+                    f"{location(shard)} has no JSON object in line {number}: write one per line (jq -c '.[]')"
+                )
             yield record
 
     def rows(self, shard: Path) -> int:
@@ -208,7 +210,10 @@ def nested(record: Any, name: str) -> Any:
     if isinstance(record, dict) and name in record:
         return record[name]
     for part in name.split("."):
-        record = record.get(part) if isinstance(record, dict) else None
+        if isinstance(record, list) and part.isdigit():
+            record = dict(enumerate(record)).get(int(part))
+        else:
+            record = record.get(part) if isinstance(record, dict) else None
     return record
 
 

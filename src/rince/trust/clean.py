@@ -51,6 +51,12 @@ class Audited(NamedTuple):
         """Ids of the pairs, as they were before they were escaped for a CSV file."""
         return itertools.chain.from_iterable(self.id_batches())
 
+    @property
+    def names(self) -> list[str] | None:
+        """The ids; None if pairs are called by their numbers."""
+        ids = list(self.ids())
+        return None if all(name == str(row) for row, name in enumerate(ids)) else ids
+
     def id_batches(self) -> Iterator[list[str]]:
         """The ids in batches."""
         escaped = self.table.kind in TEXT_TABLES
@@ -260,7 +266,7 @@ def write_clean(
                 np.save(file, audited.weights)
             names.append(Path("weights.npy"))
         for side, where in (("a", pairs.a), ("b", pairs.b)):
-            if where.kind == FOLDER:
+            if where.kind == FOLDER or (media is not None and where.kind in TABLES):
                 names += _write_media(where, folder, f"kept_{side}.txt", audited, rows, media)
     _write_decisions(folder / DECISIONS, audited, kept)
     names.append(Path(DECISIONS))
@@ -316,17 +322,18 @@ def _shard_rows(where: Source, shard: Path) -> int:
 
 
 def _write_media(where: Source, folder: Path, name: str, audited: Audited, kept: Kept, media: str | None) -> list[Path]:
-    """A list of the kept files of a media folder, and links to them or copies if asked for."""
-    raw = raw_column(where, ids=list(audited.ids()))
-    assert raw is not None
+    """A list of the kept files of a column of media, and links to them or copies if asked for."""
+    raw = raw_column(where, ids=audited.names if where.kind == FOLDER else None)
+    if raw is None or raw.root is None:
+        return []
     if len(raw) != len(kept):
         raise UsageError(f"{where} has {len(raw):,} files, the audit {len(kept):,} pairs")
     files = [Path(item) for item, keep in zip(raw.items, kept, strict=True) if keep and item is not None]
     with written(folder / name) as file:
-        file.write("".join(f"{item.relative_to(where.path).as_posix()}\n" for item in files).encode())
+        file.write("".join(f"{item.relative_to(where.folder).as_posix()}\n" for item in files).encode())
     names = [Path(name)]
     for item in files if media is not None else ():
-        target = folder / where.path.name / item.relative_to(where.path)
+        target = folder / (where.path.name if where.kind == FOLDER else "") / item.relative_to(where.folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         if media == "link":
             target.symlink_to(item.resolve())

@@ -1,6 +1,6 @@
 """Whether data are those of an audit: by its fingerprint, or by the ids of its pairs."""
 
-import itertools
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,14 +13,13 @@ from rince._support.atomic_files import naming_full
 from rince._support.fingerprints import row_codes
 from rince.audit.shards.runner import Runner
 from rince.errors import UsageError, WrongType
-from rince.pairs.arrow_files import open_arrow
-from rince.pairs.columns import NoNumber, chosen, column_names, matrix, naming, number_batches, value_batches, values
-from rince.pairs.files import location
+from rince.pairs.columns import NoNumber, column_names, matrix, naming, number_batches, value_batches, values
+from rince.pairs.files import is_url, location
 from rince.pairs.fingerprint import NUMBERS, Fingerprint, SidePrint, Sums, added_sums, from_record, item_codes, sums_of
 from rince.pairs.formats import format_of
-from rince.pairs.matrix import Matrix, as_matrix, chunks, one_dimensional, read, release, text_code
-from rince.pairs.raw import ArrowItems, raw_column
-from rince.pairs.source import ARROW_TABLES, TABLES, Source
+from rince.pairs.matrix import Matrix, chunks, one_dimensional, read, release, text_code
+from rince.pairs.raw import raw_column
+from rince.pairs.source import FOLDER, TABLES, Source
 from rince.trust.clean import Audited
 
 IDS = ("id", "ids")
@@ -60,10 +59,10 @@ def _check_fingerprint(
 ) -> None:
     judged = ~np.isnan(audited.p_wrong)
     expected = known.a, known.b
-    found = []
-    for one, side in zip(sources, expected, strict=True):
-        mapped = None if runner is None or len(one.files) < 2 else mapped_side_print(one, side.kind, judged, runner)
-        found.append(mapped or side_print(one, side.kind, judged, scratch))
+    ids = audited.names if FOLDER in {one.kind for one in sources} else None
+    found = [
+        side_print(one, side.kind, judged, scratch, runner, ids) for one, side in zip(sources, expected, strict=True)
+    ]
     other = [k for k in range(2) if found[k] != expected[k]]
     if not other:
         return
@@ -89,32 +88,36 @@ def _unordered(side: SidePrint | None) -> tuple[str, int, int] | None:
     return None if side is None else (side.kind, side.width, side.sums.any_order)
 
 
-def side_print(where: Source, kind: str, judged: NDArray[np.bool_], scratch: Path) -> SidePrint | None:
+def side_print(
+    where: Source,
+    kind: str,
+    judged: NDArray[np.bool_],
+    scratch: Path,
+    runner: Runner | None = None,
+    ids: Sequence[str] | None = None,
+) -> SidePrint | None:
     """What a column is known by, without the rows that were not judged; None if it holds something else than ``kind``.
+
+    With a ``runner`` file by file, as sums over rows add up. ``ids`` name the files of a folder.
 
     Raises:
         UsageError: It has another number of rows.
     """
-    try:
-        with naming(where.path):
-            if kind == NUMBERS:
-                return _number_print(where, judged, scratch)
-            return _summed(_item_blocks(where, kind, judged), kind)
-    except (NoNumber, WrongType):
-        return None
-
-
-def mapped_side_print(where: Source, kind: str, judged: NDArray[np.bool_], runner: Runner) -> SidePrint | None:
-    """``side_print`` file by file, as sums over rows add up; None also for labels, which are numbered as a whole."""
+    if runner is None or len(where.files) < 2 or where.kind == FOLDER:
+        found = _part_print(where, kind, judged, 0, ids)
+        if found is None and kind == NUMBERS and where.kind in TABLES:  # labels, which are numbered as a whole
+            with contextlib.suppress(NoNumber, WrongType), naming(where.path), naming_full(f"a file in {scratch}"):
+                return _summed(_number_codes(where, [matrix(where, scratch)], judged), kind)
+        return found
     parts = [where._replace(part=((file, 0, None),)) for file in where.files]
-    ends = np.cumsum([0, *runner.gather(runner.map(_rows_of_part, parts))]).tolist()
-    check_rows(where.path, ends[-1], judged)
-    rows = [judged[first:last] for first, last in itertools.pairwise(ends)]
+    ends = np.cumsum(runner.gather(runner.map(_rows_of_part, parts)))
+    check_rows(where.path, int(ends[-1]), judged)
+    rows = np.split(judged, ends[:-1])
     used = np.cumsum([0, *(part.sum() for part in rows[:-1])]).tolist()
-    found = runner.gather(runner.map(_part_print, parts, [kind] * len(parts), rows, used), "comparing data")
-    there = [one for one in found if one is not None and one.sums != Sums()]
-    if None in found or len({(one.kind, one.width) for one in there}) != 1:
-        return None
+    prints = runner.gather(runner.map(_part_print, parts, [kind] * len(parts), rows, used), "comparing data")
+    there = [one for one in prints if one is not None and one.sums != Sums()]
+    if None in prints or len({(one.kind, one.width) for one in there}) != 1:
+        return side_print(where, kind, judged, scratch)
     return there[0]._replace(sums=added_sums(one.sums for one in there))
 
 
@@ -123,28 +126,18 @@ def _rows_of_part(where: Source) -> int:
         return format_of(where).rows(where.files[0])
 
 
-def _part_print(where: Source, kind: str, judged: NDArray[np.bool_], used: int) -> SidePrint | None:
+def _part_print(
+    where: Source, kind: str, judged: NDArray[np.bool_], used: int, ids: Sequence[str] | None = None
+) -> SidePrint | None:
+    """``side_print`` of one file; ``used`` is the number of rows before it."""
     try:
-        with naming(where.files[0]):
-            blocks = number_batches(where) if kind == NUMBERS else ()
-            coded = _number_codes(where, blocks, judged) if kind == NUMBERS else _item_blocks(where, kind, judged)
+        with naming(where.path):
+            coded = (
+                _number_codes(where, _blocks(where), judged) if kind == NUMBERS else _items(where, kind, judged, ids)
+            )
             return _summed(coded, kind, used)
     except (NoNumber, WrongType):
         return None
-
-
-def _number_print(where: Source, judged: NDArray[np.bool_], scratch: Path) -> SidePrint:
-    """Of a column of numbers; one of a table is read in batches, unless it turns out to hold labels."""
-    if where.kind in TABLES:
-        try:
-            return _summed(_number_codes(where, number_batches(where), judged), NUMBERS)
-        except NoNumber:
-            pass
-    if where.kind not in TABLES and len(where.files) > 1:
-        return _summed(_number_codes(where, number_batches(where), judged), NUMBERS)
-    with naming_full(f"a temporary file in {scratch}"):
-        whole = as_matrix(matrix(where, scratch), str(where))
-    return _summed(_number_codes(where, _pieces(whole), judged), NUMBERS)
 
 
 def _summed(blocks: Iterable[tuple[int, Codes]], kind: str, used: int = 0) -> SidePrint:
@@ -154,7 +147,11 @@ def _summed(blocks: Iterable[tuple[int, Codes]], kind: str, used: int = 0) -> Si
     return SidePrint(kind, width, sums)
 
 
-def _pieces(whole: Matrix) -> Iterator[Matrix]:
+def _blocks(where: Source) -> Iterator[Matrix]:
+    if where.kind != ".npy" or where.part is not None or len(where.files) > 1 or is_url(where.path):
+        yield from number_batches(where)
+        return
+    whole = matrix(where, where.folder)  # mapped into memory
     for rows in chunks(len(whole), whole.shape[1]):
         yield whole[rows]
         release(whole)
@@ -170,22 +167,13 @@ def _number_codes(where: Source, blocks: Iterable[Matrix], judged: NDArray[np.bo
     check_rows(where.path, start, judged)
 
 
-def _item_blocks(where: Source, kind: str, judged: NDArray[np.bool_]) -> Iterator[tuple[int, Codes]]:
+def _items(where: Source, kind: str, judged: NDArray[np.bool_], ids: Any) -> Iterator[tuple[int, Codes]]:
     """Codes of texts as they are; of media files by their names, and of media in tables and tars by their content."""
-    if where.kind in ARROW_TABLES:
-        table = open_arrow(where)
-        names = chosen(where, table.schema.names)
-        items: Sequence[Any] = ArrowItems([batch.column(0) for batch in table.batches(names[:1])])
-    else:
-        raw = raw_column(where)
-        if raw is None:
-            raise WrongType(f"{where} holds no items")
-        items = raw.items
-    check_rows(where.path, len(items), judged)
-    used = (items[row] for row in np.flatnonzero(judged).tolist())
-    if kind != "texts":
-        used = (where.folder / item if isinstance(item, str) else item for item in used)
-    yield 0, item_codes(used, where.folder)
+    raw = raw_column(where, Path("/"), ids)  # names only: no file is opened
+    if raw is None or raw.kind != kind:
+        raise WrongType(f"{where} does not hold {kind}")
+    check_rows(where.path, len(raw), judged)
+    yield 0, item_codes((raw.items[row] for row in np.flatnonzero(judged).tolist()), where.folder)
 
 
 def check_rows(path: Path, rows: int, kept: NDArray[np.bool_]) -> None:

@@ -275,7 +275,7 @@ def _table_side(
     def numbers() -> Matrix:
         blocks = [
             np.hstack([np.asarray(part, dtype=np.float32).reshape(len(part), -1) for part in batch])
-            for batch in number_columns(table, names)
+            for _, batch in number_columns(table, names)
         ]
         return np.concatenate(blocks) if blocks else np.empty((0, len(names)), dtype=np.float32)
 
