@@ -139,16 +139,17 @@ def test_an_audit_of_other_pairs_or_without_use_is_refused(audited, capsys, tmp_
     assert not (folder / "other").exists()
 
 
-def test_the_file_keeps_its_name(audited, tmp_path):
+@pytest.mark.parametrize("name", ["table.csv", "pairs.csv"])
+def test_the_file_keeps_its_name(audited, name, tmp_path):
     rows = "a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(N))
-    (tmp_path / "table.csv").write_text(rows)
+    (tmp_path / name).write_text(rows)
     table = tmp_path / "audit.csv"  # without the record beside it, by which these pairs would be refused
     table.write_bytes((audited[0] / "audit" / "audit.csv").read_bytes())
-    path, out = tmp_path / "table.csv", tmp_path / "out"
+    path, out = tmp_path / name, tmp_path / "out"
     assert cli.main(["clean", f"{path}:a", f"{path}:b", "--audit", str(table), "--out", str(out)]) == 0
-    assert {file.name for file in out.iterdir()} == {"table.csv", "decisions.csv", "clean.json"}
+    assert {file.name for file in out.iterdir()} == {name, "decisions.csv", "clean.json"}
     kept = [int(row["row"]) for row in rows_of(out / "decisions.csv") if row["kept"] == "1"]
-    assert [int(row["a"]) for row in rows_of(out / "table.csv")] == kept
+    assert [int(row["a"]) for row in rows_of(out / name)] == kept
 
 
 def test_files_of_others_in_the_folder_are_not_removed(audited, tmp_path, capsys):

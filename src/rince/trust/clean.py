@@ -34,7 +34,8 @@ Kept = NDArray[np.bool_]
 Weights = NDArray[np.float32]
 DECISIONS, MANIFEST = "decisions.csv", "clean.json"
 OWN = {DECISIONS, MANIFEST, "kept_ids.txt", "kept_uids.npy", "kept_a.txt", "kept_b.txt", "weights.npy"}
-OWN |= {"repair.csv", "repair.html", "pairs.csv"}
+OWN |= {"repair.csv", "repair.html"}
+OWN_BEFORE = {"pairs.csv"}  # the list of decisions of version 0.2
 
 
 class Audited(NamedTuple):
@@ -153,7 +154,7 @@ def check_out(out: Path, pairs: PairSources, force: bool) -> dict[Path, Path]:
     there = [file.relative_to(out) for file in out.rglob("*") if file.is_file()] if out.is_dir() else []
     if there and not force:
         raise ExistingFile(f"{out / there[0]} already exists: overwrite it with --force, or name another --out")
-    known = {str(target.relative_to(out)) for target in targets.values()} | OWN | _manifest(out)
+    known = {str(target.relative_to(out)) for target in targets.values()} | OWN | OWN_BEFORE | _manifest(out)
     if foreign := next((file for file in there if str(file) not in known), None):
         raise ExistingFile(f"{out / foreign} was not written by rince clean, and would be removed: name another --out")
     return targets
