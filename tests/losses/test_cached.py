@@ -53,7 +53,7 @@ def test_gradient_equals_that_of_the_whole_batch(chunk, dtype, bound):
     model.zero_grad()
     value = rince.cached(loss, model, (a, b), chunk=chunk)
     value.backward()
-    # The loss, about 0.02, is a difference of terms of size 1, and the rows of a chunk are multiplied by another kernel.
+    # The loss, about 0.02, is a difference of terms of size 1, and chunks multiply by another kernel.
     assert abs(value.detach() - expected.detach()) <= bound / 10
     assert far(gradients(model), true) <= bound
 
