@@ -75,7 +75,7 @@ def _videos(folder: Path) -> dict[str, tuple[bytes, Read]]:
         from support.video import films
     except ImportError:
         return {}
-    from rince.data.video.decode import probe, read_clip
+    from rince.data.video.decode import read_clip
 
     found = {}
     for ending in (".mp4", ".avi"):
@@ -84,7 +84,7 @@ def _videos(folder: Path) -> dict[str, tuple[bytes, Read]]:
 
         def read(path: Path, ending: str = ending) -> object:
             video = path.rename(path.with_suffix(ending))
-            return probe(video), read_clip(video, 0.2)
+            return read_clip(video, 0.2)
 
         found[ending[1:]] = path.read_bytes(), read
     return found

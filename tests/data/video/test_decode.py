@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rince.data.video.decode import BadVideo, FrameTransform, TooShort, VideoFile, read_clip, video_errors
 from rince.data.video.soundtrack import demuxed
-from support.video.film_kinds import KINDS, VARIABLE, noise_picture
+from support.video.film_kinds import KINDS, noise_picture
 from support.video.films import TONE, film, turn
 
 VP9 = {"video": "libvpx-vp9", "audio": "libopus", "rate": 48000, "options": {"cpu-used": "8", "deadline": "realtime"}}
@@ -23,7 +23,7 @@ def whole(path):
         frames = list(container.decode(video=0))
         avi, rate = container.format.name == "avi", float(container.streams.video[0].average_rate)
     if avi:  # it numbers frames in the order of decoding
-        times = VARIABLE if "variable" in path.name else np.arange(len(frames)) / rate
+        times = np.arange(len(frames)) / rate
     else:
         times = np.array([frame.time - frames[0].time for frame in frames])
     assert len(times) == len(frames)

@@ -8,11 +8,7 @@ import pytest
 
 av = pytest.importorskip("av")
 
-from rince.data.video.decode import (  # noqa: E402
-    BadVideo,
-    open_local,
-    probe,
-)
+from rince.data.video.decode import BadVideo, VideoFile, open_local  # noqa: E402
 from support.video.films import film  # noqa: E402
 
 
@@ -39,11 +35,11 @@ def test_an_address_is_not_fetched(server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in (address, address.replace("//", "/")):
         with pytest.raises(FileNotFoundError):
-            probe(name)
+            VideoFile(name)
     playlist = tmp_path / "list.mp4"
     playlist.write_text(f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{address}\n#EXT-X-ENDLIST\n")
     with pytest.raises(BadVideo):
-        probe(playlist)
+        VideoFile(playlist)
     assert not asked
 
 
@@ -52,7 +48,7 @@ def test_pipes_and_devices_are_bad_videos(tmp_path):
     (tmp_path / "zero.mp4").symlink_to("/dev/zero")
     for name in ("pipe.mp4", "zero.mp4"):
         with pytest.raises(BadVideo, match="no plain file"):
-            probe(tmp_path / name)
+            VideoFile(tmp_path / name)
 
 
 @pytest.mark.parametrize(("version", "kept"), [("18.1.0", True), ("19.0.2", False)])
@@ -74,4 +70,5 @@ def test_what_pyav_19_no_longer_takes_is_not_given_to_it(tmp_path, version, kept
 def test_a_film_named_like_a_protocol_is_a_film(tmp_path, monkeypatch):
     film(tmp_path / "concat:a.mp4", seconds=0.5)
     monkeypatch.chdir(tmp_path)
-    assert probe("concat:a.mp4").duration > 0
+    with VideoFile("concat:a.mp4") as file:
+        assert file.duration > 0

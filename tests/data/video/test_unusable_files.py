@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rince.data.video.decode import BadVideo, TooShort, VideoFile, probe, read_clip
+from rince.data.video.decode import BadVideo, TooShort, VideoFile, read_clip
 from support.video.film_kinds import noise_picture
 from support.video.films import film
 
@@ -35,8 +35,6 @@ def test_files_that_are_no_videos_are_one_sentence(tmp_path, flashes):
         read_clip(flashes["h264.mp4"], float("nan"))
     with pytest.raises(ValueError, match=r"short .* loop, got 'skip'"):
         read_clip(flashes["h264.mp4"], 0.0, short="skip")
-    with pytest.raises(ValueError, match="at least 1 frame"):
-        read_clip(flashes["h264.mp4"], 0.0, num_frames=0)
 
 
 def test_the_cover_of_a_song_is_no_video(tmp_path):
@@ -50,7 +48,7 @@ def test_the_cover_of_a_song_is_no_video(tmp_path):
         container.mux(sound.encode(samples))
         for stream in (cover, sound):
             container.mux(stream.encode(None))
-    with pytest.raises(BadVideo, match=r"song\.mp4 has no pictures"):
+    with pytest.raises(BadVideo, match=r"song\.mp4"):
         read_clip(tmp_path / "song.mp4", 0.0)
 
 
@@ -81,11 +79,12 @@ def test_damaged_bytes_give_a_clip_or_a_bad_video(numbered, tmp_path_factory, pl
         assert clip.frames.shape[0] == 8 and (clip.audio is None or clip.audio.shape == (48000,))
 
 
-def test_probe_decodes_nothing(flashes, monkeypatch):
+def test_duration_and_rate_are_those_of_the_header(flashes, monkeypatch):
     monkeypatch.delattr(VideoFile, "_frames")
-    told = probe(flashes["h264.mp4"])
-    assert told == (3.0, 90, 30.0, 64, 48, 44100)
-    assert abs(probe(flashes["vp9.webm"]).duration - 3.0) < 0.05
+    with VideoFile(flashes["h264.mp4"]) as file:
+        assert (file.duration, file.fps) == (3.0, 30.0)
+    with VideoFile(flashes["vp9.webm"]) as file:
+        assert abs(file.duration - 3.0) < 0.05
 
 
 def test_one_thread_decodes_unless_told_otherwise(flashes):

@@ -23,7 +23,6 @@ KINDS = {
     "variable.mp4": {"times": VARIABLE},
     "variable.mkv": {"times": VARIABLE, "audio": "libopus", "rate": 48000},
     "variable.webm": {"times": VARIABLE, **VP9},
-    "variable-still.avi": {"times": VARIABLE, "video": "mpeg4", "audio": "pcm_s16le", "bframes": 0},
     "mpeg4-mp3.avi": {"video": "mpeg4", "audio": "libmp3lame"},
     "h264-aac.avi": {},
     "mpeg2.avi": {"video": "mpeg2video", "audio": "pcm_s16le"},

@@ -2,7 +2,6 @@
 
 import os
 import stat
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from fractions import Fraction
@@ -22,14 +21,11 @@ class BadVideo(UsageError):
 
 
 class TooShort(BadVideo):
-    """A clip that reaches past the last frame, which is over at ``end`` seconds."""
+    """A clip that reaches past the last frame, which is shown until ``end`` seconds."""
 
-    def __init__(self, message: str, end: float):
+    def __init__(self, message: str, end: float = 0.0):
         super().__init__(message)
         self.end = end
-
-    def __reduce__(self) -> Any:  # so that it gets from a worker to its loader
-        return TooShort, (str(self), self.end)
 
 
 def open_local(av: Any, path: str) -> Any:
@@ -60,84 +56,63 @@ Box = tuple[int, int, int, int]
 
 
 class FrameTransform:
-    """Called with a frame of PyAV; returns its RGB bytes (height, width, 3), upright: a view of FFmpeg's memory.
+    """Crop and resize decoded frames: called with a frame of PyAV, returns its RGB bytes (height, width, 3), upright.
 
-    ``box`` is called with width and height and says which part is seen; ``size`` is the height and width that it is
-    resized to. Nothing is done to pixels that nobody will see. Without a size, all frames get that of the first one.
+    The result is a view of FFmpeg's memory.
+
+    Args:
+        box: Called with width and height of the upright frame; returns the part to keep. Default: None, all of it.
+        size: Height and width of the result. Default: None, those of the first frame.
     """
 
     def __init__(self, box: Callable[[int, int], Box] | None = None, size: int | None = None):
-        if size is not None and size < 1:
-            raise UsageError(f"the size of a clip must be at least 1 pixel, got {size}")
         self.box = box
         self._out = None if size is None else (size, size)
         self._made_for: tuple[Any, ...] = ()
         self._graph: Any = None
-        self._turned = 0, False
         self._converter = require("av", "video").video.reformatter.VideoReformatter()
 
     def __call__(self, frame: Any) -> NDArray[np.uint8]:
         made_for = frame.width, frame.height, frame.format.name
-        if made_for != self._made_for:  # some files change their size on the way
-            self._turned = orientation(frame)
-            self._graph, self._made_for = self._build(frame, *self._turned), made_for
+        if made_for != self._made_for:  # the size of frames may change within a file
+            self._graph, self._made_for = self._build(frame), made_for
         if self._graph is not None:
             self._graph.push(frame)
             frame = self._graph.pull()
-        pixels = rgb_of(self._converter.reformat(frame, format="rgb24", threads=1))
-        turns, mirrored = self._turned
-        pixels = np.rot90(pixels, turns) if turns else pixels
-        return pixels[:, ::-1] if mirrored else pixels
+        frame = self._converter.reformat(frame, format="rgb24", threads=1)
+        plane = frame.planes[0]
+        rows = np.frombuffer(plane, np.uint8).reshape(frame.height, plane.line_size)
+        return rows[:, : 3 * frame.width].reshape(frame.height, frame.width, 3)
 
-    def _build(self, frame: Any, turns: int, mirrored: bool) -> Any:
-        """A filter graph that crops and resizes frames like this one as they are stored, before they are turned;
-        ``None`` if there is nothing to do."""
+    def _build(self, frame: Any) -> Any:
+        """Filter graph that turns, crops and resizes frames like this one; ``None`` if there is nothing to do."""
+        turns, mirrored = orientation(frame)
         shown = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
-        box = (0, 0, *shown) if self.box is None else self.box(*shown)
-        left, top, right, bottom = stored_box(box, frame.width, frame.height, turns, mirrored)
+        left, top, right, bottom = (0, 0, *shown) if self.box is None else self.box(*shown)
         width, height = max(2, right - left), max(2, bottom - top)
         self._out = self._out or (width, height)
-        if (width, height) == self._out == (frame.width, frame.height):
+        filters: list[tuple[str, str]] = []
+        if turns or mirrored:
+            filters = [("format", "rgb24"), *[("transpose", "cclock")] * turns, *[("hflip", "")] * mirrored]
+        if (width, height) != shown:
+            filters.append(("crop", f"{width}:{height}:{left}:{top}"))
+        if (width, height) != self._out:
+            filters.append(("scale", f"{self._out[0]}:{self._out[1]}:flags=bilinear:threads=1"))
+        if not filters:
             return None
+        if frame.format.name != "yuv420p":  # for yuv420p, scaling before the conversion takes two thirds of the time
+            filters.append(("format", "rgb24"))
         graph = require("av", "video").filter.Graph()
         graph.threads = 1
         tick = frame.time_base or Fraction(1, 1000)
-        nodes = [
-            graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=tick),
-            graph.add("crop", f"{width}:{height}:{left}:{top}"),
-            graph.add("scale", f"{self._out[0]}:{self._out[1]}:flags=bilinear:threads=1"),
-        ]
-        if frame.format.name != "yuv420p":  # there, to resize first and convert then takes two thirds of both at once
-            nodes.append(graph.add("format", "rgb24"))
-        nodes.append(graph.add("buffersink"))
-        graph.link_nodes(*nodes).configure()
+        source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=tick)
+        nodes = [graph.add(name, arguments) if arguments else graph.add(name) for name, arguments in filters]
+        graph.link_nodes(source, *nodes, graph.add("buffersink")).configure()
         return graph
 
 
-def rgb_of(frame: Any) -> NDArray[np.uint8]:
-    """The bytes of an RGB frame where they are."""
-    plane = frame.planes[0]
-    rows = np.frombuffer(plane, np.uint8).reshape(frame.height, plane.line_size)
-    return rows[:, : 3 * frame.width].reshape(frame.height, frame.width, 3)
-
-
-class ClipBuffer:
-    """Clips that are filled frame by frame, in any order; place i is frame i % ``num_frames`` of its clip."""
-
-    def __init__(self, transforms: Sequence[FrameTransform], num_frames: int):
-        self.transforms, self.num_frames = transforms, num_frames
-        self.clips: list[Any] = [None] * len(transforms)
-
-    def put(self, place: int, frame: Any) -> None:
-        clip, at = divmod(place, self.num_frames)
-        pixels = self.transforms[clip](frame)
-        if self.clips[clip] is None:
-            self.clips[clip] = np.empty((self.num_frames, *pixels.shape), np.uint8)
-        self.clips[clip][at] = pixels
-
-
 def orientation(frame: Any) -> tuple[int, bool]:
-    """How a frame is to be shown: quarter turns against the clock, then mirrored left to right or not."""
+    """How a frame is to be shown: quarter turns counterclockwise, then mirrored left to right or not."""
     data = frame.side_data.get("DISPLAYMATRIX")
     if data is None:
         return 0, False
@@ -145,21 +120,6 @@ def orientation(frame: Any) -> tuple[int, bool]:
     mirrored = a * d - b * c < 0
     angle = np.degrees(np.arctan2(-b, -a if mirrored else a))
     return round((-angle if mirrored else angle) / 90) % 4, bool(mirrored)
-
-
-def stored_box(box: Box, width: int, height: int, turns: int, mirrored: bool) -> Box:
-    """A box of the frame as shown, in the frame as stored, which is ``width`` x ``height``."""
-    left, top, right, bottom = box
-    shown = height if turns % 2 else width
-    if mirrored:
-        left, right = shown - right, shown - left
-    if turns == 1:
-        return width - bottom, left, width - top, right
-    if turns == 2:
-        return width - right, height - bottom, width - left, height - top
-    if turns == 3:
-        return top, height - right, bottom, height - left
-    return left, top, right, bottom
 
 
 ROUNDING = 1.5e-3  # seconds; Matroska stores whole milliseconds, so a frame may be stamped a little late
@@ -178,17 +138,6 @@ class Clip(NamedTuple):
 
     frames: NDArray[np.uint8]
     audio: NDArray[np.float32] | None
-
-
-class Probe(NamedTuple):
-    """What the header of a file tells. ``frames`` is 0 where it does not say, ``sample_rate`` 0 without sound."""
-
-    duration: float
-    frames: int
-    fps: float
-    width: int
-    height: int
-    sample_rate: int
 
 
 def read_clip(
@@ -231,14 +180,6 @@ def read_clip(
         return file.clips([start], num_frames, fps, audio_duration, sample_rate, audio, short)[0]
 
 
-def probe(path: str | os.PathLike[str]) -> Probe:
-    """Duration, frames and sizes from the header; nothing is decoded."""
-    with VideoFile(path) as file:
-        context = file.stream.codec_context
-        rate = file.soundtrack.rate if file.soundtrack else 0
-        return Probe(file.duration, file.stream.frames, file.fps, context.width, context.height, rate)
-
-
 class VideoFile:
     """An open video file. Times are in seconds after its first frame; several clips are read in one forward pass.
 
@@ -255,15 +196,16 @@ class VideoFile:
     def _open(self) -> None:
         self.container = open_local(require("av", "video"), self.path)
         try:
-            streams = [s for s in self.container.streams.video if not _is_cover(s)]
-            if not streams or streams[0].codec_context is None:
+            self.stream, sound = (self.container.streams.best(kind) for kind in ("video", "audio"))
+            if self.stream is None or self.stream.codec_context is None:
                 raise BadVideo(f"{self.path} has no pictures that can be decoded")
-            self.stream = streams[0]
             self.stream.codec_context.thread_count = self.threads
             self.stream.thread_type = "SLICE" if self.threads == 1 else "AUTO"
             self.origin = float((self.stream.start_time or 0) * self.stream.time_base)
-            sounds = [s for s in self.container.streams.audio if getattr(s.codec_context, "sample_rate", 0)]
-            self.soundtrack = Soundtrack(self.container, sounds[0], self.origin) if sounds else None
+            is_sound = bool(getattr(sound and sound.codec_context, "sample_rate", 0))
+            self.soundtrack = Soundtrack(self.container, sound, self.origin) if is_sound else None
+            # AVI numbers frames in the order of decoding, which is not that of display with B-frames (HMDB-51).
+            self.counted = self.container.format.name == "avi" and self.stream.codec_context.has_b_frames
         except BaseException:
             self.container.close()
             raise
@@ -295,9 +237,8 @@ class VideoFile:
             return float(max(ends, default=0)) - self.origin
 
     def _rewind(self) -> None:
-        """Go to the first packet. Some containers seek by decoding time, which is earlier; some do not seek at all."""
-        first = self.stream.start_time or 0
-        if not any(self._seek(stamp) for stamp in (first - int(10 / self.stream.time_base), first)):
+        """Go to the first packet. Some containers seek by decoding time, which is earlier; some cannot seek."""
+        if not self._seek((self.stream.start_time or 0) - int(10 / self.stream.time_base)):
             self.close()
             self._open()
 
@@ -310,7 +251,8 @@ class VideoFile:
 
     def _frames_from(self, time: float) -> Generator[tuple[float, Any], None, None]:
         """Frames and the times at which they are shown, in order, from a key frame at ``time`` or before it."""
-        if self._can_seek() and time > 0 and self._seek(int((time + self.origin) / self.stream.time_base)):
+        can_seek = not self.counted and self.container.format.name != "mpeg"  # whose times are wrong after a seek
+        if can_seek and time > 0 and self._seek(int((time + self.origin) / self.stream.time_base)):
             frames = self._frames()
             first = next(frames, None)
             if first is not None and first[0] <= time + ROUNDING:
@@ -320,27 +262,14 @@ class VideoFile:
         self._rewind()
         yield from self._frames()
 
-    def _can_seek(self) -> bool:
-        """Whether frames have reliable times after a seek. In MPEG program streams they have not. AVI only counts
-        packets: where frames are reordered (HMDB-51) or left out, the count is right from the first packet on only."""
-        if self.container.format.name == "avi":
-            index = self.stream.index_entries
-            gaps = len(index) > 0 and index[-1].timestamp - index[0].timestamp != len(index) - 1
-            return not gaps and not self.stream.codec_context.has_b_frames
-        return bool(self.container.format.name != "mpeg")
-
     def _frames(self) -> Iterator[tuple[float, Any]]:
         """Frames and their times, from the next key frame to the end of the file."""
         context, tick, now = self.stream.codec_context, float(self.stream.time_base), -1 / self.fps
-        counted = self.container.format.name == "avi"  # the n-th frame shown is that of the n-th packet
-        stamps: deque[int | None] = deque()
         with demuxed(self.container, self.stream) as packets:
             for packet in chain(dropwhile(lambda packet: not packet.is_keyframe, packets), [None]):
-                if packet is not None:
-                    stamps.append(packet.dts)
                 for frame in decoded(context, packet):
-                    stamp = (stamps.popleft() if stamps else None) if counted else frame.pts
-                    now = now + 1 / self.fps if stamp is None else stamp * tick - self.origin
+                    is_stamped = frame.pts is not None and not self.counted
+                    now = frame.pts * tick - self.origin if is_stamped else now + 1 / self.fps
                     yield now, frame
 
     def clips(
@@ -359,14 +288,22 @@ class VideoFile:
 
         ``shifts`` are seconds from the middle of each clip to that of its sound, which stays within the file.
         """
-        if num_frames < 1 or fps <= 0:
-            raise UsageError(f"a clip needs at least 1 frame and more than 0 fps, got {num_frames} and {fps}")
         if short not in get_args(Short):
             raise UsageError(f"short must be one of {', '.join(get_args(Short))}, got {short!r}")
         steps = np.arange(num_frames) / fps
         times = np.concatenate([start + steps for start in starts])
         transforms = [FrameTransform() for _ in starts] if transforms is None else transforms
-        frames = self._read_frames(times, ClipBuffer(transforms, num_frames), short)
+        if not times.min() >= -ROUNDING:
+            raise UsageError(f"a clip must start at 0 s or later, got {float(times.min())}")
+        per_frame = [transform for transform in transforms for _ in steps]
+        try:
+            frames = self._read_frames(times, per_frame)
+        except TooShort as error:
+            if short == "refuse" or error.end <= 2 * ROUNDING:
+                raise
+            inside = times % error.end if short == "loop" else times
+            frames = self._read_frames(np.minimum(inside, error.end - 2 * ROUNDING), per_frame)
+        clips = [np.stack(frames[i : i + num_frames]) for i in range(0, len(frames), num_frames)]
         sounds: list[NDArray[np.float32] | None] = [None] * len(starts)
         if audio and self.soundtrack is not None:
             middles = [start + num_frames / fps / 2 for start in starts]
@@ -375,7 +312,7 @@ class VideoFile:
                 last = max(half, self.duration - half)
                 middles = [min(max(half, m + shift), last) for m, shift in zip(middles, shifts, strict=True)]
             sounds = list(self.sounds(middles, audio_duration, sample_rate))
-        return [Clip(*both) for both in zip(frames, sounds, strict=True)]
+        return [Clip(*both) for both in zip(clips, sounds, strict=True)]
 
     def sounds(self, middles: Sequence[float], duration: float, sample_rate: int) -> list[NDArray[np.float32]]:
         """The sound around each of the moments, ``duration`` seconds of it."""
@@ -384,32 +321,23 @@ class VideoFile:
         with video_errors(self.path):
             return self.soundtrack.around(middles, duration, sample_rate)
 
-    def _read_frames(self, times: NDArray[np.float64], buffer: ClipBuffer, short: Short) -> list[NDArray[np.uint8]]:
-        """Put the frame shown at each of the times into its slot of the buffer."""
-        if not np.isfinite(times).all() or times.min() < -ROUNDING:
-            raise UsageError(f"a clip must start at 0 s or later, got {float(times.min())}")
-        try:
-            self._fill(times, buffer)
-        except TooShort as error:
-            if short == "refuse" or error.end <= 2 * ROUNDING:
-                raise
-            inside = times % error.end if short == "loop" else times
-            self._fill(np.minimum(inside, error.end - 2 * ROUNDING), buffer)
-        return buffer.clips
-
-    def _fill(self, times: NDArray[np.float64], buffer: ClipBuffer) -> None:
+    def _read_frames(self, times: NDArray[np.float64], transforms: Sequence[FrameTransform]) -> list[NDArray[np.uint8]]:
+        """The frame shown at each of the times, through its transform."""
+        frames: list[Any] = [None] * len(times)
         order = np.argsort(times, kind="stable")
         with video_errors(self.path):
             for run in np.split(order, np.flatnonzero(np.diff(times[order]) > MAX_GAP) + 1):
-                self._fill_run(times, run.tolist(), buffer)
+                for i, frame in self._shown_at(times, run.tolist()):
+                    frames[i] = transforms[i](frame).copy()
+        return frames
 
-    def _fill_run(self, times: NDArray[np.float64], waiting: list[int], buffer: ClipBuffer) -> None:
-        """Decode forward, and take the last frame at or before each of the times."""
+    def _shown_at(self, times: NDArray[np.float64], waiting: list[int]) -> Iterator[tuple[int, Any]]:
+        """Decode forward; yield the last frame at or before each of the waiting times, with its index."""
         shown, end, last = None, 0.0, float(times[waiting[-1]])
         with closing(self._frames_from(float(times[waiting[0]]))) as frames:
             for now, frame in frames:
                 while shown is not None and waiting and times[waiting[0]] < now - ROUNDING:
-                    buffer.put(waiting.pop(0), shown)
+                    yield waiting.pop(0), shown
                 if not waiting:
                     return
                 length = float(frame.duration * frame.time_base) if frame.duration and frame.time_base else 0.0
@@ -420,11 +348,4 @@ class VideoFile:
             raise TooShort(
                 f"{self.path} is too short: its last frame ends at {end:.3f} s, requested: {last:.3f} s", end
             )
-        for place in waiting:
-            buffer.put(place, shown)
-
-
-def _is_cover(stream: Any) -> bool:
-    """Whether a stream is one still picture, such as the cover of an album."""
-    disposition = getattr(stream, "disposition", 0)  # a number or a flag, as the version of PyAV has it
-    return bool(getattr(disposition, "value", disposition) & 0x400)
+        yield from ((i, shown) for i in waiting)
