@@ -22,11 +22,8 @@ def whole(path):
     with av.open(str(path)) as container:
         frames = list(container.decode(video=0))
         avi, rate = container.format.name == "avi", float(container.streams.video[0].average_rate)
-    if avi:  # it numbers frames in the order of decoding
-        times = np.arange(len(frames)) / rate
-    else:
-        times = np.array([frame.time - frames[0].time for frame in frames])
-    assert len(times) == len(frames)
+    # AVI numbers frames in the order of decoding.
+    times = np.array([i / rate if avi else frame.time - frames[0].time for i, frame in enumerate(frames)])
     return times, [frame.to_ndarray(format="rgb24") for frame in frames]
 
 
