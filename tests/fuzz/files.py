@@ -24,7 +24,6 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
     from PIL import Image
     from safetensors.torch import save_file
 
-    from rince._support.yaml_files import read_yaml
     from rince.data.graphs import tudataset
     from rince.data.image_folder import _decode
     from rince.data.images import load_harmless, read_npz
@@ -34,6 +33,7 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
     from rince.encoders.files import load_encoder
     from rince.encoders.images import ConvNet
     from rince.train.checkpoints import read_checkpoint
+    from rince.train.run_folder import read_yaml
     from rince.train.short_names import CONFIGS
 
     random_numbers = np.random.default_rng(0)

@@ -67,9 +67,9 @@ def test_before_anything_is_written(refused, options, sentence):
     [
         (
             "--encoder R2Plus1D --encoder.channels 1 --encoder.width 2",
-            "and R2Plus1D expects clips of 1 channels x frames x height x width: choose another encoder, or other",
+            "and R2Plus1D rejects it (",
         ),
-        ("--encoder MLP --encoder.widths [60,8]", "and MLP expects 60 numbers: set encoder.widths"),
+        ("--encoder MLP --encoder.widths [60,8]", "and MLP rejects it ("),
     ],
 )
 def test_shapes_that_do_not_fit_are_told_as_they_are(refused, options, sentence):

@@ -11,7 +11,7 @@ from torch import nn
 
 import rince
 from rince.methods.method import Method
-from rince.train.short_names import constructor_arguments, known_classes, summary
+from rince.train.short_names import known_classes, summary
 
 KINDS = {
     "method": Method, "encoder": nn.Module, "loss": nn.Module, "views": nn.Module, "data": LightningDataModule,
@@ -34,7 +34,16 @@ def test_short_names_are_unique():
 def test_every_class_is_of_its_kind_and_has_a_summary(part):
     for path in known_classes()[part].values():
         assert issubclass(imported(path), KINDS[part])
-        assert not path.startswith("rince.") or len(summary(path, part)) > 20, path
+        assert not path.startswith("rince.") or len(summary(path)) > 20, path
+
+
+def test_every_loss_is_listed_with_its_summary():
+    kinds = {
+        name
+        for name in rince.__all__
+        if inspect.isclass(kind := getattr(rince, name)) and issubclass(kind, rince.ContrastiveLoss)
+    }
+    assert kinds == set(known_classes()["loss"])
 
 
 def test_no_method_or_data_is_missing():
@@ -46,7 +55,3 @@ def test_no_method_or_data_is_missing():
             for short, kind in inspect.getmembers(home, inspect.isclass):
                 own = kind.__module__ == home.__name__ and short not in BASES and not short.startswith("_")
                 assert not (own and issubclass(kind, Method | LightningDataModule)) or kind in listed, short
-
-
-def test_arguments_are_those_of_the_constructor():
-    assert constructor_arguments(known_classes()["loss"]["RINCE"]) == list(inspect.signature(rince.RINCE).parameters)

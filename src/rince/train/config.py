@@ -7,10 +7,10 @@ into classes the user names, and errors in one sentence with the nearest name.
 import contextlib
 import difflib
 import functools
-import importlib
 import inspect
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -24,10 +24,9 @@ from torch import nn
 from rince._moved import RENAMED_SETTINGS, current_settings
 from rince._support.command_errors import innermost_module
 from rince._support.optional_imports import install_hint, require
-from rince._support.yaml_files import read_yaml
 from rince.errors import MissingExtra, UsageError
-from rince.train.help import FINETUNE_OPTIONS, OPTIONS, PART_HELP
-from rince.train.short_names import PARTS, argument_names, find_config, import_known_classes, known_classes
+from rince.train.run_folder import read_yaml
+from rince.train.short_names import PARTS, find_config, import_class, import_known_classes, known_classes
 
 NO_DATA = "no data: give a configuration, such as digits/simclr (rince train --list), or --data CLASS"
 
@@ -81,7 +80,10 @@ class Parts(NamedTuple):
 
 
 def train_parser(command: str = "train") -> Any:
-    """Parser with one option per part of a run. Each takes any class of its kind by name or import path."""
+    """Parser with one option per part of a run. Each takes any class of its kind by name or import path.
+
+    The texts of ``--help`` are in ``rince.train.help``.
+    """
     jsonargparse = require("jsonargparse", "train")
     lightning = require("lightning.pytorch", "train")
     from rince.data.module import DataModule
@@ -89,22 +91,21 @@ def train_parser(command: str = "train") -> Any:
 
     import_known_classes()
     parser = jsonargparse.ArgumentParser(prog=f"rince {command}", exit_on_error=False)
-    parser.add_argument("--config", action="config", help=OPTIONS["config"])
-    parser.add_argument("--name", type=str | None, default=None, help=OPTIONS["name"])
-    parser.add_argument("--out", type=str, default="runs", help=OPTIONS["out"])
-    parser.add_argument("--seed", type=int, default=0, help=OPTIONS["seed"])
-    parser.add_argument("--checkpoint_every", type=int, default=100, help=OPTIONS["checkpoint_every"])
-    parser.add_argument("--probe", type=bool, nargs="?", const=True, default=True, help=OPTIONS["probe"])
+    parser.add_argument("--config", action="config")
+    parser.add_argument("--name", type=str | None, default=None)
+    parser.add_argument("--out", type=str, default="runs")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint_every", type=int, default=100)
+    parser.add_argument("--probe", type=bool, nargs="?", const=True, default=True)
     parser.add_class_arguments(TrustSettings, "trust", instantiate=False)
     # The run passes the first four arguments; the others are options of the method.
     method: Any = Callable[[nn.Module, nn.Module, nn.Module, Any], Method]
-    parser.add_argument("--method", type=method, help=PART_HELP["method"])
-    parser.add_subclass_arguments(nn.Module, "encoder", help=PART_HELP["encoder"])
-    parser.add_subclass_arguments(nn.Module, "loss", skip={"contrast", "reduction"}, help=PART_HELP["loss"])
-    parser.add_subclass_arguments(nn.Module, "views", help=PART_HELP["views"])
-    optimizer = Callable[[Iterable[Any]], torch.optim.Optimizer]
-    parser.add_argument("--optimizer", type=optimizer, help=PART_HELP["optimizer"])
-    parser.add_subclass_arguments(DataModule, "data", required=False, help=PART_HELP["data"])
+    parser.add_argument("--method", type=method)
+    parser.add_subclass_arguments(nn.Module, "encoder")
+    parser.add_subclass_arguments(nn.Module, "loss", skip={"contrast", "reduction"})
+    parser.add_subclass_arguments(nn.Module, "views")
+    parser.add_argument("--optimizer", type=Callable[[Iterable[Any]], torch.optim.Optimizer])
+    parser.add_subclass_arguments(DataModule, "data", required=False)
     skip = {"default_root_dir", "enable_checkpointing", "use_distributed_sampler", "fast_dev_run", "inference_mode"}
     parser.add_class_arguments(lightning.Trainer, "trainer", skip=skip, instantiate=False)
     for action in parser._actions:  # typing caches unions in any order, and a float first would read 1 as 1.0
@@ -117,11 +118,11 @@ def train_parser(command: str = "train") -> Any:
 def finetune_parser(parts: dict[str, Any] | None = None) -> Any:
     """Parser of ``rince train`` with a few more options. ``parts`` of the pretrained run are the defaults."""
     parser = train_parser("finetune")
-    parser.add_argument("--run", type=str | None, default=None, help="The run; given as the first argument.")
-    parser.add_argument("--tower", type=str | None, default=None, help=FINETUNE_OPTIONS["tower"])
-    for name in ("linear", "from_scratch"):
-        parser.add_argument(f"--{name}", type=bool, nargs="?", const=True, default=False, help=FINETUNE_OPTIONS[name])
-    parser.add_argument("--splits", type=int, nargs="+", default=None, help=FINETUNE_OPTIONS["splits"])
+    parser.add_argument("--run", type=str | None, default=None)
+    parser.add_argument("--tower", type=str | None, default=None)
+    parser.add_argument("--linear", type=bool, nargs="?", const=True, default=False)
+    parser.add_argument("--from_scratch", type=bool, nargs="?", const=True, default=False)
+    parser.add_argument("--splits", type=int, nargs="+", default=None)
     parser.set_defaults(FINETUNE_DEFAULTS | (parts or {}))
     return parser
 
@@ -132,13 +133,13 @@ def parse(parser: Any, arguments: list[str]) -> Any:
     Raises:
         UsageError: With one sentence about the first mistake.
     """
-    arguments = normalized(arguments)
-    words, files = list(arguments), []
-    for i, word in enumerate(arguments[1:], start=1):
-        if arguments[i - 1] == "--config":
-            files.append(word)
-            words[i] = yaml.safe_dump(file_settings(Path(word)))
-    with _without_defaults(parser, named_classes(arguments)), _one_sentence(parser):
+    words = normalized(arguments)
+    named, files = named_classes(words), []
+    for i, (option, value) in enumerate(itertools.pairwise(words), start=1):
+        if option == "--config":
+            files.append(value)
+            words[i] = yaml.safe_dump(file_settings(Path(value)))
+    with _without_defaults(parser, named), _one_sentence(parser):
         config = parser.parse_args(words)
     config.config = files or None
     return _checked(config)
@@ -167,10 +168,10 @@ def _written_out(settings: dict[str, Any]) -> dict[str, Any]:
             return [full(item) for item in value]
         if not isinstance(value, dict):
             return value
-        named = value.get("class_path")
-        return {name: full(item) for name, item in value.items()} | (
-            {"class_path": _class_path(named)} if isinstance(named, str) else {}
-        )
+        value = {name: full(item) for name, item in value.items()}
+        if isinstance(value.get("class_path"), str):
+            value["class_path"] = _class_path(value["class_path"])
+        return value
 
     settings = full(settings)
     settings |= {name: _class_path(settings[name]) for name in PARTS if isinstance(settings.get(name), str)}
@@ -341,21 +342,18 @@ UNKNOWN_OPTION = re.compile(r"(?:Option|option) '([^']+)'(?: is not accepted)?|u
 UNKNOWN_CLASS = re.compile(
     r"(?:has no attribute|No module named) '|Expected a dot import path string: |Unexpected import path format: "
 )
-TYPE_NAMES = re.compile(r"<class '(?:[\w.]+\.)?(\w+)'>|(?:typing\.)?Literal\[([^]]*)\]|(?:typing|collections\.abc)\.")
+TYPE = re.compile(r"<class '(?:[\w.]+\.)?(\w+)'>|(?:typing\.)?Literal\[([^]]*)\]|(?:typing|collections\.abc)\.")
 
 
 def sentence_for(message: str, parser: Any) -> str:
     """One sentence for an error message of jsonargparse; the end of the message where its form is not known."""
-    option = ".".join(re.findall(r'Parser key "([^"]+)"', message))
+    option, inner = ".".join(re.findall(r'Parser key "([^"]+)"', message)), message.rpartition('Parser key "')[2]
     if denied := re.search(r"Importing '([^']+)' is not allowed", message):
         return f"{option}: {denied[1][:200]} is not a class of rince or torch: if you trust it, add --allow-custom-code"
-    innermost = message.rpartition('Parser key "')[2]
-    if unknown := UNKNOWN_OPTION.search(innermost):
+    if unknown := UNKNOWN_OPTION.search(inner):
         group = re.search(r"Group '([^']+)'", message)
         name = f"{group[1]}.{unknown[1]}" if group and not option else unknown[1] or unknown[2]
-        classes = re.findall(r"class_path[=' ]+([\w.]+)", message[: message.find(unknown[0])]) or re.findall(
-            r"class_path='([\w.]+)", message
-        )
+        classes = re.findall(r"class_path[=' ]+([\w.]+)", message)
         if not option:
             return _no_option(name, parser)
         if name == "class_path":
@@ -365,28 +363,24 @@ def sentence_for(message: str, parser: Any) -> str:
         hint = _nearest(name.split(".")[0], argument_names(import_class(classes[-1]))) if classes else ""
         return f"{option}: there is no option '{name}'{hint}"
     if missing := re.search(r"the following arguments are required: ([\w, ]+?)(?: - |$|\.)", message):
-        names = missing[1].strip().split(", ")
-        return f"{option}: {', '.join(names)} must be given: set --{option}.{names[0]}"
-    union = message.rpartition("Union subtypes Subtypes: [")[2] if "Subtypes: [" in message else ""
-    types, given = union.partition("] Errors:")[0], union.partition("Given value: ")[2].partition(" - Expected")[0]
-    of_values = re.search(r"'(?:int|float|str|bool|list|dict)'|Literal|list\[", types)
-    if not of_values and (no_class := UNKNOWN_CLASS.search(innermost)):
-        name = re.split(r"[\s']", innermost[no_class.end() :])[0]
-        paths = re.findall(r"class_path '([^']+)'|Got value: ([\w.]+)", innermost)
-        path = next((a or b for a, b in reversed(paths)), name)
+        return f"{option}: {missing[1]} must be given: set --{option}.{missing[1].split(', ')[0]}"
+    types = inner.partition("Subtypes: [")[2].partition("] Errors:")[0]
+    if re.search(r"'(?:int|float|str|bool|list|dict)'|Literal|list\[", types):
+        given = inner.partition("Given value: ")[2].partition(" - Expected")[0]
+        return f"{option} must be {_readable(types).replace(', ', ' or ')}, got {given!r}"
+    if no_class := UNKNOWN_CLASS.search(inner):
+        paths = re.findall(r"class_path '([^']+)'|Got value: ([\w.]+)", inner)
+        path = next((a or b for a, b in reversed(paths)), re.split(r"[\s']", inner[no_class.end() :])[0])
         return _no_class(option, path)
-    if of_values:
-        return f"{option} must be {TYPE_NAMES.sub(_type_name, types).replace(', ', ' or ')}, got {given!r}"
-    if simple := re.search(r"Expected an? (.+?)\. Got value: (.*?)(?: - Expected|$)", innermost):
-        return f"{option} must be {TYPE_NAMES.sub(_type_name, simple[1])}, got {simple[2]!r}"
-    return TYPE_NAMES.sub(_type_name, innermost.replace('":', ":", 1))[:500]
+    if simple := re.search(r"Expected an? (.+?)\. Got value: (.*?)(?: - Expected|$)", inner):
+        return f"{option} must be {_readable(simple[1])}, got {simple[2]!r}"
+    return _readable(inner.replace('":', ":", 1))[:500]
 
 
-def _type_name(match: re.Match[str]) -> str:
-    """Readable name of a type in an error message of jsonargparse."""
-    if match[2] is not None:
-        return f"one of {match[2]}"
-    return "null" if match[1] == "NoneType" else match[1] or ""
+def _readable(text: str) -> str:
+    """A message of jsonargparse with readable names of types."""
+    names = {"NoneType": "null"}
+    return TYPE.sub(lambda m: f"one of {m[2]}" if m[2] else names.get(m[1], m[1] or ""), text)
 
 
 def _no_option(name: str, parser: Any) -> str:
@@ -402,31 +396,26 @@ def _no_option(name: str, parser: Any) -> str:
 
 def _no_class(option: str, path: str) -> str:
     """Suggest a class of rince for the same part, or a class of the module that the user names."""
-    part = option.rpartition(".")[2] if option.endswith("noise") else option.split(".")[0]
-    known = dict(known_classes().get(part, {}))
-    short = path.rpartition(".")[2]
-    if short in known and "." not in path:
-        importlib.import_module(known[short].rpartition(".")[0])  # raises MissingExtra
-    module = path.rpartition(".")[0]
+    known = dict(
+        known_classes().get(option.rpartition(".")[2] if option.endswith("noise") else option.split(".")[0], {})
+    )
+    module, _, name = path.rpartition(".")
+    if path in known:
+        import_class(known[path])  # raises MissingExtra
     if (hint := install_hint(module)) is not None:
         raise MissingExtra(hint)
-    if module and module in _loaded_modules():
-        kinds = vars(_loaded_modules()[module])
-        known |= {name: f"{module}.{name}" for name, kind in kinds.items() if inspect.isclass(kind) and name[0] != "_"}
-    hint = _nearest(short, known) or " (give its import path)"
+    if module in sys.modules:
+        known |= {
+            name: "" for name, kind in vars(sys.modules[module]).items() if inspect.isclass(kind) and name[0] != "_"
+        }
+    hint = _nearest(name, known) or " (give its import path)"
     return f"{option}: there is no class '{path}'{hint}"
 
 
-def _loaded_modules() -> dict[str, Any]:
-    import sys
-
-    return sys.modules
-
-
-def import_class(path: str) -> type:
-    module, _, name = path.rpartition(".")
-    kind: type = getattr(importlib.import_module(module), name)
-    return kind
+def argument_names(kind: type) -> list[str]:
+    """Names of the arguments of a class and its bases."""
+    inits = [vars(base)["__init__"] for base in inspect.getmro(kind) if "__init__" in vars(base)]
+    return [name for init in inits if inspect.isfunction(init) for name in list(inspect.signature(init).parameters)[1:]]
 
 
 def _nearest(name: str, known: Iterable[str], form: str = "{}") -> str:

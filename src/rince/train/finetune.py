@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from rince._support.atomic_files import write_text
 from rince.encoders.files import check_network, fill, read_encoder
 from rince.errors import ExistingFile, MissingFile, UsageError
-from rince.train.config import build, import_class
+from rince.train.config import argument_names, build
 from rince.train.run import RunHooks, checked_name, checked_out, nested_settings, run, run_name
 from rince.train.run_folder import RunFolder
-from rince.train.short_names import argument_names
+from rince.train.short_names import import_class
 
 
 class Source(NamedTuple):

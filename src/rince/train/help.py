@@ -2,7 +2,7 @@
 
 import textwrap
 
-from rince.train.short_names import PARTS, configs_for, constructor_arguments, known_classes, summary
+from rince.train.short_names import PARTS, configs_for, known_classes, summary
 
 OPTIONS = {
     "config": "A YAML file with any of the options below.",
@@ -88,10 +88,7 @@ def help_text(command: str) -> str:
     for part in (*PARTS, "noise"):
         classes = {name: path for name, path in known_classes()[part].items() if path.startswith("rince")}
         lines += ["", f"--{part} CLASS  {PART_HELP[part]}" if part in PARTS else f"noise  {PART_HELP[part]}"]
-        lines += _rows({name: summary(path, part) for name, path in classes.items()})
-        if part == "loss":
-            own = [name for name in constructor_arguments(classes["RINCE"]) if name not in ("contrast", "reduction")]
-            lines.append(f"  RINCE takes {', '.join(f'--loss.{name}' for name in own)}.")
+        lines += _rows({name: summary(path) for name, path in classes.items()})
         if part == "optimizer":
             lines.append("  and any class of torch.optim, such as torch.optim.Adam")
     lines += ["", "trainer: arguments of Lightning's Trainer; the most common are"]

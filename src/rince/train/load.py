@@ -6,7 +6,6 @@ classes of rince and torch are built, and nothing is downloaded.
 """
 
 import contextlib
-import importlib
 import inspect
 import os
 import warnings
@@ -22,7 +21,7 @@ from rince.errors import MissingExtra, MissingFile, UsageError
 from rince.train.checkpoints import read_checkpoint
 from rince.train.config import build, finetune_parser, parse_settings, train_parser
 from rince.train.run_folder import RunFolder
-from rince.train.short_names import PACKAGES, known_classes
+from rince.train.short_names import NOT_PARTS, PACKAGES, import_class, known_classes
 
 FETCHING = ("HuggingFacePairs",)  # downloads, and may run a script of the data set
 
@@ -118,35 +117,26 @@ def allowed_paths() -> list[str]:
     import rince.losses
     from rince.losses import objectives
 
-    kinds: list[tuple[str, Any]] = []
-    for part, names in known_classes().items():
-        for name, path in names.items() if part != "callback" else ():
-            with contextlib.suppress(MissingExtra):
-                module = importlib.import_module(path.rpartition(".")[0])
-                modules = [each for each in vars(module).items() if _is_module_of(module.__name__, each[1])]
-                kinds += [(f"{module.__name__}.{each}", kind) for each, kind in [(name, vars(module)[name]), *modules]]
-    kinds += [(f"rince.{name}", getattr(rince.losses, name)) for name in rince.losses.__all__]
-    for name, function in vars(objectives).items():
-        if name[0] != "_" and inspect.isfunction(function) and function.__module__.startswith("rince.losses."):
-            kinds.append((f"rince.objectives.{name}", function))
+    allowed = {f"rince.{name}": getattr(rince.losses, name) for name in rince.losses.__all__}
+    paths = [path for part, classes in known_classes().items() if part != "callback" for path in classes.values()]
+    paths += [f"rince.{package}.{name}" for package in PACKAGES.values() for name in NOT_PARTS]
+    for path in paths:
+        with contextlib.suppress(MissingExtra, AttributeError):
+            allowed[path] = import_class(path)
     for module, base in ((nn, nn.Module), (torch.optim, torch.optim.Optimizer)):
         for name, kind in vars(module).items():
             if inspect.isclass(kind) and issubclass(kind, base) and kind is not nn.DataParallel:
-                kinds.append((f"{module.__name__}.{name}", kind))
-    paths: set[str] = set()
-    for path, kind in kinds:
-        name = path.rpartition(".")[2]
-        if name not in FETCHING and (inspect.isclass(kind) or inspect.isfunction(kind)):
-            paths |= {path, f"{kind.__module__}.{kind.__qualname__}"}
-            paths |= {
-                f"rince.{package}.{name}" for package in PACKAGES.values() if path.startswith(f"rince.{package}.")
-            }
-    return sorted(paths)
-
-
-def _is_module_of(name: str, kind: Any) -> bool:
-    """Whether an object is an ``nn.Module`` class defined in a module, such as the loss of a method."""
-    return inspect.isclass(kind) and issubclass(kind, nn.Module) and kind.__module__ == name
+                allowed[f"{module.__name__}.{name}"] = kind
+    allowed = {path: kind for path, kind in allowed.items() if inspect.isclass(kind)}
+    for name, function in vars(objectives).items():
+        if name[0] != "_" and inspect.isfunction(function) and function.__module__.startswith("rince.losses."):
+            allowed[f"rince.objectives.{name}"] = function
+    return sorted(
+        path
+        for public, kind in allowed.items()
+        for path in (public, f"{kind.__module__}.{kind.__qualname__}")
+        if kind.__name__ not in FETCHING
+    )
 
 
 def disable_downloads(config: Any) -> None:

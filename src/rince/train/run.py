@@ -31,7 +31,7 @@ from rince.train.checkpoints import SaveCheckpoints, WholeFiles, latest, while_r
 from rince.train.config import Parts, build
 from rince.train.metrics import MetricsTable
 from rince.train.run_folder import RunFolder, settings_code
-from rince.train.shape_check import FirstBatch
+from rince.train.shape_check import shape_problem
 from rince.train.short_names import short_name
 from rince.train.trainer import EndTogether, check_trainer, make_trainer, quiet, set_rank
 from rince.views.views import Views
@@ -146,10 +146,10 @@ def _fit(job: Job, hooks: RunHooks) -> Trainer:
     if before and fingerprint and before != fingerprint:
         raise UsageError(f"{folder.path} was started with other data: restore it to resume, or choose another --name")
     hooks.prepare(method, data)
-    table, first_batch, together = MetricsTable(folder.metrics), FirstBatch(), EndTogether()
+    table, together = MetricsTable(folder.metrics), EndTogether()
     checkpoints = SaveCheckpoints(folder, config.checkpoint_every, fingerprint, settings)
     probe = [OnlineProbe(data.classes)] if config.probe and data.classes else []
-    callbacks = [*probe, first_batch, *hooks.callbacks(resume is not None), together, checkpoints]
+    callbacks = [*probe, *hooks.callbacks(resume is not None), together, checkpoints]
     trainer = make_trainer(options | {"default_root_dir": folder.path}, callbacks, [table], [WholeFiles()])
     if resume is None:
         hooks.begin(method)
@@ -175,7 +175,8 @@ def _fit(job: Job, hooks: RunHooks) -> Trainer:
             ) from error
         if innermost_module(error).startswith("torch.optim."):
             raise UsageError(f"the optimizer rejects a step: {' '.join(str(error).split())}") from error
-        sentence = first_batch.problem(trainer, method, data)
+        first = trainer.global_step == int(state["global_step"])
+        sentence = shape_problem(method, data) if first else None
         if sentence is None and innermost_module(error).startswith("lightning."):
             sentence = _trainer_error(error)
         if sentence is None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from rince._moved import current_settings
 from rince._support.atomic_files import write_text, written_whole
 from rince._support.fingerprints import of_lines
-from rince._support.yaml_files import read_yaml
 from rince.errors import ExistingFile, MissingFile, NotAFolder, UsageError
 from rince.train.short_names import current_paths
 
@@ -166,3 +166,44 @@ def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             values[name] = value
     return values
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Mapping in a file; an empty file is an empty mapping.
+
+    Raises:
+        UsageError: If the file is missing, is not YAML, is not a mapping, or sets a name twice.
+    """
+    if not path.is_file():
+        raise MissingFile(f"there is no file {path}")
+    try:
+        text = path.read_text(encoding="utf-8")
+        _check_duplicates(yaml.compose(text, Loader=yaml.SafeLoader), path)
+        values = yaml.safe_load(text)
+    except UsageError:
+        raise
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f" in line {mark.line + 1}" if mark is not None else ""
+        raise UsageError(f"{path} is not valid YAML: {error.problem or error.context}{place}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # such as text that is not UTF-8
+        raise UsageError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict | None):
+        raise UsageError(f"{path} is not a configuration: it holds a {type(values).__name__}, not names with values")
+    return values or {}
+
+
+def _check_duplicates(node: Any, path: Path) -> None:
+    """Reject a mapping that sets a name twice."""
+    lines: dict[str, int] = {}
+    for child in node.value if node is not None and isinstance(node.value, list) else []:
+        if not isinstance(child, tuple):
+            _check_duplicates(child, path)
+            continue
+        key, value = child
+        line = key.start_mark.line + 1
+        if key.value != "<<" and isinstance(key.value, str):
+            if key.value in lines:
+                raise UsageError(f"{path} sets {key.value} twice, in lines {lines[key.value]} and {line}: keep one")
+            lines[key.value] = line
+        _check_duplicates(value, path)

@@ -1,7 +1,7 @@
 """Short names of what comes with rince: ``digits/simclr`` is configs/digits/simclr.yaml, ``RINCE`` a class.
 
-Classes are read from the sources, so that help and suggestions import neither torch nor them. There is no registry: the
-public names of each package are its ``HOMES`` table. Classes of a user need no entry, their import path is enough.
+Summaries of classes are read from the sources, so that help imports neither torch nor the classes. Own classes of users
+need no entry, only their import path.
 """
 
 import ast
@@ -9,7 +9,6 @@ import contextlib
 import difflib
 import functools
 import importlib
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,27 @@ from rince.errors import MissingExtra, MissingFile
 
 PARTS = ("method", "encoder", "loss", "views", "data", "optimizer")
 PACKAGES = {"method": "methods", "encoder": "encoders", "views": "views", "data": "data", "noise": "noise"}
-# Public names that are base classes or building blocks, not choices for a part.
-BASES = {"Method", "DataModule", "Images", "Pairs", "Graphs", "GraphData", "Views", "PatchStem", "StepRNG"}
+# Public classes of these packages that are base classes or building blocks, not choices for a part.
+NOT_PARTS = {
+    *(
+        "ClipBatch",
+        "DataModule",
+        "Draws",
+        "GraphData",
+        "Graphs",
+        "ImageBatch",
+        "Images",
+        "Method",
+        "PairBatch",
+        "Pairs",
+    ),
+    *("PatchStem", "Views", "WrongPairs"),
+}
 OTHERS = {
+    "loss": [
+        *("rince.RINCE", "rince.InfoNCE", "rince.GCE", "rince.SymmetricCrossEntropy", "rince.DCL", "rince.Debiased"),
+        *("rince.HardNegatives", "rince.MILNCE", "rince.Sigmoid", "rince.ContrastiveLoss"),
+    ],
     "optimizer": ["rince.optimizers.LARS", "torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD"],
     "callback": ["rince.audit.callback.PairMonitor"],
     "data": ["rince.trust.streamed_pairs.StreamedPairs"],
@@ -47,9 +64,7 @@ def find_config(name: str) -> Path:
         return known[short]
     near = difflib.get_close_matches(short, known, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
-    raise MissingFile(
-        f"there is no configuration {name}{hint} (give a file of your own, or one of: {', '.join(known)})"
-    )
+    raise MissingFile(f"there is no configuration {name}{hint} (pass a YAML file, or one of: {', '.join(known)})")
 
 
 def short_name(path: Path) -> str | None:
@@ -59,42 +74,46 @@ def short_name(path: Path) -> str | None:
 
 
 def configs_for(command: str) -> dict[str, str]:
-    """Short name -> first comment line of the configurations for ``train`` or ``finetune``.
+    """Short name -> title (first comment line) of the configurations for ``train`` or ``finetune``.
 
-    The second line of a configuration shows the command that it is for.
+    The second line of a configuration shows its command.
     """
-    found = {}
+    titles = {}
     for name, path in builtin_configs().items():
         title, usage = path.read_text(encoding="utf-8").split("\n")[:2]
         if f"rince {command} " in usage:
-            found[name] = title.lstrip("# ").strip()
-    return found
+            titles[name] = title.lstrip("# ").strip()
+    return titles
 
 
 @functools.cache
 def known_classes() -> dict[str, dict[str, str]]:
     """Short name -> import path of the classes of rince for each part of a run."""
-    found: dict[str, dict[str, str]] = {}
-    for part, name in PACKAGES.items():
-        homes: dict[str, str] = importlib.import_module(f"rince.{name}").HOMES
-        paths = [f"rince.{name}.{home}.{short}" for short, home in homes.items() if short not in BASES]
-        found[part] = {path.rpartition(".")[2]: path for path in paths if _is_choice(path)}
-    found["loss"] = _losses()
+    classes: dict[str, dict[str, str]] = {part: {} for part in (*PARTS, "noise", "callback")}
+    for part, package in PACKAGES.items():
+        names = [name for name in importlib.import_module(f"rince.{package}").HOMES if name[0].isupper()]
+        classes[part] = {name: f"rince.{package}.{name}" for name in names if name not in NOT_PARTS}
     for part, paths in OTHERS.items():
-        found[part] = {**found.get(part, {}), **{path.rpartition(".")[2]: path for path in paths}}
-    return {part: found[part] for part in (*PARTS, "noise", "callback")}
+        classes[part] |= {path.rpartition(".")[2]: path for path in paths}
+    return classes
+
+
+def import_class(path: str) -> Any:
+    """Class at an import path."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
 def import_known_classes() -> None:
-    """Import the classes of rince, which lets jsonargparse find them by their short names."""
+    """Import the classes of rince, so that jsonargparse finds them as subclasses."""
     for paths in known_classes().values():
         for path in paths.values():
             with contextlib.suppress(MissingExtra):  # reported if the user asks for it
-                importlib.import_module(path.rpartition(".")[0])
+                import_class(path)
 
 
 def current_paths(settings: Any) -> Any:
-    """Nested settings in which classes of rince have their current import paths, wherever they were defined before."""
+    """Nested settings in which classes of rince have their public import paths, wherever they were defined before."""
     if isinstance(settings, list):
         return [current_paths(value) for value in settings]
     if not isinstance(settings, dict):
@@ -109,66 +128,14 @@ def current_paths(settings: Any) -> Any:
     return settings
 
 
-def summary(path: str, part: str) -> str:
-    """First line of the docstring of a class; of its module for methods and data, which says more."""
-    if not path.startswith("rince."):
-        return ""
-    node = _module(path) if part in ("method", "data") and _is_only_class(path) else _class(path)
-    text = "" if node is None else ast.get_docstring(node) or ""
-    return text.split("\n")[0].replace("``", "")
-
-
-def constructor_arguments(path: str) -> list[str]:
-    """Names of the arguments of a constructor, read from its source."""
-    node = _class(path)
-    body = [] if node is None else node.body
-    inits = [child for child in body if isinstance(child, ast.FunctionDef) and child.name == "__init__"]
-    return [a.arg for init in inits for a in (*init.args.args[1:], *init.args.kwonlyargs)]
-
-
-def argument_names(kind: type) -> list[str]:
-    """Names of the arguments of an imported class and its bases."""
-    inits = [vars(base)["__init__"] for base in inspect.getmro(kind) if "__init__" in vars(base)]
-    return [name for init in inits if inspect.isfunction(init) for name in list(inspect.signature(init).parameters)[1:]]
-
-
-def _losses() -> dict[str, str]:
-    """Public losses by the modules that define them, the general class last."""
-    import rince
-
-    homes = {}
-    for file in sorted((SOURCES / "rince" / "losses").rglob("*.py")):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and "ContrastiveLoss" in (node.name, *_bases(node)):
-                module = file.relative_to(SOURCES).with_suffix("").as_posix().replace("/", ".")
-                homes[node.name] = f"{module}.{node.name}"
-    public = sorted((name for name in rince.__all__ if name in homes), key=lambda name: name == "ContrastiveLoss")
-    return {name: homes[name] for name in public}
-
-
-def _bases(node: ast.ClassDef) -> list[str]:
-    return [base.id for base in node.bases if isinstance(base, ast.Name)]
-
-
-@functools.cache
-def _module(path: str) -> ast.Module:
-    """Syntax tree of the module that defines the class at an import path."""
-    module = SOURCES / path.rpartition(".")[0].replace(".", "/")
-    file = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
-def _class(path: str) -> ast.ClassDef | None:
-    name = path.rpartition(".")[2]
-    return next((node for node in _module(path).body if isinstance(node, ast.ClassDef) and node.name == name), None)
-
-
-def _is_choice(path: str) -> bool:
-    """Whether an import path leads to a class, but not to a named tuple."""
-    node = _class(path)
-    return node is not None and "NamedTuple" not in _bases(node)
-
-
-def _is_only_class(path: str) -> bool:
-    public = [node for node in _module(path).body if isinstance(node, ast.ClassDef) and node.name[0] != "_"]
-    return len(public) == 1
+def summary(path: str) -> str:
+    """First line of the docstring of a class of rince, read from its source; empty for other classes."""
+    module, _, name = path.rpartition(".")
+    file = SOURCES / module.replace(".", "/")
+    file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if path.startswith("rince.") else ():
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return (ast.get_docstring(node) or "").split("\n")[0].replace("``", "")
+        if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
+            return summary(f"{node.module}.{name}")
+    return ""

@@ -1,7 +1,7 @@
 import pytest
 
-from rince._support.yaml_files import read_yaml
 from rince.errors import MissingFile, UsageError
+from rince.train.run_folder import read_yaml
 
 
 @pytest.mark.parametrize(
