@@ -28,8 +28,8 @@ PAPER = {  # name: (module and its Experiment or main function, one line for the
         "clips with wrong sounds, then few labels",
     ),
     "video-growth": ("paper.video.experiments:VideoGrowth", "more videos and more epochs, as in the ACAV100M table"),
-    "loss-curves": ("paper.theory.loss_curves:main", "loss and gradient over the positive score, for several q"),
-    "noise-theory": ("paper.theory.noise_theory:main", "noisy pairs at q = 1: exact, simulated and as printed"),
+    "loss-curves": ("paper.theory.figures:loss_curves", "loss and gradient over the positive score, for several q"),
+    "noise-theory": ("paper.theory.figures:noise_theory", "noisy pairs at q = 1: exact, simulated and as printed"),
     "statements": ("paper.theory.statements:main", "every statement of docs/theory.md on random cases"),
 }
 EVIDENCE = {

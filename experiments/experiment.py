@@ -9,7 +9,7 @@ from typing import Any
 from experiments.tables import Cell, pivot, seeds_note, unique_runs
 from rince._support.atomic_files import write_text
 from rince._support.command_options import check_counts, local_path, parsed
-from rince.compare.grid import Result, Run, check_no_report, finished_runs, run_grid
+from rince.compare.grid import Result, Run, finished_runs, run_grid
 from rince.compare.tables import as_csv
 from rince.errors import UsageError
 
@@ -178,14 +178,6 @@ def _flat(results: Sequence[Result]) -> tuple[list[str], list[list[Any]]]:
 
 
 def write_report(out: Path, table: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """``table.md`` and ``results.csv`` of an experiment without runs: an earlier report of its own is replaced."""
-    first, _, _ = as_csv(header, []).partition("\n")
-    try:
-        with open(out / "results.csv", encoding="utf-8", errors="replace") as file:
-            own = file.readline(1000).rstrip("\n") == first
-    except OSError:
-        own = False
-    if not own:
-        check_no_report(out, "of this experiment")
+    """``table.md`` and ``results.csv`` of an experiment without runs."""
     write_text(out / "results.csv", as_csv(header, rows))
     write_text(out / "table.md", table)

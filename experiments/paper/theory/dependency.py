@@ -4,14 +4,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.paper.theory.distributions import check_joint, independent
+from experiments.paper.theory.distributions import independent
 from rince._support.optional_imports import require
-from rince.errors import UsageError
 
 Number = float | Tensor
 
 
-def least_lam(number: Number) -> Number:
+def min_lam(number: Number) -> Number:
     """The smallest lam for which RINCE at q = 1 bounds the dependency, with and without noise: 1 / (K + 1).
 
     Below it, views that are independent already contradict the bound.
@@ -23,13 +22,13 @@ def least_lam(number: Number) -> Number:
         1 / (K + 1).
 
     Example:
-        >>> least_lam(255)
+        >>> min_lam(255)
         0.00390625
     """
     return 1 / (number + 1)
 
 
-def printed_least_lam(number: Number, eta: Number) -> Number:
+def printed_min_lam(number: Number, eta: Number) -> Number:
     """The condition on lam that the paper prints for noisy pairs; far more than what is needed.
 
     Args:
@@ -40,7 +39,7 @@ def printed_least_lam(number: Number, eta: Number) -> Number:
         (eta K - eta + 1) / (eta K - eta + 1 + K).
 
     Example:
-        >>> round(printed_least_lam(255, 0.4), 4)
+        >>> round(printed_min_lam(255, 0.4), 4)
         0.2869
     """
     above = eta * number - eta + 1
@@ -108,7 +107,7 @@ def dependency_constant(lam: Number, temperature: Number, slope: Number) -> Tens
     """L in: minus the expected loss of RINCE at q = 1 is at most (1 - eta) L W(P_XV, P_X P_V).
 
     Args:
-        lam: at least ``least_lam(number)``.
+        lam: at least ``min_lam(number)``.
         temperature: t, scores are cosines over it.
         slope: Lipschitz constant of the map from representations to the unit sphere.
 
@@ -161,16 +160,11 @@ def wasserstein(first: Tensor, second: Tensor, cost: Tensor) -> Tensor:
     Returns:
         Shape (...), in float64.
 
-    Raises:
-        UsageError: if the two do not have equal mass.
-
     Example:
         >>> line = torch.tensor([0.0, 1.0, 3.0])
         >>> wasserstein(torch.tensor([1.0, 0, 0]), torch.tensor([0, 0.5, 0.5]), (line[:, None] - line).abs())
         tensor(2., dtype=torch.float64)
     """
-    if not torch.allclose(first.sum(-1), second.sum(-1), atol=1e-6):
-        raise UsageError("both distributions must have the same mass: divide each by its sum")
     atoms = first.shape[-1]
     masses = torch.stack([first, second], dim=-2).double().reshape(-1, 2, atoms)
     masses = masses / masses.sum(-1, keepdim=True)  # rounding must not make the program infeasible
@@ -228,15 +222,11 @@ def wasserstein_dependency(joint: Tensor, x: Tensor, v: Tensor) -> Tensor:
     Returns:
         Shape (...), in float64.
 
-    Raises:
-        UsageError: if ``joint`` is no distribution.
-
     Example:
         >>> points = torch.tensor([[0.0], [1.0]])
         >>> wasserstein_dependency(torch.tensor([[0.5, 0.0], [0.0, 0.5]]), points, points)
         tensor(0.5000, dtype=torch.float64)
     """
-    check_joint(joint)
     return wasserstein(joint.flatten(-2), independent(joint).flatten(-2), pair_distances(x, v))
 
 

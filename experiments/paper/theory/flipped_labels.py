@@ -86,34 +86,34 @@ def risk(loss: Loss, scores: Tensor, labels: Tensor, weights: Tensor, flips: flo
 
 
 def risk_bound(
-    best: float | Tensor, most: float | Tensor, ceiling: float | Tensor = 0.0, least: float | Tensor = 0.0
+    best: float | Tensor, max_flip: float | Tensor, ceiling: float | Tensor = 0.0, min_flip: float | Tensor = 0.0
 ) -> float | Tensor:
     """How large the clean risk of the best classifier under noise can be, for a symmetric loss.
 
     Non-negative losses need no ``ceiling``: this is the theorem of Ghosh et al. 2015. With ``ceiling`` = e^{s_max} it
-    is the paper's corollary for -y e^s. Both forget the ``least`` flip rate; with it the bound gets tighter, and for
+    is the paper's corollary for -y e^s. Both forget the ``min_flip`` flip rate; with it the bound gets tighter, and for
     equal flip rates everywhere it says that noise costs nothing.
 
     Args:
         best: the smallest clean risk of any classifier in the family.
-        most: the largest flip rate of any point, below 1/2.
+        max_flip: the largest flip rate of any point, below 1/2.
         ceiling: B such that B + loss is never negative.
-        least: the smallest flip rate of any point.
+        min_flip: the smallest flip rate of any point.
 
     Returns:
-        ((1 - 2 least) best + 2 (most - least) ceiling) / (1 - 2 most).
+        ((1 - 2 min_flip) best + 2 (max_flip - min_flip) ceiling) / (1 - 2 max_flip).
 
     Example:
-        >>> round(risk_bound(best=-0.5, most=0.4, ceiling=1.0), 6)  # 5 best + 4 ceiling: no loss exceeds 1 anyway
+        >>> round(risk_bound(best=-0.5, max_flip=0.4, ceiling=1.0), 6)  # 5 best + 4 ceiling: no loss exceeds 1 anyway
         1.5
     """
-    return ((1 - 2 * least) * best + 2 * (most - least) * ceiling) / (1 - 2 * most)
+    return ((1 - 2 * min_flip) * best + 2 * (max_flip - min_flip) * ceiling) / (1 - 2 * max_flip)
 
 
-def useless_from(best: float | Tensor, ceiling: float | Tensor) -> float | Tensor:
+def vacuous_flip_rate(best: float | Tensor, ceiling: float | Tensor) -> float | Tensor:
     """The largest flip rate from which on the corollary allows ``ceiling``, which no risk exceeds anyway.
 
-    A share ``pi`` of positive labels means best > -pi ceiling: the corollary is thus useless from (1 + pi) / 4 at the
+    A share ``pi`` of positive labels means best > -pi ceiling: the corollary is thus vacuous from (1 + pi) / 4 at the
     latest, 0.375 if half of the labels are positive.
 
     Args:
@@ -124,7 +124,7 @@ def useless_from(best: float | Tensor, ceiling: float | Tensor) -> float | Tenso
         (1 - best / ceiling) / 4.
 
     Example:
-        >>> useless_from(best=-0.5, ceiling=1.0)
+        >>> vacuous_flip_rate(best=-0.5, ceiling=1.0)
         0.375
     """
     return (1 - best / ceiling) / 4

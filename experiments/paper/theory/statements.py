@@ -6,8 +6,7 @@ python -m experiments statements --cases 5000 --seed 0
 import argparse
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -15,60 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.paper.theory.dependency import (
-    Number,
-    dependency_constant,
-    effective_lam,
-    least_lam,
-    lipschitz,
-    noisy_weights,
-    pair_distances,
-    printed_least_lam,
-    printed_noisy_weights,
-    symmetric_rince,
-    wasserstein_dependency,
-)
-from experiments.paper.theory.distributions import (
-    Objective,
-    best_scores,
-    expected_loss,
-    independent,
-    information_bound,
-    mutual_information,
-    noisy,
-    sampled_loss,
-)
-from experiments.paper.theory.flipped_labels import (
-    Loss,
-    exponential_loss,
-    logistic_loss,
-    risk,
-    risk_bound,
-    sigmoid_loss,
-    useless_from,
-)
-from experiments.paper.theory.gradients import (
-    candidate_sum,
-    entanglement,
-    info_nce_derivatives,
-    limit_error,
-    limit_gradient_error,
-    printed_derivatives,
-    printed_proof_derivatives,
-    pull_over_push,
-)
+from experiments.paper.theory import dependency, distributions, flipped_labels, gradients
+from experiments.paper.theory.dependency import Number, noisy_weights, symmetric_rince
+from experiments.paper.theory.distributions import Objective, expected_loss, noisy
+from experiments.paper.theory.flipped_labels import Loss, exponential_loss, risk, risk_bound
 from rince.losses.objectives import info_nce, rince
 
 
-@dataclass(frozen=True)
-class Statement:
-    """A claim about every case of some kind, and a way to try it.
-
-    Args:
-        topic: what it is about, in a word or two.
-        text: the claim.
-        holds: whether it is true; a false one is there to show that the cases could tell.
-        contradicted: draws that many random cases from a seed, and says for each whether it contradicts the claim.
+class Statement(NamedTuple):
+    """A claim about every case of some kind, and a test of it.
 
     Example:
         >>> wrong = lambda cases, seed: torch.arange(cases) ** 2 < 0
@@ -78,36 +32,46 @@ class Statement:
 
     topic: str
     text: str
-    holds: bool
-    contradicted: Callable[[int, int], Tensor]
+    holds: bool  # a false statement shows that the cases could tell
+    contradicted: Callable[[int, int], Tensor]  # (cases, seed) -> which of the random cases contradict it
 
     def violations(self, cases: int = 5000, seed: int = 0) -> int:
-        """How many of ``cases`` random cases contradict the claim."""
-        found = self.contradicted(cases, seed)
-        if found.shape != (cases,):
-            raise RuntimeError(f"{self.text}: {cases} cases were asked for, got answers of shape {tuple(found.shape)}")
-        return int(found.sum())
+        """Number of random cases that contradict the claim."""
+        result = self.contradicted(cases, seed)
+        assert result.shape == (cases,)
+        return int(result.sum())
 
 
-def in_groups(
-    check: Callable[[np.random.Generator, int, int], Tensor], numbers: list[int]
-) -> Callable[[int, int], Tensor]:
-    """Share the cases out among several numbers of negatives, since those of a group have to be of equal shape.
+RNG = np.random.Generator
+ObjectiveOf = Callable[[int], Objective]
+"""A loss for a number of negatives."""
+
+STATEMENTS: list[Statement] = []
+
+
+def state(
+    topic: str, text: str, holds: bool, check: Callable[..., Tensor], numbers: Sequence[int] = (), **settings: object
+) -> None:
+    """Add a statement.
 
     Args:
-        check: from a source of random numbers, the number of cases and the number of negatives.
-        numbers: numbers of negatives.
-
-    Returns:
-        What a :class:`Statement` asks for.
+        topic: What it is about, in a word or two.
+        text: The claim.
+        holds: Whether it is true.
+        check: From cases and seed, or with ``numbers`` from a source of random numbers, cases and the number of
+            negatives: which cases contradict the claim.
+        numbers: Numbers of negatives, among which the cases are shared out.
+        settings: Further arguments of ``check``.
     """
 
     def contradicted(cases: int, seed: int) -> Tensor:
+        if not numbers:
+            return check(cases, seed, **settings)
         rng = np.random.default_rng(seed)
         shares = [len(part) for part in np.array_split(np.arange(cases), len(numbers))]
-        return torch.cat([check(rng, share, number) for share, number in zip(shares, numbers, strict=True)])
+        return torch.cat([check(rng, share, number, **settings) for share, number in zip(shares, numbers, strict=True)])
 
-    return contradicted
+    STATEMENTS.append(Statement(topic, text, holds, contradicted))
 
 
 def differ(first: Tensor, second: Tensor, tolerance: float = 1e-9) -> Tensor:
@@ -120,22 +84,22 @@ def exceeds(first: Tensor, second: Tensor, tolerance: float = 1e-9) -> Tensor:
     return first - second > tolerance * (1 + torch.maximum(first.abs(), second.abs()))
 
 
-def candidate_scores(rng: np.random.Generator, cases: int, number: int) -> tuple[Tensor, Tensor]:
+def candidate_scores(rng: RNG, cases: int, number: int) -> tuple[Tensor, Tensor]:
     """Scores of a positive, shape (cases,), and of its negatives, shape (cases, K), from -10 to 10 as at t = 0.1."""
     spread = rng.uniform(0.1, 4, size=(cases, 1))
     scores = np.clip(spread * rng.normal(size=(cases, number + 1)), -10, 10)
     return torch.from_numpy(scores[:, 0]), torch.from_numpy(scores[:, 1:])
 
 
-def uniform(rng: np.random.Generator, low: float, high: float, cases: int) -> Tensor:
+def uniform(rng: RNG, low: float, high: float, cases: int) -> Tensor:
     return torch.from_numpy(rng.uniform(low, high, size=cases))
 
 
-def log_uniform(rng: np.random.Generator, low: float, high: float, cases: int) -> Tensor:
+def log_uniform(rng: RNG, low: float, high: float, cases: int) -> Tensor:
     return uniform(rng, np.log(low), np.log(high), cases).exp()
 
 
-def joints(rng: np.random.Generator, cases: int, x: int, v: int) -> Tensor:
+def joints(rng: RNG, cases: int, x: int, v: int) -> Tensor:
     """Joint distributions, shape (cases, x, v): from concentrated to even, from dependent to almost independent."""
     concentration = rng.uniform(0.2, 3, size=(cases, 1))
     tables = rng.gamma(concentration, size=(cases, x * v)) + 1e-12
@@ -143,7 +107,7 @@ def joints(rng: np.random.Generator, cases: int, x: int, v: int) -> Tensor:
     return noisy(joint, uniform(rng, 0, 1, cases))
 
 
-def on_the_sphere(rng: np.random.Generator, cases: int, x: int, v: int, width: int = 3) -> dict[str, Tensor]:
+def on_the_sphere(rng: RNG, cases: int, x: int, v: int, width: int = 3) -> dict[str, Tensor]:
     """Representations of both views and one smooth head that maps either to the unit sphere.
 
     Returns ``x`` (cases, x, width), ``v`` (cases, v, width) and their images ``fx`` and ``fv``.
@@ -155,116 +119,88 @@ def on_the_sphere(rng: np.random.Generator, cases: int, x: int, v: int, width: i
     return {"x": points[:, :x], "v": points[:, x:], "fx": heads[:, :x], "fv": heads[:, x:]}
 
 
-NUMBERS = [1, 2, 4, 16, 64]
+NUMBERS = (1, 2, 4, 16, 64)  # of negatives
+MORE_GROUPS = NUMBERS * 20  # q is one number in each group
 
 
-def gradients(loss: Tensor, *scores: Tensor) -> tuple[Tensor, ...]:
+def derivatives(loss: Tensor, *scores: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(loss.sum(), scores)
 
 
-def value_leaves_the_bound(rng: np.random.Generator, cases: int, number: int, with_lam: bool) -> Tensor:
+def value_leaves_the_bound(rng: RNG, cases: int, number: int, with_lam: bool) -> Tensor:
     positive, several = candidate_scores(rng, cases, number)
     negatives = torch.logsumexp(several, dim=-1)
     lam, q = log_uniform(rng, 1e-3, 3, cases), float(log_uniform(rng, 1e-6, 1, 1))
     limit = info_nce(positive, negatives) + (lam.log() if with_lam else 0)
     away = (rince(positive, negatives, q, lam) - limit).abs()
-    return exceeds(away, limit_error(positive, negatives, q, lam))
+    return exceeds(away, gradients.limit_error(positive, negatives, q, lam))
 
 
-def gradient_leaves_the_bound(rng: np.random.Generator, cases: int, number: int) -> Tensor:
+def gradient_leaves_the_bound(rng: RNG, cases: int, number: int) -> Tensor:
     positive, several = candidate_scores(rng, cases, number)
     positive, negatives = positive.requires_grad_(), torch.logsumexp(several, dim=-1).requires_grad_()
     lam, q = log_uniform(rng, 1e-3, 3, cases), float(log_uniform(rng, 1e-6, 1, 1))
-    ours = gradients(rince(positive, negatives, q, lam), positive, negatives)
-    limit = gradients(info_nce(positive, negatives), positive, negatives)
-    bounds = limit_gradient_error(positive.detach(), negatives.detach(), q, lam)
+    ours = derivatives(rince(positive, negatives, q, lam), positive, negatives)
+    limit = derivatives(info_nce(positive, negatives), positive, negatives)
+    bounds = gradients.limit_gradient_error(positive.detach(), negatives.detach(), q, lam)
     wrong = [exceeds((a - b).abs(), bound) for a, b, bound in zip(ours, limit, bounds, strict=True)]
     return wrong[0] | wrong[1]
 
 
 def derivative_is_off(
-    rng: np.random.Generator, cases: int, number: int, formula: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    rng: RNG, cases: int, number: int, formula: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 ) -> Tensor:
     positive, negatives = (scores.requires_grad_() for scores in candidate_scores(rng, cases, number))
-    true = gradients(info_nce(positive, torch.logsumexp(negatives, dim=-1)), positive, negatives)
+    true = derivatives(info_nce(positive, torch.logsumexp(negatives, dim=-1)), positive, negatives)
     by_positive, by_negatives = formula(positive.detach(), negatives.detach())
     return differ(true[0], by_positive) | differ(true[1], by_negatives).any(-1)
 
 
-def printed_sign_is_wrong(rng: np.random.Generator, cases: int, number: int) -> Tensor:
+def printed_sign_is_wrong(rng: RNG, cases: int, number: int) -> Tensor:
     """Of the derivative by the first negative score, which is positive."""
-    _, by_negatives = printed_derivatives(*candidate_scores(rng, cases, number))
+    _, by_negatives = gradients.printed_derivatives(*candidate_scores(rng, cases, number))
     return by_negatives[:, 0] < 0
 
 
-def ratio_of_negatives_is_off(rng: np.random.Generator, cases: int, number: int, scaled: bool) -> Tensor:
+def ratio_of_negatives_is_off(rng: RNG, cases: int, number: int, scaled: bool) -> Tensor:
     """Of the derivatives by the first two negatives: how much more a hard negative weighs."""
     positive, several = candidate_scores(rng, cases, max(2, number))
     several, q = several.requires_grad_(), float(log_uniform(rng, 1e-6, 1, 1))
     loss = rince(positive, torch.logsumexp(several, dim=-1), q, log_uniform(rng, 1e-3, 1, cases))
-    (by_negatives,) = gradients(loss, several)
+    (by_negatives,) = derivatives(loss, several)
     gap = (several[:, 0] - several[:, 1]).detach()
     return differ(by_negatives[:, 0], by_negatives[:, 1] * (gap * (q if scaled else 1)).exp())
 
 
-MANY = NUMBERS * 20  # q is one number in each group
-
-LIMIT = [
-    Statement(
-        "Lemma 1",
-        "RINCE is within |b - a| (e^{qM} - 1) of InfoNCE + log lam",
-        True,
-        in_groups(partial(value_leaves_the_bound, with_lam=True), MANY),
-    ),
-    Statement(
-        "Lemma 1",
-        "the same without log lam",
-        False,
-        in_groups(partial(value_leaves_the_bound, with_lam=False), MANY),
-    ),
-    Statement(
-        "Lemma 1",
-        "its derivatives are within (1 + p)(e^{qM} - 1) and (1 - p)(e^{qM} - 1) of InfoNCE's",
-        True,
-        in_groups(gradient_leaves_the_bound, MANY),
-    ),
-    Statement(
-        "hard negatives",
-        "RINCE's derivatives by two negatives stand in the ratio e^{s_i - s_j}, at every q",
-        True,
-        in_groups(partial(ratio_of_negatives_is_off, scaled=False), MANY),
-    ),
-    Statement(
-        "hard negatives",
-        "... in the ratio e^{q (s_i - s_j)}",
-        False,
-        in_groups(partial(ratio_of_negatives_is_off, scaled=True), MANY),
-    ),
-    Statement(
-        "derivatives",
-        "InfoNCE's derivatives are -(1 - p) and p_i",
-        True,
-        in_groups(partial(derivative_is_off, formula=info_nce_derivatives), NUMBERS),
-    ),
-    Statement(
-        "derivatives",
-        "they are what the appendix prints under 'InfoNCE is not symmetric'",
-        False,
-        in_groups(partial(derivative_is_off, formula=printed_derivatives), NUMBERS),
-    ),
-    Statement(
-        "derivatives", "the latter have the right sign for a negative", False, in_groups(printed_sign_is_wrong, NUMBERS)
-    ),
-    Statement(
-        "derivatives",
-        "they are what the proof of Lemma 1 prints on its middle lines",
-        False,
-        in_groups(partial(derivative_is_off, formula=printed_proof_derivatives), NUMBERS),
-    ),
-]
+state(
+    "Lemma 1", "RINCE is within |b - a| (e^{qM} - 1) of InfoNCE + log lam", True,
+    value_leaves_the_bound, MORE_GROUPS, with_lam=True,
+)  # fmt: skip
+state("Lemma 1", "the same without log lam", False, value_leaves_the_bound, MORE_GROUPS, with_lam=False)
+state(
+    "Lemma 1", "its derivatives are within (1 + p)(e^{qM} - 1) and (1 - p)(e^{qM} - 1) of InfoNCE's", True,
+    gradient_leaves_the_bound, MORE_GROUPS,
+)  # fmt: skip
+state(
+    "hard negatives", "RINCE's derivatives by two negatives stand in the ratio e^{s_i - s_j}, at every q", True,
+    ratio_of_negatives_is_off, MORE_GROUPS, scaled=False,
+)  # fmt: skip
+state(
+    "hard negatives", "... in the ratio e^{q (s_i - s_j)}", False, ratio_of_negatives_is_off, MORE_GROUPS, scaled=True
+)
+for text, holds, formula in (
+    ("InfoNCE's derivatives are -(1 - p) and p_i", True, gradients.info_nce_derivatives),
+    ("they are what the appendix prints under 'InfoNCE is not symmetric'", False, gradients.printed_derivatives),
+):
+    state("derivatives", text, holds, derivative_is_off, NUMBERS, formula=formula)
+state("derivatives", "the latter have the right sign for a negative", False, printed_sign_is_wrong, NUMBERS)
+state(
+    "derivatives", "they are what the proof of Lemma 1 prints on its middle lines", False,
+    derivative_is_off, NUMBERS, formula=gradients.printed_proof_derivatives,
+)  # fmt: skip
 
 
-FEW = [1, 2, 3, 4, 5]  # negatives whose every combination is summed over
+FEW_NUMBERS = (1, 2, 3, 4, 5)  # of negatives whose every combination is summed over
 TABLES = 6  # of scores, from which the best has to be chosen
 
 
@@ -273,42 +209,38 @@ def one_minus_p(positive: Tensor, negatives: Tensor) -> Tensor:
     return torch.sigmoid(negatives - positive)
 
 
-def rince_with(ratio: float, q: float = 1.0) -> Callable[[int], Objective]:
+def rince_with(ratio: float, q: float = 1.0) -> ObjectiveOf:
     """RINCE with lam at ``ratio`` times 1 / (K + 1)."""
     return lambda number: partial(rince, q=q, lam=ratio / (number + 1))
 
 
-def plain(objective: Objective) -> Callable[[int], Objective]:
+def plain(objective: Objective) -> ObjectiveOf:
     return lambda number: objective
 
 
-def proportion_varies(
-    rng: np.random.Generator, cases: int, number: int, objective: Callable[[int], Objective]
-) -> Tensor:
+def proportion_varies(rng: RNG, cases: int, number: int, objective: ObjectiveOf) -> Tensor:
     """The same score among other scores must pull and push in the same proportion."""
     score = uniform(rng, -3, 3, cases)
-    found = [pull_over_push(objective(number), score, *candidate_scores(rng, cases, number)) for _ in range(2)]
+    found = [
+        gradients.pull_over_push(objective(number), score, *candidate_scores(rng, cases, number)) for _ in range(2)
+    ]
     return differ(found[0], found[1])
 
 
-def scores_are_entangled(
-    rng: np.random.Generator, cases: int, number: int, objective: Callable[[int], Objective]
-) -> Tensor:
-    mixed = entanglement(objective(number), *candidate_scores(rng, cases, number))
+def scores_are_entangled(rng: RNG, cases: int, number: int, objective: ObjectiveOf) -> Tensor:
+    mixed = gradients.entanglement(objective(number), *candidate_scores(rng, cases, number))
     return (mixed.abs() > 1e-9).any(-1)
 
 
-def sum_varies(rng: np.random.Generator, cases: int, number: int, objective: Callable[[int], Objective]) -> Tensor:
+def sum_varies(rng: RNG, cases: int, number: int, objective: ObjectiveOf) -> Tensor:
     sums = []
     for _ in range(2):
         positive, negatives = candidate_scores(rng, cases, number)
-        sums.append(candidate_sum(objective(number), torch.cat([positive[:, None], negatives], dim=-1)))
+        sums.append(gradients.candidate_sum(objective(number), torch.cat([positive[:, None], negatives], dim=-1)))
     return differ(sums[0], sums[1])
 
 
-def noise_changes_the_choice(
-    rng: np.random.Generator, cases: int, number: int, objective: Callable[[int], Objective]
-) -> Tensor:
+def noise_changes_the_choice(rng: RNG, cases: int, number: int, objective: ObjectiveOf) -> Tensor:
     """The table of scores that is best on noisy pairs must be best on clean ones."""
     joint, eta = joints(rng, cases, 3, 3), uniform(rng, 0, 0.95, cases)
     scores = torch.from_numpy(rng.uniform(0.2, 2, size=(cases, TABLES, 1, 1)) * rng.normal(size=(cases, TABLES, 3, 3)))
@@ -319,63 +251,31 @@ def noise_changes_the_choice(
     return exceeds(chosen, clean.amin(-1))
 
 
-SYMMETRY = [
-    *(
-        Statement(
-            "symmetry over pairs",
-            f"{name}: a score has the same pull / push among any other scores",
-            holds,
-            in_groups(check, NUMBERS),
-        )
-        for name, holds, check in [
-            ("RINCE at q = 1", True, partial(proportion_varies, objective=rince_with(0.7))),
-            ("RINCE at q = 0.5", False, partial(proportion_varies, objective=rince_with(0.7, q=0.5))),
-            ("InfoNCE", False, partial(proportion_varies, objective=plain(info_nce))),
-        ]
-    ),
-    *(
-        Statement(
-            "symmetry over pairs", f"{name}: no derivative depends on another score", holds, in_groups(check, NUMBERS)
-        )
-        for name, holds, check in [
-            ("RINCE at q = 1", True, partial(scores_are_entangled, objective=rince_with(0.7))),
-            ("InfoNCE", False, partial(scores_are_entangled, objective=plain(info_nce))),
-        ]
-    ),
-    *(
-        Statement(
-            "symmetry over candidates",
-            f"{name}: the losses over all candidates sum to a constant",
-            holds,
-            in_groups(check, NUMBERS),
-        )
-        for name, holds, check in [
-            ("1 - p", True, partial(sum_varies, objective=plain(one_minus_p))),
-            ("RINCE at q = 1, lam = 1/(K+1)", True, partial(sum_varies, objective=rince_with(1))),
-            ("RINCE at q = 1, lam = 0.7/(K+1)", False, partial(sum_varies, objective=rince_with(0.7))),
-            ("InfoNCE", False, partial(sum_varies, objective=plain(info_nce))),
-        ]
-    ),
-    *(
-        Statement(
-            "noisy pairs",
-            f"{name}: the best scores for noisy pairs are the best for clean ones",
-            holds,
-            in_groups(check, FEW),
-        )
-        for name, holds, check in [
-            ("1 - p", True, partial(noise_changes_the_choice, objective=plain(one_minus_p))),
-            ("RINCE at q = 1, lam = 1/(K+1)", True, partial(noise_changes_the_choice, objective=rince_with(1))),
-            ("RINCE at q = 1, lam = 1.7/(K+1)", False, partial(noise_changes_the_choice, objective=rince_with(1.7))),
-            (
-                "RINCE at q = 0.5, lam = 1/(K+1)",
-                False,
-                partial(noise_changes_the_choice, objective=rince_with(1, q=0.5)),
-            ),
-            ("InfoNCE", False, partial(noise_changes_the_choice, objective=plain(info_nce))),
-        ]
-    ),
-]
+RINCE_1, RINCE_HALF, INFO_NCE = rince_with(0.7), rince_with(0.7, q=0.5), plain(info_nce)
+for name, holds, objective in (("RINCE at q = 1", True, RINCE_1), ("RINCE at q = 0.5", False, RINCE_HALF),
+                               ("InfoNCE", False, INFO_NCE)):  # fmt: skip
+    text = f"{name}: a score has the same pull / push among any other scores"
+    state("symmetry over pairs", text, holds, proportion_varies, NUMBERS, objective=objective)
+for name, holds, objective in (("RINCE at q = 1", True, RINCE_1), ("InfoNCE", False, INFO_NCE)):
+    text = f"{name}: no derivative depends on another score"
+    state("symmetry over pairs", text, holds, scores_are_entangled, NUMBERS, objective=objective)
+for name, holds, objective in (
+    ("1 - p", True, plain(one_minus_p)),
+    ("RINCE at q = 1, lam = 1/(K+1)", True, rince_with(1)),
+    ("RINCE at q = 1, lam = 0.7/(K+1)", False, RINCE_1),
+    ("InfoNCE", False, INFO_NCE),
+):
+    text = f"{name}: the losses over all candidates sum to a constant"
+    state("symmetry over candidates", text, holds, sum_varies, NUMBERS, objective=objective)
+for name, holds, objective in (
+    ("1 - p", True, plain(one_minus_p)),
+    ("RINCE at q = 1, lam = 1/(K+1)", True, rince_with(1)),
+    ("RINCE at q = 1, lam = 1.7/(K+1)", False, rince_with(1.7)),
+    ("RINCE at q = 0.5, lam = 1/(K+1)", False, rince_with(1, q=0.5)),
+    ("InfoNCE", False, INFO_NCE),
+):
+    text = f"{name}: the best scores for noisy pairs are the best for clean ones"
+    state("noisy pairs", text, holds, noise_changes_the_choice, FEW_NUMBERS, objective=objective)
 
 
 POINTS, CLASSIFIERS = 6, 12
@@ -397,11 +297,11 @@ class Problem(NamedTuple):
         return clean.gather(-1, found.argmin(-1, keepdim=True)).squeeze(-1), clean.amin(-1)
 
     @property
-    def most(self) -> Tensor:
+    def max_flip(self) -> Tensor:
         return self.flips.amax((-2, -1))
 
     @property
-    def least(self) -> Tensor:
+    def min_flip(self) -> Tensor:
         return self.flips.amin((-2, -1))
 
 
@@ -428,121 +328,91 @@ def risk_bound_is_broken(cases: int, seed: int, loss: Loss, sharper: bool = Fals
     problem = problems(cases, seed)
     chosen, best = problem.chosen(loss)
     ceiling = problem.largest.exp() if loss is exponential_loss else 0.0
-    return exceeds(chosen, torch.as_tensor(risk_bound(best, problem.most, ceiling, problem.least if sharper else 0.0)))
+    return exceeds(
+        chosen, torch.as_tensor(risk_bound(best, problem.max_flip, ceiling, problem.min_flip if sharper else 0.0))
+    )
 
 
 def printed_line_is_broken(cases: int, seed: int) -> Tensor:
     """(1 - 2 eta_max) E[B + loss] <= epsilon: the proof forgets to add B on the right."""
     problem = problems(cases, seed)
     chosen, best = problem.chosen(exponential_loss)
-    return exceeds((1 - 2 * problem.most) * (problem.largest.exp() + chosen), best)
+    return exceeds((1 - 2 * problem.max_flip) * (problem.largest.exp() + chosen), best)
 
 
-def bound_is_no_use(cases: int, seed: int, sharper: bool = False) -> Tensor:
+def bound_is_vacuous(cases: int, seed: int, sharper: bool = False) -> Tensor:
     """The bound allows e^{s_max}, which is the largest loss of all."""
     problem = problems(cases, seed)
     _, best = problem.chosen(exponential_loss)
     ceiling = problem.largest.exp()
-    return torch.as_tensor(risk_bound(best, problem.most, ceiling, problem.least if sharper else 0.0)) >= ceiling
+    return torch.as_tensor(risk_bound(best, problem.max_flip, ceiling, problem.min_flip if sharper else 0.0)) >= ceiling
 
 
-def bound_is_some_use(cases: int, seed: int, earlier: float = 0.0) -> Tensor:
+def bound_is_not_vacuous(cases: int, seed: int, earlier: float = 0.0) -> Tensor:
     """With a perfect classifier in the family and a largest flip rate of (1 + share of positives) / 4 - earlier."""
     problem = problems(cases, seed)
     best = risk(exponential_loss, problem.largest[:, None, None] * problem.labels, problem.labels, problem.weights)
     share = (problem.weights * (problem.labels > 0)).sum((-2, -1))
-    most = (1 + share) / 4 - earlier
+    max_flip = (1 + share) / 4 - earlier
     ceiling = problem.largest.exp()
-    no_use = most >= torch.as_tensor(useless_from(best.squeeze(-1), ceiling)) - 1e-12
-    allowed = torch.as_tensor(risk_bound(best.squeeze(-1), most, ceiling))
-    return ~no_use | exceeds(ceiling, allowed)
+    vacuous = max_flip >= torch.as_tensor(flipped_labels.vacuous_flip_rate(best.squeeze(-1), ceiling)) - 1e-12
+    allowed = torch.as_tensor(risk_bound(best.squeeze(-1), max_flip, ceiling))
+    return ~vacuous | exceeds(ceiling, allowed)
 
 
-FLIPPED_LABELS = [
-    *(
-        Statement(
-            "flipped labels",
-            f"{name}: equal flip rates do not change the best classifier",
-            holds,
-            partial(choice_changes, loss=loss),
-        )
-        for name, holds, loss in [
-            ("the sigmoid loss (symmetric)", True, sigmoid_loss),
-            ("-y e^s (symmetric)", True, exponential_loss),
-            ("the logistic loss", False, logistic_loss),
-        ]
-    ),
-    Statement(
-        "risk bound",
-        "R <= epsilon / (1 - 2 eta_max) for the sigmoid loss",
-        True,
-        partial(risk_bound_is_broken, loss=sigmoid_loss),
-    ),
-    Statement("risk bound", "the same for the logistic loss", False, partial(risk_bound_is_broken, loss=logistic_loss)),
-    Statement(
-        "corollary",
-        "R <= (epsilon + 2 eta_max B) / (1 - 2 eta_max) for -y e^s, B = e^{s_max}",
-        True,
-        partial(risk_bound_is_broken, loss=exponential_loss),
-    ),
-    Statement(
-        "corollary",
-        "R <= ((1 - 2 eta_min) epsilon + 2 (eta_max - eta_min) B) / (1 - 2 eta_max)",
-        True,
-        partial(risk_bound_is_broken, loss=exponential_loss, sharper=True),
-    ),
-    Statement("corollary", "(1 - 2 eta_max)(B + R) <= epsilon, as its proof prints", False, printed_line_is_broken),
-    Statement("corollary", "it is below B, which no risk exceeds", False, bound_is_no_use),
-    Statement("corollary", "with eta_min, it is below B", False, partial(bound_is_no_use, sharper=True)),
-    Statement("corollary", "it is B or more from eta_max = (1 + share of positives) / 4 on", True, bound_is_some_use),
-    Statement("corollary", "it is B or more from 0.05 earlier on", False, partial(bound_is_some_use, earlier=0.05)),
-]
+for name, holds, loss in (
+    ("the sigmoid loss (symmetric)", True, flipped_labels.sigmoid_loss),
+    ("-y e^s (symmetric)", True, exponential_loss),
+    ("the logistic loss", False, flipped_labels.logistic_loss),
+):
+    text = f"{name}: equal flip rates do not change the best classifier"
+    state("flipped labels", text, holds, choice_changes, loss=loss)
+for text, holds, loss in (
+    ("R <= epsilon / (1 - 2 eta_max) for the sigmoid loss", True, flipped_labels.sigmoid_loss),
+    ("the same for the logistic loss", False, flipped_labels.logistic_loss),
+):
+    state("risk bound", text, holds, risk_bound_is_broken, loss=loss)
+for text, sharper in (
+    ("R <= (epsilon + 2 eta_max B) / (1 - 2 eta_max) for -y e^s, B = e^{s_max}", False),
+    ("R <= ((1 - 2 eta_min) epsilon + 2 (eta_max - eta_min) B) / (1 - 2 eta_max)", True),
+):
+    state("corollary", text, True, risk_bound_is_broken, loss=exponential_loss, sharper=sharper)
+state("corollary", "(1 - 2 eta_max)(B + R) <= epsilon, as its proof prints", False, printed_line_is_broken)
+state("corollary", "it is below B, which no risk exceeds", False, bound_is_vacuous)
+state("corollary", "with eta_min, it is below B", False, bound_is_vacuous, sharper=True)
+state("corollary", "it is B or more from eta_max = (1 + share of positives) / 4 on", True, bound_is_not_vacuous)
+state("corollary", "it is B or more from 0.05 earlier on", False, bound_is_not_vacuous, earlier=0.05)
 
 
-FEW_NUMBERS = [1, 2, 3, 5, 8]
-
-
-def information_bound_is_broken(rng: np.random.Generator, cases: int, number: int, candidates: int) -> Tensor:
+def information_bound_is_broken(rng: RNG, cases: int, number: int, candidates: int) -> Tensor:
     """log(K + candidates) - E[InfoNCE] against the information, with scores from the best ones to arbitrary ones."""
     joint = joints(rng, cases, 3, 4)
     away = rng.random((cases, 1, 1)) ** 3
-    scores = best_scores(joint) + torch.from_numpy(away * rng.normal(scale=3, size=joint.shape))
-    bound = information_bound(joint, scores, number) - math.log(number + 1) + math.log(number + candidates)
-    return exceeds(bound, mutual_information(joint))
+    scores = distributions.best_scores(joint) + torch.from_numpy(away * rng.normal(scale=3, size=joint.shape))
+    bound = (
+        distributions.information_bound(joint, scores, number) - math.log(number + 1) + math.log(number + candidates)
+    )
+    return exceeds(bound, distributions.mutual_information(joint))
 
 
 def noise_leaves_more(cases: int, seed: int, exactly: bool) -> Tensor:
     rng = np.random.default_rng(seed)
     joint, eta = joints(rng, cases, 3, 4), uniform(rng, 0, 1, cases)
-    left, share = mutual_information(noisy(joint, eta)), (1 - eta) * mutual_information(joint)
+    left, share = (
+        distributions.mutual_information(noisy(joint, eta)),
+        (1 - eta) * distributions.mutual_information(joint),
+    )
     return differ(left, share) if exactly else exceeds(left, share)
 
 
-INFORMATION = [
-    *(
-        Statement("mutual information", f"{name} - E[InfoNCE] <= I(X; V)", holds, in_groups(check, FEW_NUMBERS))
-        for name, holds, check in [
-            ("log(K + 1)", True, partial(information_bound_is_broken, candidates=1)),
-            ("log(K), as printed,", True, partial(information_bound_is_broken, candidates=0)),
-            ("log(K + 2)", False, partial(information_bound_is_broken, candidates=2)),
-        ]
-    ),
-    Statement(
-        "mutual information",
-        "a noise rate eta leaves at most 1 - eta of it",
-        True,
-        partial(noise_leaves_more, exactly=False),
-    ),
-    Statement(
-        "mutual information",
-        "a noise rate eta leaves exactly 1 - eta of it",
-        False,
-        partial(noise_leaves_more, exactly=True),
-    ),
-]
+for name, holds, candidates in (("log(K + 1)", True, 1), ("log(K), as printed,", True, 0), ("log(K + 2)", False, 2)):
+    text = f"{name} - E[InfoNCE] <= I(X; V)"
+    state("mutual information", text, holds, information_bound_is_broken, (1, 2, 3, 5, 8), candidates=candidates)
+for name, exactly in (("at most", False), ("exactly", True)):
+    text = f"a noise rate eta leaves {name} 1 - eta of it"
+    state("mutual information", text, not exactly, noise_leaves_more, exactly=exactly)
 
 
-Check = Callable[[int, int], Tensor]
 Weights = Callable[[Number, Number, Number], tuple[Number, Number]]
 
 
@@ -565,19 +435,23 @@ def worlds(cases: int, seed: int) -> World:
     joint, where = joints(rng, cases, 2, 3), on_the_sphere(rng, cases, 2, 3)
     temperature = uniform(rng, 0.2, 2, cases)
     scores = where["fx"] @ where["fv"].mT / temperature[:, None, None]
-    slopes = [lipschitz(where["f" + side], torch.cdist(where[side], where[side])) for side in "xv"]
-    steepest = lipschitz(scores.exp().flatten(1)[..., None], pair_distances(where["x"], where["v"]))
+    slopes = [dependency.lipschitz(where["f" + side], torch.cdist(where[side], where[side])) for side in "xv"]
+    steepest = dependency.lipschitz(
+        scores.exp().flatten(1)[..., None], dependency.pair_distances(where["x"], where["v"])
+    )
     eta = uniform(rng, 0, 1, cases)
-    clean, left = (wasserstein_dependency(table, where["x"], where["v"]) for table in (joint, noisy(joint, eta)))
+    clean, left = (
+        dependency.wasserstein_dependency(table, where["x"], where["v"]) for table in (joint, noisy(joint, eta))
+    )
     return World(joint, scores, temperature, torch.maximum(*slopes), steepest, clean, eta, left)
 
 
-def lams(rng: np.random.Generator, number: Tensor, enough: bool) -> Tensor:
+def lams(rng: RNG, number: Tensor, enough: bool) -> Tensor:
     """From 1 / (K + 1) to 100 / (K + 1), half of them at the very start, where the bound is closest; or below."""
     if not enough:
-        return log_uniform(rng, 0.01, 0.99, len(number)) * least_lam(number)
+        return log_uniform(rng, 0.01, 0.99, len(number)) * dependency.min_lam(number)
     times = log_uniform(rng, 1, 100, len(number)) ** (torch.arange(len(number)) % 2)
-    return (times * least_lam(number)).clamp(max=1)
+    return (times * dependency.min_lam(number)).clamp(max=1)
 
 
 def dependency_bound_is_broken(
@@ -592,7 +466,7 @@ def dependency_bound_is_broken(
     lam = lams(rng, number, enough)
     eta = uniform(rng, 0, 1, cases) if with_noise else torch.zeros(cases, dtype=torch.float64)
     loss = symmetric_rince(world.joint, world.scores, noisy_weights(lam, number, eta))
-    paper = dependency_constant(lam, world.temperature, world.slope)
+    paper = dependency.dependency_constant(lam, world.temperature, world.slope)
     constant = tight * (1 - lam) * world.steepest if tight else paper
     return exceeds(-loss, (1 - eta) * constant * world.dependency)
 
@@ -600,7 +474,7 @@ def dependency_bound_is_broken(
 def independence_breaks_the_bound(cases: int, seed: int) -> Tensor:
     """Independent views have no dependency, and RINCE must not be negative for them."""
     rng = np.random.default_rng(seed)
-    joint = independent(joints(rng, cases, 3, 3))
+    joint = distributions.independent(joints(rng, cases, 3, 3))
     scores, number = torch.from_numpy(rng.normal(size=joint.shape)), log_uniform(rng, 1, 500, cases).round()
     lam = lams(rng, number, enough=False)
     return symmetric_rince(joint, scores, noisy_weights(lam, number, 0.0)) < 0
@@ -610,7 +484,7 @@ def bound_needs_the_printed_condition(cases: int, seed: int) -> Tensor:
     """lam anywhere between what is needed and what is printed for noisy pairs."""
     world, rng = worlds(cases, seed), np.random.default_rng(seed + 1)
     number, eta = log_uniform(rng, 2, 500, cases).round(), uniform(rng, 0, 1, cases)
-    low, high = least_lam(number), printed_least_lam(number, eta)
+    low, high = dependency.min_lam(number), dependency.printed_min_lam(number, eta)
     lam = low + uniform(rng, 0, 1, cases) ** 4 * (high - low)  # most of them close to what is needed
     loss = symmetric_rince(world.joint, world.scores, noisy_weights(lam, number, eta))
     bound = (1 - eta) * (1 - lam) * world.steepest * world.dependency
@@ -623,14 +497,14 @@ def dependency_is_off(cases: int, seed: int, power: float) -> Tensor:
     return differ(world.noisy_dependency, (1 - world.eta) ** power * world.dependency)
 
 
-def setting(rng: np.random.Generator, cases: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def setting(rng: RNG, cases: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Joint distributions, scores, lam and eta."""
     joint = joints(rng, cases, 3, 3)
     scores = torch.from_numpy(rng.normal(scale=0.7, size=joint.shape))
     return joint, scores, uniform(rng, 0.01, 0.9, cases), uniform(rng, 0.1, 0.9, cases)
 
 
-def expectation_is_off(rng: np.random.Generator, cases: int, number: int, weights: Weights) -> Tensor:
+def expectation_is_off(rng: RNG, cases: int, number: int, weights: Weights) -> Tensor:
     """The loss summed over all noisy positives and negatives, against two weights."""
     joint, scores, lam, eta = setting(rng, cases)
     loss = partial(rince, q=1.0, lam=lam[:, None, None, None])
@@ -640,12 +514,12 @@ def expectation_is_off(rng: np.random.Generator, cases: int, number: int, weight
     )
 
 
-def simulation_is_off(rng: np.random.Generator, cases: int, number: int, weights: Weights) -> Tensor:
+def simulation_is_off(rng: RNG, cases: int, number: int, weights: Weights) -> Tensor:
     """The loss over 500 simulated noisy pairs, against two weights: off by more than six standard errors."""
     joint, scores, lam, eta = setting(rng, cases)
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     loss = partial(rince, q=1.0, lam=lam[:, None])
-    mean, error = sampled_loss(loss, noisy(joint, eta), scores, number, 500, generator)
+    mean, error = distributions.sampled_loss(loss, noisy(joint, eta), scores, number, 500, generator)
     return (mean - symmetric_rince(joint, scores, weights(lam, number, eta))).abs() > 6 * error
 
 
@@ -655,45 +529,32 @@ def other_lam_is_off(cases: int, seed: int) -> Tensor:
     joint, scores, lam, eta = setting(rng, cases)
     number = log_uniform(rng, 1, 500, cases).round()
     found = symmetric_rince(joint, scores, noisy_weights(lam, number, eta))
-    other = torch.as_tensor(effective_lam(lam, number, eta))
+    other = torch.as_tensor(dependency.effective_lam(lam, number, eta))
     factor = (1 - eta) * (1 - lam) / (1 - other)
     return differ(found, factor * symmetric_rince(joint, scores, noisy_weights(other, number, 0.0)))
 
 
 CLEAN = "-E[RINCE] <= L W"
 NOISY = "-E[RINCE on noisy pairs] <= (1 - eta) L W"
-
-BOUNDS: list[tuple[str, bool, Check]] = [
-    (f"{CLEAN} for lam >= 1/(K+1)", True, dependency_bound_is_broken),
-    (f"{CLEAN} for lam >= 1/(K+1), L = (1 - lam) Lip(e^s)", True, partial(dependency_bound_is_broken, tight=1)),
-    (f"{CLEAN} with 0.8 times that L", False, partial(dependency_bound_is_broken, tight=0.8)),
-    (f"{CLEAN} for lam < 1/(K+1), any views", False, partial(dependency_bound_is_broken, enough=False)),
-    (f"{CLEAN} for lam < 1/(K+1), independent views", False, independence_breaks_the_bound),
-    (f"{NOISY} for lam >= 1/(K+1)", True, partial(dependency_bound_is_broken, with_noise=True, tight=1)),
-    (f"{NOISY} for lam from 1/(K+1) to the printed condition", True, bound_needs_the_printed_condition),
-    (f"{NOISY} for lam < 1/(K+1)", False, partial(dependency_bound_is_broken, enough=False, with_noise=True)),
-]
-
-DEPENDENCY = [
-    *(Statement("dependency", text, holds, check) for text, holds, check in BOUNDS),
-    Statement("dependency", "a noise rate eta leaves exactly 1 - eta of W", True, partial(dependency_is_off, power=1)),
-    Statement("dependency", "a noise rate eta leaves (1 - eta)^2 of W", False, partial(dependency_is_off, power=2)),
-    *(
-        Statement("noisy pairs", f"E_PP[e^s] has the weight {name}{how}", holds, in_groups(check, numbers))
-        for name, holds, weights in [
-            ("lam K - eta (1 - lam)", True, noisy_weights),
-            ("K (lam - eta + eta lam), as printed", False, printed_noisy_weights),
-        ]
-        for how, check, numbers in [
-            ("", partial(expectation_is_off, weights=weights), [2, 3, 4, 6, 8]),
-            (" (simulation)", partial(simulation_is_off, weights=weights), [2, 3, 4, 6, 8]),
-        ]
-    ),
-    Statement("noisy pairs", "RINCE at q = 1 on noisy pairs is clean RINCE with another lam", True, other_lam_is_off),
-]
-
-
-STATEMENTS: list[Statement] = [*LIMIT, *SYMMETRY, *FLIPPED_LABELS, *INFORMATION, *DEPENDENCY]
+bound = partial(state, "dependency")
+bound(f"{CLEAN} for lam >= 1/(K+1)", True, dependency_bound_is_broken)
+bound(f"{CLEAN} for lam >= 1/(K+1), L = (1 - lam) Lip(e^s)", True, dependency_bound_is_broken, tight=1)
+bound(f"{CLEAN} with 0.8 times that L", False, dependency_bound_is_broken, tight=0.8)
+bound(f"{CLEAN} for lam < 1/(K+1), any views", False, dependency_bound_is_broken, enough=False)
+bound(f"{CLEAN} for lam < 1/(K+1), independent views", False, independence_breaks_the_bound)
+bound(f"{NOISY} for lam >= 1/(K+1)", True, dependency_bound_is_broken, with_noise=True, tight=1)
+bound(f"{NOISY} for lam from 1/(K+1) to the printed condition", True, bound_needs_the_printed_condition)
+bound(f"{NOISY} for lam < 1/(K+1)", False, dependency_bound_is_broken, enough=False, with_noise=True)
+bound("a noise rate eta leaves exactly 1 - eta of W", True, dependency_is_off, power=1)
+bound("a noise rate eta leaves (1 - eta)^2 of W", False, dependency_is_off, power=2)
+for name, holds, weights in (
+    ("lam K - eta (1 - lam)", True, noisy_weights),
+    ("K (lam - eta + eta lam), as printed", False, dependency.printed_noisy_weights),
+):
+    for how, check in (("", expectation_is_off), (" (simulation)", simulation_is_off)):
+        text = f"E_PP[e^s] has the weight {name}{how}"
+        state("noisy pairs", text, holds, check, (2, 3, 4, 6, 8), weights=weights)
+state("noisy pairs", "RINCE at q = 1 on noisy pairs is clean RINCE with another lam", True, other_lam_is_off)
 
 
 def main(arguments: list[str]) -> None:

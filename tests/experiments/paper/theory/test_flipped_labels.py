@@ -5,7 +5,14 @@ import math
 import pytest
 import torch
 
-from experiments.paper.theory import exponential_loss, logistic_loss, risk, risk_bound, sigmoid_loss, useless_from
+from experiments.paper.theory.flipped_labels import (
+    exponential_loss,
+    logistic_loss,
+    risk,
+    risk_bound,
+    sigmoid_loss,
+    vacuous_flip_rate,
+)
 
 SCORES = torch.linspace(-4, 4, 33, dtype=torch.float64)
 ONES = torch.ones_like(SCORES)
@@ -31,13 +38,13 @@ def test_risk_is_the_average_over_points_and_flips():
 def test_the_bound_is_the_theorem_the_corollary_and_the_sharper_one():
     assert risk_bound(0.3, 0.4) == pytest.approx(0.3 / 0.2)
     assert risk_bound(-0.3, 0.4, ceiling=2.0) == pytest.approx(5 * -0.3 + 4 * 2.0)  # the paper's example
-    assert risk_bound(-0.3, 0.4, ceiling=2.0, least=0.4) == pytest.approx(-0.3)  # equal flips cost nothing
+    assert risk_bound(-0.3, 0.4, ceiling=2.0, min_flip=0.4) == pytest.approx(-0.3)  # equal flips cost nothing
     assert risk_bound(-0.3, 0.4, 2.0, 0.1) < risk_bound(-0.3, 0.4, 2.0)
 
 
 @pytest.mark.parametrize("best", [-0.9, -0.5, 0.0, 0.4])
 def test_the_corollary_reaches_the_ceiling_at_the_rate_that_is_said(best):
-    rate = useless_from(best, 1.0)
+    rate = vacuous_flip_rate(best, 1.0)
     assert risk_bound(best, rate, ceiling=1.0) == pytest.approx(1.0)
     assert risk_bound(best, rate - 0.01, ceiling=1.0) < 1 < risk_bound(best, rate + 0.01, ceiling=1.0)
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from experiments.paper.theory import (
+from experiments.paper.theory.gradients import (
     candidate_sum,
     entanglement,
     info_nce_derivatives,
