@@ -10,8 +10,17 @@ import torch
 from torch import Tensor
 
 from rince._support.step_seeds import Draws
+from rince.errors import UsageError
 
 GRAY = (0.299, 0.587, 0.114)
+
+
+def check_crop(crop: tuple[float, float], ratio: tuple[float, float]) -> None:
+    """Reject areas and aspect ratios of random crops that are not ranges."""
+    if not 0 < crop[0] <= crop[1] <= 1:
+        raise UsageError(f"crop must be a smallest and a largest area in (0, 1], got {tuple(crop)}")
+    if not 0 < ratio[0] <= ratio[1]:
+        raise UsageError(f"ratio must be a smallest and a largest ratio above 0, got {tuple(ratio)}")
 
 
 def random_boxes(

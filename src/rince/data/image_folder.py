@@ -2,90 +2,55 @@
 
 import math
 import warnings
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import DataLoader, Dataset
 
 from rince._support.fingerprints import of_lines
+from rince._support.image_operations import check_crop
 from rince._support.optional_imports import require
 from rince._support.step_seeds import Draws, generator
 from rince.data.images import PairWeights, SameLabel, Weights, check_pairing
-from rince.data.module import DataModule, SeededBatches, Split
-from rince.errors import MissingFile, UsageError
+from rince.data.module import DataModule, SeededBatches, Split, StepBatches, list_class_folders
+from rince.errors import UsageError
 from rince.noise.labels import LabelFlips, NoisyLabels
 from rince.views.views import ImageBatch
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
-class _WithStep:
-    """Batches of (item, step, random number), from which workers draw crops and partners."""
-
-    def __init__(self, batches: SeededBatches):
-        self.batches = batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Any:
-        own = self.batches
-        for step, chosen in enumerate(own, start=own.seen()):
-            draw = Draws(generator(own.seed, step, 2), len(chosen), own.rank, own.processes)
-            yield [(item, step, float(u)) for item, u in zip(chosen, draw.uniform(), strict=True)]
-
-
-class _Fixed(Draws):
-    """A number that was drawn before."""
-
-    def __init__(self, value: float):
-        self.value = value
-
-    def uniform(self, low: float = 0.0, high: float = 1.0, shape: tuple[int, ...] = ()) -> Tensor:
-        return torch.tensor([self.value])
-
-
 class _Crops(Dataset[Any]):
-    def __init__(
-        self,
-        paths: list[Path],
-        labels: Tensor,
-        partner: Callable[[Tensor, Draws], Tensor] | None,
-        size: int,
-        crop: tuple[float, float],
-        ratio: tuple[float, float],
-        seed: int,
-        strict: bool,
-        among: list[int] | None = None,
-    ):
-        self.paths, self.labels, self.partner, self.strict = paths, labels, partner, strict
-        self.size, self.crop, self.ratio, self.seed = size, crop, ratio, seed
-        self.among: Sequence[int] = range(len(paths)) if among is None else sorted(among)
-        self.inside = torch.zeros(len(paths), dtype=torch.bool)
-        self.inside[list(self.among)] = True
+    """Two random crops of an image, or one of it and one of its partner; keys are (index, partner, step)."""
 
-    def __getitem__(self, key: tuple[int, int, float]) -> tuple[Tensor, Tensor, int, int, int]:
-        item, step, u = key
+    def __init__(self, data: "ImageFolder", labels: Tensor):
+        self.paths, self.labels, self.strict, self.seed = data.paths("train"), labels, data.strict, data.seed
+        self.size, self.crop, self.ratio, self.by_label = data.size, data.crop, data.ratio, data.pairing == "label"
+        self.inside = torch.ones(len(self.paths), dtype=torch.bool)
+        if data.among is not None:
+            self.inside = torch.zeros_like(self.inside).index_fill(0, data.among, True)
+
+    def __getitem__(self, key: tuple[int, int, int]) -> tuple[Tensor, Tensor, int, int, int]:
+        item, partner, step = key
         random = np.random.default_rng((self.seed, step, item))
-        first, shown = _decode(self.paths, item, self.strict, self.among)
-        second, other = (first, shown) if self.partner is None else self._of_same_label(shown, u, first)
+        first, shown = self._decode(item)
+        second, other = (first, shown) if partner == item else self._decode(partner)
         views = [self._crop(image, random) for image in (first, second)]
         return views[0], views[1], int(self.labels[shown]), shown, other
 
-    def _of_same_label(self, item: int, u: float, image: Any) -> tuple[Any, int]:
-        """An item of the same label, or the next one that can be decoded."""
-        assert self.partner is not None
-        other = int(self.partner(torch.tensor([item]), _Fixed(u)))
-        if other == item:
-            return image, item
-        same = ((self.labels == self.labels[item]) & self.inside).nonzero()[:, 0].tolist()
-        return _decode(self.paths, other, self.strict, same)
+    def _decode(self, item: int) -> tuple[Any, int]:
+        def candidates() -> list[int]:
+            chosen = self.inside & (self.labels == self.labels[item]) if self.by_label else self.inside
+            return chosen.nonzero()[:, 0].tolist()
+
+        return _decode(self.paths, item, self.strict, candidates)
 
     def _crop(self, image: Any, random: np.random.Generator) -> Tensor:
         box = crop_box(random, image.width, image.height, self.crop, self.ratio)
@@ -117,7 +82,7 @@ class _Centers(Dataset[Any]):
         return len(self.paths)
 
     def __getitem__(self, item: int) -> tuple[Tensor, int]:
-        image, shown = _decode(self.paths, item, self.strict)
+        image, shown = _decode(self.paths, item, self.strict, lambda: range(len(self)))
         side = min(image.width, image.height) * self.share
         left, top = (image.width - side) / 2, (image.height - side) / 2
         box = (left, top, left + side, top + side)
@@ -127,9 +92,9 @@ class _Centers(Dataset[Any]):
 class CenterCrops:
     """Batches of images cropped at the center, decoded by workers while they are read."""
 
-    def __init__(self, images: _Centers, labels: Tensor, ids: list[int], workers: int, batch: int = 64):
-        self.labels, self.ids, self.batch, self.images = labels, torch.tensor(ids), batch, images
-        self.loader = DataLoader(self.images, batch_size=batch, num_workers=workers)
+    def __init__(self, images: _Centers, labels: Tensor, ids: Tensor, workers: int):
+        self.labels, self.ids = labels, ids
+        self.loader = DataLoader(images, batch_size=64, num_workers=workers)
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -139,14 +104,17 @@ class CenterCrops:
             yield ImageBatch(images, self.labels[shown], self.ids[shown])
 
 
-def _decode(paths: list[Path], item: int, strict: bool, among: Sequence[int] | None = None) -> tuple[Any, int]:
-    """The image, or the next one (``among`` these) that can be decoded, and its index."""
+def _decode(paths: list[Path], item: int, strict: bool, candidates: Callable[[], Sequence[int]]) -> tuple[Any, int]:
+    """The image of an index, or the next one among the candidates that can be decoded, and its index."""
     from PIL import Image
 
-    candidates = range(len(paths)) if among is None else among
-    start = bisect_left(candidates, item)
-    for offset in range(len(candidates)):
-        shown = candidates[(start + offset) % len(candidates)]
+    def in_turn() -> Iterator[int]:
+        yield item
+        others = candidates()
+        start = bisect_right(others, item)
+        yield from chain(others[start:], others[:start])
+
+    for shown in in_turn():
         path = paths[shown]
         try:
             with Image.open(path) as image:
@@ -155,7 +123,7 @@ def _decode(paths: list[Path], item: int, strict: bool, among: Sequence[int] | N
             if strict:
                 raise UsageError(f"{path} cannot be decoded as an image ({error})") from error
             warnings.warn(f"{path} cannot be decoded as an image and is replaced by the next one")
-    raise UsageError(f"none of the {len(candidates)} images can be decoded, the first is {paths[candidates[0]]}")
+    raise UsageError(f"{paths[item]} and the images that could replace it cannot be decoded")
 
 
 def _pixels(image: Any) -> Tensor:
@@ -215,15 +183,10 @@ class ImageFolder(DataModule):
                 center. Default: size / 0.875, such as 256 for 224.
 
         Raises:
-            UsageError: If the size is below 1, workers below 0, or crop or ratio no range of areas or ratios.
+            UsageError: If crop or ratio is not a range, or test_resize is below size.
         """
         super().__init__()
-        if size < 1 or workers < 0:
-            raise UsageError(f"size must be at least 1 and workers at least 0, got {size} and {workers}")
-        if not 0 < crop[0] <= crop[1] <= 1:
-            raise UsageError(f"crop must be two areas above 0 and up to 1, the smaller first, got {tuple(crop)}")
-        if not 0 < ratio[0] <= ratio[1] < math.inf:
-            raise UsageError(f"ratio must be two ratios above 0, the smaller first, got {tuple(ratio)}")
+        check_crop(crop, ratio)
         self.root, self.size, self.batch_size, self.crop, self.ratio = Path(root), size, batch_size, crop, ratio
         if test_resize is not None and test_resize < size:
             raise UsageError(f"test_resize must be at least size, {size}, got {test_resize}")
@@ -235,17 +198,14 @@ class ImageFolder(DataModule):
         if self._lists:
             return
         require("PIL.Image", "train")
-        self.class_names, paths, labels = list_images(self.root / "train")
-        self._lists["train"] = paths, labels
+        self.class_names, paths, labels = list_class_folders(self.root / "train", ENDINGS, "images")
+        if not self.class_names:
+            raise UsageError(f"{self.root / 'train'} has no class folders: images must be in {self.root}/train/CLASS/")
+        self._lists["train"] = paths, torch.tensor(labels)
         for name in ("val", "test"):
             if (self.root / name).is_dir():
-                names, paths, labels = list_images(self.root / name)
-                if names != self.class_names:
-                    odd = sorted(set(names) ^ set(self.class_names))
-                    raise UsageError(
-                        f"{self.root / name} and train must have the same classes: {odd[0]} is in one of them only"
-                    )
-                self._lists["test"] = paths, labels
+                _, paths, labels = list_class_folders(self.root / name, ENDINGS, "images", self.class_names)
+                self._lists["test"] = paths, torch.tensor(labels)
                 break
         if self.noise is not None:
             self.noisy = self.noise(self._lists["train"][1])
@@ -259,18 +219,19 @@ class ImageFolder(DataModule):
         return {} if self.noisy is None else self.noisy.record()
 
     def fingerprint(self) -> str:
+        return of_lines(str(path.relative_to(self.root)) for path in self.paths("train"))
+
+    def paths(self, split: Split) -> list[Path]:
+        """Files of a split."""
         self.setup()
-        return of_lines(str(path.relative_to(self.root)) for path in self._lists["train"][0])
+        if split not in self._lists:
+            raise UsageError(f"there is no split '{split}' in {self.root}, only {', '.join(self._lists)}")
+        return self._lists[split][0]
 
     def split(self, split: Split) -> tuple[Tensor, Tensor]:
         """Center crops of all images of a split in memory, and their clean labels."""
-        self.setup()
-        if split not in self._lists:
-            raise UsageError(f"there is no split '{split}' in {self.root}")
-        paths, labels = self._lists[split]
-        loader = DataLoader(self._centers(paths), batch_size=64, num_workers=self.workers)
-        images, shown = zip(*loader, strict=True)
-        return torch.cat(images), labels[torch.cat(shown)]
+        batches = list(self.center_crops(split))
+        return torch.cat([batch.images for batch in batches]), torch.cat([batch.labels for batch in batches])
 
     def labeled_batches(self, split: Split) -> Iterator[ImageBatch]:
         """Center crops of a split in order, decoded as they are read."""
@@ -283,71 +244,51 @@ class ImageFolder(DataModule):
 
     def center_crops(self, split: Split, rank: int = 0, processes: int = 1) -> "CenterCrops":
         """Center crops of every ``processes``-th image of a split, with clean labels."""
-        self.setup()
-        if split not in self._lists:
-            raise UsageError(f"there is no split '{split}' in {self.root}, only {', '.join(self._lists)}")
-        paths, labels = self._lists[split]
-        mine = list(range(rank, len(paths), processes))
-        return CenterCrops(self._centers([paths[i] for i in mine]), labels[mine], mine, self.workers)
+        ids = torch.arange(rank, len(self.paths(split)), processes)
+        return self._center_crops(split, ids, self._lists[split][1])
 
-    def _centers(self, paths: list[Path]) -> _Centers:
-        return _Centers(
-            paths, self.size, 0.875 if self.test_resize is None else self.size / self.test_resize, self.strict
-        )
+    def _center_crops(self, split: Split, ids: Tensor, labels: Tensor) -> "CenterCrops":
+        paths, share = self.paths(split), 0.875 if self.test_resize is None else self.size / self.test_resize
+        images = _Centers([paths[i] for i in ids.tolist()], self.size, share, self.strict)
+        return CenterCrops(images, labels[ids], ids, self.workers)
 
     @property
     def training_pairs(self) -> int:
-        self.setup()
-        return len(self._lists["train"][0])
+        return len(self.paths("train"))
 
     def pair_names(self) -> Sequence[str]:
         """Paths relative to ``root/train``."""
+        return [path.relative_to(self.root / "train").as_posix() for path in self.paths("train")]
+
+    @property
+    def _training_labels(self) -> Tensor:
         self.setup()
-        return [path.relative_to(self.root / "train").as_posix() for path in self._lists["train"][0]]
+        return self._lists["train"][1] if self.noisy is None else self.noisy.labels
 
     def noisy_batches(self, ids: Tensor) -> Iterator[ImageBatch]:
-        self.setup()
-        paths, labels = self._lists["train"]
-        labels = labels if self.noisy is None else self.noisy.labels
-        centers = Subset(self._centers(paths), ids.tolist())
-        loader = DataLoader(centers, batch_size=64, num_workers=self.workers)
-        for chosen, (images, _) in zip(ids.split(64), loader, strict=True):
-            yield ImageBatch(images, labels[chosen], chosen)
+        labels = self._training_labels
+        for chosen, batch in zip(ids.split(64), self._center_crops("train", ids, labels), strict=True):
+            yield batch._replace(ids=chosen, labels=labels[chosen])  # also where another image replaces a damaged one
 
     def train_dataloader(self) -> DataLoader[Any]:
-        trainer = self.trainer
+        trainer, labels = self.trainer, self._training_labels
         assert trainer is not None
-        self.setup()
-        paths, labels = self._lists["train"]
-        labels = labels if self.noisy is None else self.noisy.labels
         check_pairing(self)
-        batches = SeededBatches.of_trainer(trainer, len(paths), self.batch_size, self.seed, self.among)
-        partner = SameLabel(labels, self.among) if self.pairing == "label" else None
-        among = None if self.among is None else self.among.tolist()
-        crops = _Crops(paths, labels, partner, self.size, self.crop, self.ratio, self.seed, self.strict, among)
+        batches = SeededBatches.of_trainer(trainer, len(labels), self.batch_size, self.seed, self.among)
+        by_label = SameLabel(labels, self.among) if self.pairing == "label" else None
+
+        def keys(chosen: list[int], step: int) -> list[tuple[int, int, int]]:
+            partners = chosen
+            if by_label is not None:
+                draw = Draws(generator(self.seed, step, 2), len(chosen), batches.rank, batches.processes)
+                partners = by_label(torch.tensor(chosen), draw).tolist()
+            return [(item, partner, step) for item, partner in zip(chosen, partners, strict=True)]
+
         return DataLoader(
-            crops,
-            batch_sampler=_WithStep(batches),
+            _Crops(self, labels),
+            batch_sampler=StepBatches(batches, keys),
             num_workers=self.workers,
             collate_fn=partial(_collate, weights=PairWeights(self)),
             pin_memory=torch.cuda.is_available(),
             persistent_workers=False,  # new workers read the current step
         )
-
-
-def list_images(folder: Path) -> tuple[tuple[str, ...], list[Path], Tensor]:
-    """Class names, files and labels of a folder with one folder per class."""
-    if not folder.is_dir():
-        raise MissingFile(f"there is no folder {folder}: images must be in {folder}/CLASS/")
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    if not names:
-        raise UsageError(f"{folder} has no class folders: images must be in {folder}/CLASS/")
-    paths, labels = [], []
-    for label, name in enumerate(names):
-        paths_of_class = (path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
-        found = sorted(path for path in paths_of_class if path.is_file())
-        if not found:
-            raise UsageError(f"the class folder {folder / name} has no images: add some or remove it")
-        paths += found
-        labels += [label] * len(found)
-    return tuple(names), paths, torch.tensor(labels)

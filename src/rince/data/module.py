@@ -1,6 +1,6 @@
 """Base class of data sets, and the batch sampler."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Sampler
 
 from rince._support.fingerprints import of_tensors
 from rince._support.step_seeds import generator
-from rince.errors import UsageError
+from rince.errors import MissingFile, UsageError
 from rince.noise.pairs import WrongPairs, wrong_pairs
 from rince.views.views import ClipBatch, ImageBatch, PairBatch
 
@@ -217,6 +217,38 @@ def class_numbers(labels: Any, count: int, what: str) -> Tensor:
     return torch.from_numpy(labels.astype(np.int64))
 
 
+def list_class_folders(
+    folder: Path, endings: Container[str], items: str, classes: tuple[str, ...] | None = None
+) -> tuple[tuple[str, ...], list[Path], list[int]]:
+    """Class names, files and labels of ``folder/CLASS/**``.
+
+    Args:
+        folder: Folder with one folder per class.
+        endings: Endings of the files, in lower case.
+        items: What the files are, for errors.
+        classes: Names of the classes of the training part. Default: None, this is the training part.
+
+    Raises:
+        MissingFile: If there is no such folder.
+        UsageError: If a class is empty, or the classes differ from those of training.
+    """
+    if not folder.is_dir():
+        raise MissingFile(f"there is no folder {folder}: {items} must be in {folder}/CLASS/")
+    names = tuple(sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")))
+    paths: list[Path] = []
+    labels: list[int] = []
+    for label, name in enumerate(names):
+        in_class = sorted(p for p in (folder / name).rglob("*") if p.suffix.lower() in endings and p.is_file())
+        if not in_class:
+            raise UsageError(f"the class folder {folder / name} has no {items}: add some or remove it")
+        paths += in_class
+        labels += [label] * len(in_class)
+    if classes is not None and names != classes:
+        odd = sorted(set(names) ^ set(classes))
+        raise UsageError(f"{folder} and train must have the same classes: {odd[0]} is in one of them only")
+    return names, paths, labels
+
+
 class SeededBatches(Sampler[list[int]]):
     """Random batches of item indices, in an order that depends on the seed only.
 
@@ -294,6 +326,26 @@ class SeededBatches(Sampler[list[int]]):
             share = min(self.batch_size, self.items - batch * self.batch_size) // self.processes
             start = batch * self.batch_size + self.rank * share
             yield order[start : start + share].tolist()
+
+
+class StepBatches:
+    """Keys for the workers of a ``DataLoader``, which draw all random numbers from them.
+
+    Args:
+        batches: Indices of each batch.
+        keys: Called with the indices of a batch and its step; returns a key per item. Default: (index, step).
+    """
+
+    def __init__(self, batches: SeededBatches, keys: Callable[[list[int], int], list[Any]] | None = None):
+        self.batches = batches
+        self.keys = keys or (lambda chosen, step: [(item, step) for item in chosen])
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        for step, chosen in enumerate(self.batches, start=self.batches.seen()):
+            yield self.keys(chosen, step)
 
 
 class SeededLoader:

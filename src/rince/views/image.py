@@ -83,8 +83,7 @@ class Recipe(Views):
                 raise UsageError(f"{name}_chance must lie between 0 and 1, got {chance}")
         if blur_taps % 2 == 0:
             raise UsageError(f"blur_taps must be odd, got {blur_taps}")
-        if crop is not None and not 0 < crop[0] <= crop[1] <= 1:
-            raise UsageError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
+        op.check_crop(crop or (1, 1), ratio)
         if len(mean) != len(std):
             raise UsageError(f"mean and std must have one value per channel, got {len(mean)} and {len(std)}")
         self.size, self.crop, self.ratio, self.flip = size, crop, ratio, flip

@@ -139,12 +139,9 @@ def test_pipes_and_devices_among_the_images_are_left_out(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"workers": -1}, "workers at least 0"),
-        ({"size": 0}, "size must be at least 1"),
-        ({"crop": (2, 1)}, r"crop must be two areas above 0 and up to 1, the smaller first, got \(2, 1\)"),
-        ({"crop": (0.5, math.nan)}, "crop must be two areas"),
-        ({"ratio": (0, 1)}, "ratio must be two ratios above 0"),
-        ({"ratio": (1, math.inf)}, "ratio must be two ratios"),
+        ({"crop": (2, 1)}, r"crop must be .* in \(0, 1\], got \(2, 1\)"),
+        ({"crop": (0.5, math.nan)}, "crop must be"),
+        ({"ratio": (0, 1)}, "ratio must be .* above 0"),
     ],
 )
 def test_values_that_make_no_sense_are_one_sentence(folder, options, message):

@@ -16,12 +16,14 @@ from torch.utils.data import DataLoader, Dataset
 from rince._support.atomic_files import written_whole
 from rince._support.csv_cells import CsvWriter, unescaped
 from rince.data.image_folder import crop_box
-from rince.data.module import SeededBatches
+from rince.data.module import list_class_folders
 from rince.data.video.decode import BadVideo, Box, Clip, FrameTransform, Short, TooShort, VideoFile
-from rince.errors import MissingFile, UsageError
+from rince.errors import UsageError
 from rince.noise.pairs import NoisySounds
 from rince.views.views import ClipBatch, PairBatch
 
+Bad = dict[int, str]
+"""Reasons why items cannot be used: the rest of a sentence that begins with the path."""
 ENDINGS = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".flv", ".wmv", ".mpg", ".mpeg", ".ts", ".ogv", ".3gp"}
 
 
@@ -42,34 +44,23 @@ def video_list(paths: Sequence[Path | str], labels: Sequence[int] | None = None)
     return VideoList([str(path) for path in paths], known.astype(np.int64), np.full(len(paths), np.nan))
 
 
-def list_folder(folder: Path) -> tuple[tuple[str, ...], VideoList]:
-    """Class names and files of ``folder/CLASS/*.mp4``; of ``folder/*.mp4``, without labels, if there are no classes."""
-    if not folder.is_dir():
-        raise MissingFile(f"there is no folder {folder}: videos belong into {folder}/CLASS/")
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    paths: list[Path] = []
-    labels: list[int] = []
-    for label, name in enumerate(names):
-        found = _videos(folder / name, "**/*")
-        if not found:
-            raise UsageError(f"the class folder {folder / name} holds no videos: fill it or remove it")
-        paths += found
-        labels += [label] * len(found)
+def list_folder(folder: Path, classes: tuple[str, ...] | None = None) -> tuple[tuple[str, ...], VideoList]:
+    """Class names and videos of ``folder/CLASS/*.mp4``; of ``folder/*.mp4``, without labels, if there are no classes.
+
+    ``classes`` are those of the training part, which the folder must have too.
+    """
+    names, paths, labels = list_class_folders(folder, ENDINGS, "videos", classes)
     if names:
-        return tuple(names), video_list(paths, labels)
-    paths = _videos(folder, "*")
+        return names, video_list(paths, labels)
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in ENDINGS and path.is_file())
     if not paths:
-        raise UsageError(f"{folder} holds no videos and no class folders: videos belong into {folder}/CLASS/")
+        raise UsageError(f"{folder} holds no videos and no class folders: videos must be in {folder}/CLASS/")
     return (), video_list(paths)
 
 
-def _videos(folder: Path, pattern: str) -> list[Path]:
-    return sorted(path for path in folder.glob(pattern) if path.suffix.lower() in ENDINGS and path.is_file())
-
-
 def list_table(table: Path, root: Path) -> tuple[list[str], VideoList]:
-    """The names of the labels ('' where it is empty or -1) and the files of a CSV file with the column ``path`` and, if
-    you like, ``label`` and ``start``; paths are seen from ``root``. Labels are left at -1."""
+    """Labels as texts ('' for an empty one or -1), and videos, of a CSV file with the column ``path`` and, optionally,
+    ``label`` and ``start``. Paths are relative to ``root``. The videos have no labels yet."""
     try:
         with open(table, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
@@ -87,18 +78,14 @@ def list_table(table: Path, root: Path) -> tuple[list[str], VideoList]:
 
 
 def _start(row: dict[str, Any], table: Path, line: int) -> float:
-    text = row.get("start") or "nan"
     try:
-        start = float(text)
+        return float(row.get("start") or "nan")
     except ValueError:
-        start = -1.0
-    if start < 0 or np.isinf(start):
-        raise UsageError(f"{table}, line {line}: start must be seconds from 0 on, got '{text}'")
-    return start
+        raise UsageError(f"{table}, line {line}: start must be seconds from 0 on, got '{row['start']}'") from None
 
 
 def list_tables(tables: dict[str, Path], root: Path) -> tuple[tuple[str, ...], dict[str, VideoList]]:
-    """Class names, in the order of the alphabet or of numbers, and lists of several CSV files that share them."""
+    """Class names, sorted as texts or as numbers, and the videos of several CSV files that share them."""
     found = {part: list_table(table, root) for part, table in tables.items()}
     known = {name for labels, _ in found.values() for name in labels if name}
     numbers = all(name.isdecimal() for name in known)
@@ -111,31 +98,33 @@ def list_tables(tables: dict[str, Path], root: Path) -> tuple[tuple[str, ...], d
     return tuple(names), lists
 
 
-MIN_TRIED = 1000  # files tried from which on their share of bad ones stands for all
+MIN_TRIED = 1000  # files, after which the share of unusable ones is taken for that of all
 
 
 class Skipped:
-    """Reasons by path. More than half of the files of a part bad is an error.
+    """Videos that could not be used, with reasons by path, kept in ``skipped.csv`` in the folder of a run.
 
-    With several processes every one keeps a list of its own (``.skipped-1.csv``), and the first joins them.
+    More than half of the videos of a part is an error. With several processes, each has a list of its own
+    (``.skipped-1.csv``), and the first merges them.
     """
 
-    def __init__(self, totals: Mapping[str, int], folder: Path | None = None, rank: int = 0):
-        self.totals, self.folder, self.rank = dict(totals), folder, rank
+    def __init__(self, lists: Mapping[str, VideoList], folder: Path | None = None, rank: int = 0):
+        self.lists, self.folder, self.rank = lists, folder, rank
         self.reasons: dict[str, str] = {}
-        self._tried: dict[str, set[int]] = {part: set() for part in totals}
-        self._bad: dict[str, set[int]] = {part: set() for part in totals}
+        self._tried: dict[str, set[int]] = {part: set() for part in lists}
+        self._bad: dict[str, set[int]] = {part: set() for part in lists}
         self._written = 0
 
-    def note(self, part: str, tried: Iterable[int], bad: Mapping[int, tuple[str, str]]) -> None:
-        """Items that were tried, and those of them that are bad with their path and reason."""
+    def note(self, part: str, tried: Iterable[int], bad: Bad) -> None:
+        """Add items that were tried, and reasons of those that cannot be used."""
+        paths = self.lists[part].paths
         self._tried[part].update(tried)
         self._bad[part].update(bad)
-        self.reasons.update(bad.values())
+        self.reasons.update({paths[item]: reason for item, reason in bad.items()})
         if len(self.reasons) > 1.1 * self._written:
             self.write()
-        bad_ones, tried_ones, whole = len(self._bad[part]), len(self._tried[part]), self.totals[part]
-        if 2 * bad_ones > whole or (tried_ones >= MIN_TRIED and 2 * bad_ones > tried_ones):
+        num_bad, num_tried = len(self._bad[part]), len(self._tried[part])
+        if 2 * num_bad > len(paths) or (num_tried >= MIN_TRIED and 2 * num_bad > num_tried):
             self.give_up(part)
 
     def give_up(self, part: str) -> None:
@@ -148,34 +137,22 @@ class Skipped:
         )
 
     def write(self) -> None:
-        """Bring the list in the folder up to date."""
+        """Update the file."""
         if self.folder is None:
             return
         own = self.folder / (f".skipped-{self.rank}.csv" if self.rank else "skipped.csv")
         rows = dict(self.reasons)
         for path in [own, *(self.folder.glob(".skipped-*.csv") if not self.rank else ())]:
-            rows |= read_skipped(path)
+            if path.exists():
+                with open(path, newline="", encoding="utf-8") as file:
+                    written = [row for row in csv.reader(file) if len(row) == 2 and row != ["path", "reason"]]
+                rows |= {unescaped(path): unescaped(reason) for path, reason in written}
         if rows:
             with written_whole(own) as path, open(path, "w", newline="", encoding="utf-8") as file:
                 writer = CsvWriter(file)
                 writer.writerow(("path", "reason"))
                 writer.writerows(sorted(rows.items()))
         self._written = len(self.reasons)
-
-    def tell(self) -> None:
-        """One line for all of them."""
-        if self.reasons:
-            where = "" if self.folder is None else f"; {self.folder / 'skipped.csv'} says why"
-            warnings.warn(f"{len(self.reasons)} videos could not be used{where}")
-
-
-def read_skipped(path: Path) -> dict[str, str]:
-    """Reasons by path out of a ``skipped.csv``; none where there is no such file."""
-    if not path.exists():
-        return {}
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.reader(file) if len(row) == 2 and row != ["path", "reason"]]
-    return {unescaped(path): unescaped(reason) for path, reason in rows}
 
 
 TRIES = 64  # bad videos in a row, drawn at random: with fewer than half of all bad that does not happen
@@ -198,12 +175,8 @@ class ClipFormat(NamedTuple):
         return self.num_frames / self.fps
 
 
-Bad = dict[int, tuple[str, str]]
-"""Items that could not be used, with path and reason."""
-
-
 class Visit(NamedTuple):
-    """The clips of a video, or none; all the items that were tried for it, and the bad ones."""
+    """Clips of a video, if any could be read; all items that were tried, and reasons of those that cannot be used."""
 
     item: int
     label: int
@@ -212,18 +185,14 @@ class Visit(NamedTuple):
     bad: Bad
 
 
-class Report(NamedTuple):
-    """What a loader wants to know of the visits of a batch; ``empty`` is how many of them found nothing."""
-
-    tried: list[int]
-    bad: Bad
-    empty: int
-
-
 class ClipReader(Dataset[Any]):
-    """What training and evaluation share: clips of the videos of a list, at shares of their length.
+    """Base class: clips of the videos of a list.
 
-    ``among`` are the items that may stand in for a bad one; all where it is None.
+    Args:
+        videos: The list.
+        form: What a clip is made of.
+        noise: Wrong sounds.
+        among: Items that may replace an unusable one. Default: None, all.
     """
 
     def __init__(
@@ -238,10 +207,10 @@ class ClipReader(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.videos.paths)
 
-    def visit(self, item: int, read: Callable[[int, Bad], list[Clip]], others: Iterator[int]) -> Visit:
+    def visit(self, item: int, read: Callable[[int, Bad], list[Clip]], others: Iterable[int]) -> Visit:
         """Clips of the item, or of the first of the others that can be read.
 
-        A bad video is tried again when its turn comes: to remember it would make a worker's choices depend on its past.
+        An unusable video is tried again when its turn comes: the choices of a worker must not depend on its past.
         """
         tried: list[int] = []
         bad: Bad = {}
@@ -250,15 +219,45 @@ class ClipReader(Dataset[Any]):
             try:
                 return Visit(candidate, int(self.videos.labels[candidate]), read(candidate, bad), tried, bad)
             except (BadVideo, OSError) as error:
-                bad[candidate] = self.reason(candidate, error)
+                bad[candidate] = self._reason(candidate, error)
         return Visit(item, -1, [], tried, bad)
 
-    def reason(self, item: int, error: Exception) -> tuple[str, str]:
-        """A path, and the rest of the sentence that it begins."""
-        path = self.videos.paths[item]
-        return path, "is not there" if isinstance(error, FileNotFoundError) else str(error).replace(path, "").strip()
+    def _reason(self, item: int, error: Exception) -> str:
+        is_missing = isinstance(error, FileNotFoundError)
+        return "is not there" if is_missing else str(error).replace(self.videos.paths[item], "").strip()
 
-    def clips(
+    def read(
+        self,
+        item: int,
+        shares: Sequence[float],
+        transforms: Sequence[FrameTransform],
+        bad: Bad,
+        shifts: Sequence[float] | None = None,
+        sound_shares: Sequence[float] | None = None,
+        key: tuple[int, ...] = (),
+    ) -> list[Clip]:
+        """Clips at shares (0: first possible start, 1: last) of a video, each with its sound or that of the noise.
+
+        Args:
+            item: The video.
+            shares: Where the clips start.
+            transforms: Crop of each clip.
+            bad: Gets the reasons of partners that cannot be used.
+            shifts: Seconds by which the sound of each clip is shifted, within the limits of the file.
+            sound_shares: Where the sounds of another video are taken. Default: as ``shares``.
+            key: Of the random choice of another partner, if the sound of the partner cannot be used.
+        """
+        noise = self.noise
+        if not self.form.sound or noise is None or not noise.hit[item]:
+            return self._clips(item, shares, transforms, self.form.sound, shifts)
+        clips = self._clips(item, shares, transforms, False)
+        if noise.silent[item]:
+            silence = np.zeros(round(self.form.audio_duration * self.form.sample_rate), np.float32)
+            return [clip._replace(audio=silence) for clip in clips]
+        sounds = self._noisy_sounds(item, shares, sound_shares or shares, key, bad)
+        return [clip._replace(audio=sound) for clip, sound in zip(clips, sounds, strict=True)]
+
+    def _clips(
         self,
         item: int,
         shares: Sequence[float],
@@ -266,44 +265,32 @@ class ClipReader(Dataset[Any]):
         sound: bool,
         shifts: Sequence[float] | None = None,
     ) -> list[Clip]:
-        """Clips that start at shares (0: first possible start, 1: last) of what the video has room for.
-
-        ``shifts`` are seconds by which the sound of each clip is shifted, within the limits of the file.
-        """
         form = self.form
         with VideoFile(self.videos.paths[item]) as file:
             if form.sound and file.soundtrack is None:
                 raise BadVideo(f"{self.videos.paths[item]} has no sound")
 
-            def read(end: float, short: Short) -> list[Clip]:
+            def clips_until(end: float, short: Short) -> list[Clip]:
                 starts = self._starts(item, end, shares)
                 rest = form.num_frames, form.fps, form.audio_duration, form.sample_rate
                 return file.clips(starts, *rest, sound, short, transforms, shifts)
 
             try:
-                return read(file.duration, "refuse")
+                return clips_until(file.duration, "refuse")
             except TooShort as error:  # a header may promise more than there is
                 fits = error.end >= form.length and np.isnan(self.videos.starts[item])
-                return read(error.end, "refuse" if fits else form.short)
+                return clips_until(error.end, "refuse" if fits else form.short)
 
     def _starts(self, item: int, end: float, shares: Sequence[float]) -> list[float]:
         fixed = float(self.videos.starts[item])
-        if not np.isnan(fixed):
-            return [fixed] * len(shares)
-        room = max(0.0, end - self.form.length)
-        return [share * room for share in shares]
+        latest = max(0.0, end - self.form.length)
+        return [share * latest if np.isnan(fixed) else fixed for share in shares]
 
-    def hit(self, item: int) -> bool:
-        """Whether an item gets another sound than its own."""
-        return self.form.sound and self.noise is not None and bool(self.noise.hit[item])
-
-    def noisy(
+    def _noisy_sounds(
         self, item: int, own: Sequence[float], others: Sequence[float], key: tuple[int, ...], bad: Bad
     ) -> list[Any]:
-        """The sounds that the noise gives to clips of an item at the shares ``own``; a partner's are at ``others``."""
+        """Sounds for clips of an item: its own, shifted, or those of a partner."""
         assert self.noise is not None
-        if self.noise.silent[item]:
-            return [np.zeros(round(self.form.audio_duration * self.form.sample_rate), np.float32) for _ in own]
         partner, shift = int(self.noise.partner[item]), float(self.noise.shift[item])
         if partner == item:
             return self._sounds(item, own, shift)
@@ -312,7 +299,7 @@ class ClipReader(Dataset[Any]):
                 try:
                     return self._sounds(other, others, shift)
                 except (BadVideo, OSError) as error:
-                    bad[other] = self.reason(other, error)
+                    bad[other] = self._reason(other, error)
         raise BadVideo(f"{self.videos.paths[item]} finds no other video with a sound")
 
     def _sounds(self, item: int, shares: Sequence[float], shift: float) -> list[Any]:
@@ -323,7 +310,7 @@ class ClipReader(Dataset[Any]):
             return file.sounds(middles, form.audio_duration, form.sample_rate)
 
     def others(self, key: tuple[int, ...]) -> Iterator[int]:
-        """Items to take where one is bad, drawn when they are asked for."""
+        """Random items to replace an unusable one."""
         random = np.random.default_rng(key)
         for _ in range(TRIES):
             place = int(random.integers(len(self) if self.among is None else len(self.among)))
@@ -331,7 +318,7 @@ class ClipReader(Dataset[Any]):
 
 
 class TrainingClips(ClipReader):
-    """Random clips, each through a random crop; the key is a place in the epoch and the number of its batch.
+    """Random clips, each through a random crop; keys are (place in the epoch, step).
 
     With several visits an epoch has more places than items: item i is at the places i, i + items, i + 2 items, ...
     """
@@ -352,74 +339,68 @@ class TrainingClips(ClipReader):
 
     def __getitem__(self, key: tuple[int, int]) -> Visit:
         place, step = key
-        others = self.others((self.seed, step, place, 1))
-        item = place % len(self)
-        return self.visit(item, lambda candidate, bad: self._read(candidate, step, place, bad), others)
 
-    def _read(self, item: int, step: int, place: int, bad: Bad) -> list[Clip]:
-        key = (self.seed, step, place, item)
-        shares = np.random.default_rng((*key, 2)).random(2 * self.count).tolist()
-        own, others = shares[: self.count], shares[self.count :]
-        transforms = [FrameTransform(self._box((*key, i, 3)), self.form.size) for i in range(self.count)]
-        if not self.hit(item):
-            return self.clips(item, own, transforms, self.form.sound, self._shifts((*key, 5)))
-        clips = self.clips(item, own, transforms, sound=False)
-        return with_sounds(clips, self.noisy(item, own, others, (*key, 4), bad))
+        def read(item: int, bad: Bad) -> list[Clip]:
+            key = (self.seed, step, place, item)
+            shares = np.random.default_rng((*key, 2)).random(2 * self.count).tolist()
+            transforms = [FrameTransform(self._box((*key, i, 3)), self.form.size) for i in range(self.count)]
+            own, others = shares[: self.count], shares[self.count :]
+            return self.read(item, own, transforms, bad, self._shifts((*key, 5)), others, (*key, 4))
+
+        return self.visit(place % len(self), read, self.others((self.seed, step, place, 1)))
 
     def _shifts(self, key: tuple[int, ...]) -> list[float] | None:
         """As in AVID: the clip lies anywhere in its sound, and up to half a second further."""
         if self.form.centered or not self.form.sound:
             return None
         random = np.random.default_rng(key)
-        room = max(0.0, self.form.audio_duration - self.form.length) / 2
-        return (random.uniform(-room, room, self.count) + random.uniform(-0.5, 0.5, self.count)).tolist()
+        reach = max(0.0, self.form.audio_duration - self.form.length) / 2
+        return (random.uniform(-reach, reach, self.count) + random.uniform(-0.5, 0.5, self.count)).tolist()
 
     def _box(self, key: tuple[int, ...]) -> Callable[[int, int], Box]:
         return lambda width, height: crop_box(np.random.default_rng(key), width, height, self.crop, self.ratio)
 
 
 class EvaluationClips(ClipReader):
-    """``count`` clips of every video, evenly spaced in time, each of them the middle of the picture. A bad video is
-    left out."""
+    """``count`` center crops of clips of every video, evenly spaced in time. Unusable videos are left out."""
 
     def __init__(self, videos: VideoList, form: ClipFormat, count: int, noise: NoisySounds | None = None):
         super().__init__(videos, form, noise)
         self.count = count
 
     def __getitem__(self, item: int) -> Visit:
-        return self.visit(item, self._read, iter(()))
-
-    def _read(self, item: int, bad: Bad) -> list[Clip]:
         shares = [0.5] if self.count == 1 else np.linspace(0, 1, self.count).tolist()
         transforms = [FrameTransform(center_box, self.form.size) for _ in shares]
-        if not self.hit(item):
-            return self.clips(item, shares, transforms, self.form.sound)
-        clips = self.clips(item, shares, transforms, sound=False)
-        return with_sounds(clips, self.noisy(item, shares, shares, (item,), bad))
-
-
-def with_sounds(clips: list[Clip], sounds: list[Any]) -> list[Clip]:
-    return [clip._replace(audio=sound) for clip, sound in zip(clips, sounds, strict=True)]
+        return self.visit(item, lambda item, bad: self.read(item, shares, transforms, bad, key=(item,)), ())
 
 
 def center_box(width: int, height: int) -> Box:
-    """The middle of a picture: what a crop of ``size`` sees after resizing the short side to ``size / 0.875``."""
+    """Center of a frame: what a crop of ``size`` shows after resizing the shorter side to ``size / 0.875``."""
     side = round(min(width, height) * 0.875)
     left, top = (width - side) // 2, (height - side) // 2
     return left, top, left + side, top + side
 
 
+class Report(NamedTuple):
+    """Items that were tried for a batch, reasons of the unusable ones, and whether every visit gave clips."""
+
+    tried: list[int]
+    bad: Bad
+    complete: bool
+
+
 def collate(
     visits: list[Visit], pairs: bool, cropped: bool, weights: Tensor | None = None
 ) -> tuple[PairBatch | ClipBatch | None, Report]:
-    """A batch of the visits that found something, if any, and what happened on the way."""
-    tried = [item for visit in visits for item in visit.tried]
-    bad = {item: why for visit in visits for item, why in visit.bad.items()}
-    report = Report(tried, bad, sum(not visit.clips for visit in visits))
-    visits = [visit for visit in visits if visit.clips]
-    if not visits:
-        return None, report
+    """A batch of all clips, if there are any, and a report of the visits."""
+    report = Report(
+        tried=[item for visit in visits for item in visit.tried],
+        bad={item: reason for visit in visits for item, reason in visit.bad.items()},
+        complete=all(visit.clips for visit in visits),
+    )
     clips = [clip for visit in visits for clip in visit.clips]
+    if not clips:
+        return None, report
     frames = torch.from_numpy(np.stack([clip.frames for clip in clips]))
     labels = torch.tensor([visit.label for visit in visits for _ in visit.clips])
     ids = torch.tensor([visit.item for visit in visits for _ in visit.clips])
@@ -429,22 +410,15 @@ def collate(
     return PairBatch(frames, sounds, labels, ids, cropped, None if weights is None else weights[ids]), report
 
 
-class WithStep:
-    """The same batches, every item with the number of its batch, from which a worker draws all that is random."""
-
-    def __init__(self, batches: SeededBatches):
-        self.batches = batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
-        for step, chosen in enumerate(self.batches, start=self.batches.seen()):
-            yield [(item, step) for item in chosen]
-
-
 class ClipLoader:
-    """The batches of a loader; keeps account of the videos that its workers could not use."""
+    """Batches of a loader. Videos that its workers could not use are counted.
+
+    Args:
+        loader: Its batches are those of :func:`collate`.
+        part: Part of the data set.
+        skipped: Where the videos are counted.
+        strict: Raise an error for a batch with a visit without clips.
+    """
 
     def __init__(self, loader: DataLoader[Any], part: str, skipped: Skipped, strict: bool = False):
         self.loader: Any = loader
@@ -454,17 +428,19 @@ class ClipLoader:
         return len(self.loader)
 
     def close(self) -> None:
-        """Let the workers go, which otherwise wait for another epoch."""
+        """Stop the workers, which otherwise wait for another epoch."""
         self.loader = ()
 
     def __iter__(self) -> Iterator[PairBatch | ClipBatch]:
-        known = len(self.skipped.reasons)
+        skipped = self.skipped
+        known = len(skipped.reasons)
         for batch, report in self.loader:
-            self.skipped.note(self.part, report.tried, report.bad)
-            if self.strict and report.empty:
-                self.skipped.give_up(self.part)
+            skipped.note(self.part, report.tried, report.bad)
+            if self.strict and not report.complete:
+                skipped.give_up(self.part)
             if batch is not None:
                 yield batch
-        self.skipped.write()
-        if len(self.skipped.reasons) > known:
-            self.skipped.tell()
+        skipped.write()
+        if len(skipped.reasons) > known:
+            where = "" if skipped.folder is None else f"; {skipped.folder / 'skipped.csv'} says why"
+            warnings.warn(f"{len(skipped.reasons)} videos could not be used{where}")

@@ -1,6 +1,7 @@
 """Video data sets: your own folder or CSV file, Kinetics-400, ACAV100M, UCF-101 and HMDB-51."""
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -10,9 +11,10 @@ import torch
 from torch.utils.data import DataLoader
 
 from rince._support.fingerprints import of_lines
+from rince._support.image_operations import check_crop
 from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
-from rince.data.module import DataModule, SeededBatches, Split
+from rince.data.module import DataModule, SeededBatches, Split, StepBatches
 from rince.data.video.clips import (
     ClipFormat,
     ClipLoader,
@@ -20,7 +22,6 @@ from rince.data.video.clips import (
     Skipped,
     TrainingClips,
     VideoList,
-    WithStep,
     collate,
     list_folder,
     list_table,
@@ -93,25 +94,11 @@ class Videos(DataModule):
                 to half a second further, as in AVID. Noisy sounds stay where the noise puts them.
 
         Raises:
-            UsageError: If a number is out of range, batch_size is no multiple of clips, or options contradict each
-                other.
+            UsageError: If crop, ratio or validation is out of range, batch_size is not a multiple of clips, or options
+                contradict each other.
         """
         super().__init__()
-        for name, value in (("num_frames", num_frames), ("size", size), ("clips", clips), ("visits", visits),
-                            ("test_clips", test_clips)):  # fmt: skip
-            if value < 1:
-                raise UsageError(f"{name} must be at least 1, got {value}")
-        for name, number in (("fps", fps), ("audio_duration", audio_duration), ("sample_rate", sample_rate)):
-            if not 0 < number < float("inf"):
-                raise UsageError(f"{name} must be above 0, got {number}")
-        if workers < 0:
-            raise UsageError(f"workers must be at least 0, got {workers}")
-        if not 0 < ratio[0] <= ratio[1] < float("inf"):
-            raise UsageError(
-                f"ratio must be two ratios of width to height with 0 < least <= largest, got {tuple(ratio)}"
-            )
-        if not 0 < crop[0] <= crop[1] <= 1:
-            raise UsageError(f"crop must be two shares of the area with 0 < least <= largest <= 1, got {tuple(crop)}")
+        check_crop(crop, ratio)
         if not 0 <= validation < 1:
             raise UsageError(f"validation must be a share of the videos in [0, 1), got {validation}")
         if batch_size % clips or batch_size // clips < 2:
@@ -143,22 +130,20 @@ class Videos(DataModule):
         self._training: ClipLoader | None = None
 
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
-        """The names of the classes, and the videos of the parts "train" and, where they are, "validation" and "test".
-        With a folder val and none called test, val is what is tested on."""
+        """Names of the classes, and the videos of the parts "train" and, optionally, "validation" and "test".
+
+        The folder val is the part "test" if there is no folder test."""
         if self.table is not None:
             tables = {"train": self.table, "test": self.test_table}
             return list_tables({part: Path(table) for part, table in tables.items() if table is not None}, self.root)
         if not (self.root / "train").is_dir():
-            names, found = list_folder(self.root)
-            return names, {"train": found}
-        names, found = list_folder(self.root / "train")
-        lists = {"train": found}
+            names, videos = list_folder(self.root)
+            return names, {"train": videos}
+        names, videos = list_folder(self.root / "train")
+        lists = {"train": videos}
         folders = [name for name in ("val", "test") if (self.root / name).is_dir()]
         for name, part in zip(folders, ["test"] if len(folders) == 1 else ["validation", "test"], strict=False):
-            others, lists[part] = list_folder(self.root / name)
-            if others != names:
-                odd = sorted(set(others) ^ set(names))
-                raise UsageError(f"{self.root / name} and train have other classes: {odd[0]} is in one only")
+            lists[part] = list_folder(self.root / name, names)[1]
         return names, lists
 
     def setup(self, stage: str | None = None) -> None:
@@ -214,8 +199,7 @@ class Videos(DataModule):
         """The videos that could not be used so far."""
         if self._skipped is None:
             self.setup()
-            totals = {part: len(videos.paths) for part, videos in self._lists.items()}
-            self._skipped = Skipped(totals, self.folder, self.trainer.global_rank if self.trainer else 0)
+            self._skipped = Skipped(self._lists, self.folder, self.trainer.global_rank if self.trainer else 0)
         return self._skipped
 
     @property
@@ -227,61 +211,58 @@ class Videos(DataModule):
         paths = [Path(path) for path in self.videos("train").paths]
         return [(p.relative_to(self.root) if p.is_relative_to(self.root) else p).as_posix() for p in paths]
 
-    def noisy_batches(self, ids: torch.Tensor) -> "ClipLoader":
-        reader = EvaluationClips(self.videos("train"), self.form, 1, self.noisy)
-        batches = [part.tolist() for part in ids.split(self.batch_size)]
-        return ClipLoader(self._loader(reader, self.form.sound, False, batches), "train", self.skipped)
+    def noisy_batches(self, ids: torch.Tensor) -> ClipLoader:
+        return self._evaluation("train", ids.tolist(), 1, self.form.sound, self.noisy)
 
-    def train_dataloader(self) -> "ClipLoader":
+    def train_dataloader(self) -> ClipLoader:
         videos, trainer = self.videos("train"), self.trainer
         count = len(videos.paths)
         shape = count * self.visits, self.batch_size // self.clips, self.seed
         batches = SeededBatches(*shape, lambda: 0)
         if trainer is not None:
-            # A visit of video i is the item i plus a multiple of the number of videos.
+            # Visit k of video i is item i + k * count.
             visits = None if self.among is None else torch.cat([self.among + k * count for k in range(self.visits)])
             batches = SeededBatches.of_trainer(trainer, *shape, visits)
         among = None if self.among is None else self.among.numpy()
         reader = TrainingClips(videos, self.form, self.crop, self.ratio, self.clips, self.seed, self.noisy, among)
-        loader = self._loader(reader, self.form.sound, True, WithStep(batches), self.weights)
-        self._training = ClipLoader(loader, "train", self.skipped, strict=True)
+        self._training = ClipLoader(self._loader(reader, StepBatches(batches)), "train", self.skipped, strict=True)
         return self._training
 
     def val_dataloader(self) -> Any:
-        """The middle clip of every video kept aside."""
+        """The middle clip of every video of the part "validation", if there is one."""
         self.setup()
         return self.evaluation_loader("validation", 1, self.form.sound) if "validation" in self._lists else []
 
-    def test_dataloader(self) -> "ClipLoader":
+    def test_dataloader(self) -> ClipLoader:
         """``test_clips`` clips of every video, with sound if training has it."""
         return self.evaluation_loader("test", self.test_clips, self.form.sound)
 
-    def evaluation_loader(
-        self, part: str, clips: int = 1, sound: bool = False, noisy: bool = False, rank: int = 0, processes: int = 1
-    ) -> "ClipLoader":
-        """Clips of the videos of a part, in order; of every ``processes``-th one with several processes."""
-        videos = self.videos(part)
-        noise = self.noisy if noisy and part == "train" else None
-        reader = EvaluationClips(videos, self.form._replace(sound=sound), clips, noise)
-        items = range(rank, len(videos.paths), processes)
+    def evaluation_loader(self, part: str, clips: int = 1, sound: bool = False, noisy: bool = False) -> ClipLoader:
+        """Clips of the videos of a part, in order."""
+        items = range(len(self.videos(part).paths))
+        return self._evaluation(part, items, clips, sound, self.noisy if noisy and part == "train" else None)
+
+    def _evaluation(
+        self, part: str, items: Sequence[int], clips: int, sound: bool, noise: NoisySounds | None
+    ) -> ClipLoader:
+        reader = EvaluationClips(self.videos(part), self.form._replace(sound=sound), clips, noise)
         share = max(1, self.batch_size // clips)
         batches = [list(items[i : i + share]) for i in range(0, len(items), share)]
-        loader = self._loader(reader, sound, False, batches)
-        return ClipLoader(loader, part, self.skipped)
+        return ClipLoader(self._loader(reader, batches), part, self.skipped)
 
-    def _loader(
-        self, reader: Any, pairs: bool, cropped: bool, batches: Any, weights: torch.Tensor | None = None
-    ) -> DataLoader[Any]:
+    def _loader(self, reader: TrainingClips | EvaluationClips, batches: Any) -> DataLoader[Any]:
+        training = isinstance(reader, TrainingClips)
+        weights = self.weights if training else None
         return DataLoader(
             reader,
             batch_sampler=batches,
             num_workers=self.workers,
-            collate_fn=partial(collate, pairs=pairs, cropped=cropped, weights=weights),
+            collate_fn=partial(collate, pairs=reader.form.sound, cropped=training, weights=weights),
             pin_memory=torch.cuda.is_available(),
-            persistent_workers=cropped and self.workers > 0,  # a few labeled videos make short epochs
+            persistent_workers=training and self.workers > 0,  # a few labeled videos make short epochs
         )
 
-    def labeled_batches(self, split: Split) -> "ClipLoader":
+    def labeled_batches(self, split: Split) -> ClipLoader:
         """The middle clip of every video, without its sound."""
         return self.evaluation_loader(split)
 
