@@ -1,198 +1,291 @@
-"""Rivals for training on noisy pairs, on the same towers and the same pairs.
-
-    python -m experiments trust [--data digits] [--rates 0 0.2 0.4 0.6] [--seeds 10 11 12] [--json FILE]
-    python -m experiments trust --data cifar10 --root DIR        # DIR holds CIFAR-10
-    python -m experiments trust --data multi30k --root DIR       # DIR holds train.en.gz and train.de.gz
-
-A share of the training pairs has the partner of another pair. Every row is R@1 among clean pairs that nobody has seen,
-the mean of both directions. Losses alone have the better of two temperatures on clean validation pairs, for every noise
-rate; the others have one setting, chosen on other seeds. What is in --json is not done again.
-
-- InfoNCE, RINCE, GCE: the losses alone (GCE is generalized cross-entropy of the in-batch softmax with q = 1).
-- mixture: after a quarter of the epochs, pairs weigh what a two-component mixture on their in-sample losses gives
-  them, fitted again in every epoch: the core of methods for noisy correspondence.
-- co-teaching: two pairs of towers, each choosing the pairs of small loss for the other; it is told the true rate.
-- drop flagged, trust: what models find that never saw the pairs they judge (`rince train --trust auto`): GCE finds it,
-  and RINCE q 0.1 (r 2.5; on texts GCE) or InfoNCE learns with it.
-- oracle: knows which pairs are wrong and leaves them out, or gives them no weight as positives.
-"""
+"""Weights of pairs beside other methods for training on noisy pairs, with the same networks and the same pairs."""
 
 import argparse
 import functools
-import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from experiments.evidence.trust_baselines import (
-    Task,
-    Towers,
-    co_teaching,
-    found_trust,
-    gce,
-    infonce,
-    mixture,
-    rince,
-    task_of,
-    train,
-)
-from experiments.figures import COLORS, MARKERS, canvas, save
-from experiments.tables import plus_minus
-from rince._support.atomic_files import write_text
-from rince.compare.towers import recall_at_1, split
-from rince.demo import auc
+from experiments.evidence.comparisons import Digits, Multi30k
+from experiments.experiment import Experiment, several
+from experiments.figures import lines
+from experiments.tables import Cell
+from rince.compare.grid import Result, Run
+from rince.compare.towers import Columns, CosineSteps, Split, Training, TwoNetworks, fit, recall_at_1, split, tower
+from rince.demo import auc, batches
+from rince.losses import GCE, RINCE, ContrastiveLoss, CrossView, DensityRatio, InfoNCE
+from rince.losses.schedules import Schedule, linear
+from rince.train.weights import FIRST_Q, default_folds
+from rince.trust import judge_embeddings
+
+TEMPERATURES = (0.1, 0.2)  # that losses without weights are tuned over
+FIRST_SEED = 10  # settings were chosen on smaller ones
 
 
-class Cell:
-    """All rivals on the pairs of one seed and noise rate."""
+class DataSet(NamedTuple):
+    """Pairs, and how networks are trained on them."""
 
-    def __init__(self, task: Task, rate: float, seed: int):
-        self.task, self.rate, self.seed = task, rate, seed
-        self.data = split(*task.columns[:2], rate, seed, task.validation, task.test)
-        t = task.trust_at
-        self.losses = {"RINCE q 0.1": rince(0.1, 2.5, t / 2)}  # learns with trust
-        for x in task.temperatures:
-            self.losses |= {f"InfoNCE t {x:g}": infonce(x), f"GCE t {x:g}": gce(x)}
-            self.losses |= {f"RINCE q 0.5 t {x:g}": rince(0.5, 1.0, x)}
-        self.known: dict[str, Towers] = {}
-
-    @functools.cached_property
-    def found(self) -> tuple[Any, dict[str, float]]:
-        """What there is to trust, and what is worth recording of it."""
-        start, t = time.process_time(), self.task.trust_at
-        audit = found_trust(self.task, self.data, gce(t), t, self.seed)
-        seconds = time.process_time() - start
-        return audit, {"rate": audit.noise_rate, "auc": auc(audit.trust, self.data.wrong), "finding": seconds}
-
-    def plain(self, name: str, weights: Tensor | None = None, rows: Tensor | None = None) -> Towers:
-        """Where all pairs are taken alike, as where no noise is found, the run is the one without trust."""
-        alike = (weights is None or bool((weights == 1).all())) and (rows is None or bool(rows.all()))
-        if alike and name in self.known:
-            return self.known[name]
-        chosen = None if rows is None else rows.nonzero()[:, 0]
-        towers = train(self.task, self.data, self.losses[name], self.seed, chosen, weights)
-        return self.known.setdefault(name, towers) if alike else towers
-
-    def trusting(self, name: str) -> Towers:
-        return self.plain(name, torch.from_numpy(self.found[0].trust))
-
-    def dropping(self, name: str) -> Towers:
-        kept = torch.ones(len(self.data.a), dtype=torch.bool)
-        kept[torch.from_numpy(self.found[0].flag(0.1))] = False
-        return self.plain(name, None, kept)
-
-    def rivals(self) -> Iterator[tuple[str, str, Callable[[], Towers]]]:
-        """Name, setting and training of every rival."""
-        t, ours, right = self.task.trust_at, self.task.ours, torch.from_numpy(~self.data.wrong)
-        for name in self.losses:
-            if name != "RINCE q 0.1":
-                yield name.split(" t ")[0], name, lambda name=name: self.plain(name)
-        yield "mixture", f"t {t:g}", lambda: mixture(self.task, self.data, t, self.seed)
-        yield "co-teaching", f"t {t:g}", lambda: co_teaching(self.task, self.data, t, self.seed, self.rate)
-        yield "drop flagged", ours, lambda: self.dropping(ours)
-        yield "trust", ours, lambda: self.trusting(ours)
-        yield "trust, InfoNCE", f"t {t:g}", lambda: self.trusting(f"InfoNCE t {t:g}")
-        yield "oracle, left out", ours, lambda: self.plain(ours, None, right)
-        yield "oracle, no weight", ours, lambda: self.plain(ours, right.float())
-
-    def compete(self, methods: dict[str, dict[str, Any]], wanted: list[str] | None) -> None:
-        """R@1 on validation and test of every rival that is wanted and not in ``methods`` yet."""
-        for name, setting, training in self.rivals():
-            if setting in methods.get(name, {}) or (wanted and name not in wanted):
-                continue
-            start = time.process_time()
-            towers = training()
-            scores = {
-                "choose": recall_at_1(*towers, self.data.validation),
-                "test": recall_at_1(*towers, self.data.test),
-            }
-            more = self.found[1] if name.startswith(("trust", "drop")) else {}
-            methods.setdefault(name, {})[setting] = {**scores, "seconds": time.process_time() - start, **more}
+    columns: Columns
+    validation: int
+    test: int
+    training: Training
+    temperature: float  # of the methods that are not tuned
+    gce_with_weights: bool = False  # instead of RINCE q 0.1, r 2.5 at half of the temperature
 
 
-def values_of(results: list[dict[str, Any]], name: str, rate: float) -> tuple[str, list[float]]:
-    """The setting of a rival that is best on validation pairs, and its R@1 for every seed."""
-    same = [one["methods"][name] for one in results if one["rate"] == rate and name in one["methods"]]
-    settings = set.intersection(*map(set, same)) if same else set()
-    if not settings:
-        return "", []
-    best = max(sorted(settings), key=lambda s: statistics.mean(one[s]["choose"] for one in same))
-    return best, [one[best]["test"] for one in same]
+@functools.cache
+def data_set(name: str, root: str) -> DataSet:
+    if name == "digits":
+        return DataSet(Digits().columns(), 200, 397, Training(), 0.2)
+    if name == "multi30k":
+        return DataSet(Multi30k(root).columns(), 500, 1000, Multi30k.training, 0.1, gce_with_weights=True)
+    return DataSet(cifar10_halves(root), 1000, 1000, Training(epochs=20), 0.2)
 
 
-def table(results: list[dict[str, Any]], rates: list[float]) -> str:
-    names = list(dict.fromkeys(name for one in results for name in one["methods"]))
-    rows = ["| R@1 | " + " | ".join(f"{rate:.0%}" for rate in rates) + " |", "| --- |" + " --- |" * len(rates)]
-    for name in names:
-        cells = []
-        for rate in rates:
-            best, values = values_of(results, name, rate)
-            cells.append(f"{plus_minus(values)} ({best}, {len(values)})" if values else "-")
-        rows.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+def cifar10_halves(root: str, pairs: int = 8000) -> Columns:
+    """Even and odd rows of images pooled to 8 x 8."""
+    from rince.data.images import CIFAR10
+
+    images = CIFAR10(root).split("train")[0][:pairs].float().div(255)
+    small = nn.functional.avg_pool2d(images, 4)
+    return Columns(small[:, :, 0::2].flatten(1), small[:, :, 1::2].flatten(1))
 
 
-SHOWN = {"oracle, no weight": "oracle", "trust": "trust", "GCE": "GCE q 1", "co-teaching": "co-teaching"}
-SHOWN |= {"mixture": "mixture", "RINCE q 0.5": "RINCE q 0.5", "InfoNCE": "InfoNCE"}
+def infonce(temperature: float, reduction: Any = "mean") -> ContrastiveLoss:
+    return InfoNCE(temperature=temperature, contrast=CrossView(), reduction=reduction)
 
 
-def draw(results: list[dict[str, Any]], rates: list[float], path: Path) -> None:
-    """R@1 over the share of wrong pairs, for every rival that has all rates."""
-    figure, axis = canvas(6.8, 3.8)
-    for i, (name, label) in enumerate(SHOWN.items()):
-        found = [values_of(results, name, rate)[1] for rate in rates]
-        if not all(found):
-            continue
-        style = {
-            "color": COLORS[i],
-            "marker": MARKERS[i],
-            "markersize": 5,
-            "linewidth": 2.6 if name == "trust" else 1.3,
-        }
-        mean = [statistics.mean(values) for values in found]
-        spread = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in found]
-        across = [100 * rate for rate in rates]
-        axis.plot(across, mean, label=label, linestyle="--" if "oracle" in name else "-", **style)
-        low, high = ([m + sign * d for m, d in zip(mean, spread, strict=True)] for sign in (-1, 1))
-        axis.fill_between(across, low, high, color=COLORS[i], alpha=0.15, linewidth=0)
-    axis.set_xlabel("wrong pairs, %")
-    axis.set_ylabel("R@1, %")
-    figure.legend(loc="outside right center", frameon=False, fontsize=8)
-    save(figure, path)
+def gce(temperature: float) -> ContrastiveLoss:
+    return GCE(q=1.0, temperature=temperature, contrast=CrossView())
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", choices=("digits", "cifar10", "multi30k"), default="digits")
-    parser.add_argument("--root", default="data", help="folder of CIFAR-10 or Multi30k")
-    parser.add_argument("--rates", nargs="+", type=float, default=[0.0, 0.2, 0.4, 0.6])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[10, 11, 12])
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--figure", type=Path, help="draw it here, as .png and .svg")
-    parser.add_argument("--methods", nargs="+", help="names of the table; all by default")
-    parser.add_argument("--json", default=None, help="keep all numbers here, and go on from them")
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    task = task_of(options.data, options.root, options.epochs)
-    kept = Path(options.json) if options.json else None
-    results = json.loads(kept.read_text("utf-8")) if kept is not None and kept.exists() else []
-    for seed in options.seeds:
-        for rate in options.rates:
-            cell = next((one for one in results if (one["seed"], one["rate"]) == (seed, rate)), None)
-            if cell is None:
-                cell = {"seed": seed, "rate": rate, "methods": {}}
-                results.append(cell)
-            Cell(task, rate, seed).compete(cell["methods"], options.methods)
-            found = {name: round(max(s["test"] for s in x.values()), 1) for name, x in cell["methods"].items()}
-            print(f"seed {seed}, {rate:.0%}: {found}", flush=True)
-            if kept is not None:
-                write_text(kept, json.dumps(results, indent=1))
-    shown = [one for one in results if one["seed"] in options.seeds and one["rate"] in options.rates]
-    print(table(shown, options.rates))
-    if options.figure:
-        draw(shown, options.rates, options.figure)
+def rince(q: float, r: float, temperature: float) -> ContrastiveLoss:
+    return RINCE(q=q, lam=DensityRatio(r), temperature=temperature, contrast=CrossView(), scale="unit")
+
+
+@dataclass
+class Job:
+    """One method on the pairs of one seed and noise rate."""
+
+    data: DataSet
+    pairs: Split
+    temperature: float
+    rate: float
+    seed: int
+
+    def new_networks(self, seed: int) -> tuple[TwoNetworks, torch.optim.Optimizer]:
+        """Sizes are those of all pairs, so that no text has an unknown word."""
+        torch.manual_seed(seed)
+        networks = tower(self.data.columns.a, self.data.training), tower(self.data.columns.b, self.data.training)
+        parameters = [p for network in networks for p in network.parameters()]
+        return networks, torch.optim.Adam(parameters, lr=self.data.training.lr, fused=True)
+
+    def train(
+        self,
+        loss: ContrastiveLoss,
+        rows: Tensor | None = None,
+        weights: Tensor | None = None,
+        q: Schedule | None = None,
+        epochs: int | None = None,
+    ) -> TwoNetworks:
+        """Networks trained on all pairs or some ``rows``, with a weight for each of all pairs."""
+        rows = torch.arange(len(self.pairs.a)) if rows is None else rows
+        plan = batches(len(rows), epochs or self.data.training.epochs, self.seed, self.data.training.batch)
+        chosen = [[rows[batch] for batch in epoch] for epoch in plan]
+        return fit(*self.new_networks(self.seed), self.pairs.a, self.pairs.b, loss, chosen, weights, q)
+
+    def train_weighted(self, rows: Tensor | None = None, weights: Tensor | None = None) -> TwoNetworks:
+        """The same with the loss for weighted pairs."""
+        t = self.temperature
+        return self.train(gce(t) if self.data.gce_with_weights else rince(0.1, 2.5, t / 2), rows, weights)
+
+
+class Networks:
+    """Networks in training, for methods that see the loss of every pair before a step."""
+
+    def __init__(self, job: Job, seed: int, steps: int):
+        self.pairs, self.loss = job.pairs, infonce(job.temperature, "none")
+        self.networks, optimizer = job.new_networks(seed)
+        self.step = CosineSteps(optimizer, steps).step
+
+    def losses(self, rows: Tensor) -> Tensor:
+        """One loss per pair, the mean of both directions."""
+        a, b = (net(x[rows]) for net, x in zip(self.networks, (self.pairs.a, self.pairs.b), strict=True))
+        return self.loss(a, b).view(2, -1).mean(0)
+
+    def done(self) -> TwoNetworks:
+        return self.networks[0].eval(), self.networks[1].eval()
+
+
+def mixture(job: Job) -> TwoNetworks:
+    """InfoNCE; from a quarter of the epochs on, the weights of a two-component mixture fitted to the losses of every
+    epoch: the core of methods for noisy correspondence."""
+    from sklearn.mixture import GaussianMixture
+
+    epochs, batch = job.data.training.epochs, job.data.training.batch
+    plan = batches(len(job.pairs.a), epochs, job.seed, batch)
+    networks = Networks(job, job.seed, sum(map(len, plan)))
+    weights = torch.ones(len(job.pairs.a))
+    for number, epoch in enumerate(plan):
+        if number >= epochs // 4:
+            networks.done()
+            with torch.no_grad():
+                parts = [networks.losses(rows) for rows in torch.arange(len(job.pairs.a)).split(batch)]
+            for network in networks.networks:
+                network.train()
+            losses = torch.cat(parts).numpy()[:, None]
+            losses = (losses - losses.min()) / max(float(np.ptp(losses)), 1e-9)
+            fitted = GaussianMixture(2, max_iter=10, reg_covar=5e-4, random_state=0).fit(losses)
+            clean = fitted.predict_proba(losses)[:, fitted.means_[:, 0].argmin()]
+            weights = torch.from_numpy(clean.astype(np.float32))
+        for rows in epoch:
+            of_rows = weights[rows]
+            networks.step((networks.losses(rows) * of_rows).sum() / of_rows.sum().clamp_min(1e-6))
+    return networks.done()
+
+
+def co_teaching(job: Job) -> TwoNetworks:
+    """Two pairs of networks, each choosing pairs of small loss for the other; the true rate is known."""
+    epochs = job.data.training.epochs
+    plan = batches(len(job.pairs.a), epochs, job.seed, job.data.training.batch)
+    both = [Networks(job, job.seed + extra, sum(map(len, plan))) for extra in (0, 1000)]
+    for number, epoch in enumerate(plan):
+        keep = 1 - job.rate * min(1.0, number / max(1, epochs // 4))
+        for rows in epoch:
+            losses = [networks.losses(rows) for networks in both]
+            for networks, own, others in zip(both, losses, losses[::-1], strict=True):
+                small = others.detach().argsort()[: max(2, round(keep * len(rows)))]
+                networks.step(own[small].mean())
+    return both[0].done()
+
+
+@functools.lru_cache(maxsize=1)
+def copies_audit(name: str, root: str, rate: float, seed: int) -> tuple[Any, dict[str, float]]:
+    """Audit by models that each leave out a fold, as ``--trust copies``; its rate, AUC and CPU seconds."""
+    job, started = job_of(name, root, rate, seed), time.process_time()
+    count, epochs = len(job.pairs.a), job.data.training.epochs
+    folds = default_folds(epochs, count)
+    fold = torch.randperm(count, generator=torch.Generator().manual_seed(seed)) % folds
+
+    def without(rows: Tensor) -> TwoNetworks:
+        return job.train(gce(job.temperature), rows, q=linear(FIRST_Q, 1.0), epochs=max(1, epochs // (folds - 1)))
+
+    sides = held_out_embeddings(job.pairs.a, job.pairs.b, fold, job.data.training.dim, without)
+    audit = judge_embeddings(*sides, fold, temperature=job.temperature, seed=seed)
+    seconds = time.process_time() - started
+    record = {"noise_rate": audit.noise_rate, "auc": auc(audit.weights, job.pairs.wrong), "audit_seconds": seconds}
+    return audit, record
+
+
+def held_out_embeddings(
+    a: Tensor, b: Tensor, fold: Tensor, width: int, train: Callable[[Tensor], TwoNetworks]
+) -> tuple[Tensor, Tensor]:
+    """(pairs, width) embeddings of both sides of every pair, by networks that were trained without its ``fold``.
+
+    ``train`` returns networks trained on some rows.
+    """
+    sides = torch.empty(2, len(a), width)
+    for number in range(int(fold.max()) + 1):
+        held = fold == number
+        networks = train((~held).nonzero()[:, 0])
+        with torch.no_grad():
+            for side, network, x in zip(sides, networks, (a, b), strict=True):
+                side[held] = network(x[held])
+    return sides[0], sides[1]
+
+
+def job_of(name: str, root: str, rate: float, seed: int, temperature: float | None = None) -> Job:
+    data = data_set(name, root)
+    pairs = split(*data.columns[:2], rate, seed, data.validation, data.test)
+    return Job(data, pairs, temperature or data.temperature, rate, seed)
+
+
+LOSSES = {"InfoNCE": infonce, "RINCE q 0.5": functools.partial(rince, 0.5, 1.0), "GCE": gce}
+METHODS: dict[str, Callable[[Job, Any], TwoNetworks]] = {
+    **{name: lambda job, audit, loss=loss: job.train(loss(job.temperature)) for name, loss in LOSSES.items()},
+    "mixture": lambda job, audit: mixture(job),
+    "co-teaching": lambda job, audit: co_teaching(job),
+    "drop flagged": lambda job, audit: job.train_weighted(
+        torch.from_numpy(np.setdiff1d(np.arange(len(job.pairs.a)), audit.flag(0.1)))
+    ),
+    "trust": lambda job, audit: job.train_weighted(weights=torch.from_numpy(audit.weights)),
+    "trust, InfoNCE": lambda job, audit: job.train(infonce(job.temperature), weights=torch.from_numpy(audit.weights)),
+    "oracle, left out": lambda job, audit: job.train_weighted(torch.from_numpy(~job.pairs.wrong).nonzero()[:, 0]),
+    "oracle, no weight": lambda job, audit: job.train_weighted(weights=torch.from_numpy(~job.pairs.wrong).float()),
+}
+AUDITED = ("drop flagged", "trust", "trust, InfoNCE")
+
+
+class Trust(Experiment):
+    name = "trust"
+    summary = (
+        "Two networks on pairs of which a share is wrong: losses alone, weights by copies of the model, and other "
+        "methods for noisy pairs. R@1 on clean test pairs, mean of both directions. Losses alone have the better of "
+        "two temperatures on validation pairs. Writes results.csv, table.md, figure.png and figure.svg."
+    )
+    corner = "R@1 with wrong pairs of"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--data", choices=("digits", "cifar10", "multi30k"), default="digits")
+        parser.add_argument("--root", default="data", help="folder of CIFAR-10 or Multi30k (%(default)s)")
+        several(parser, "--rates", [0.0, 0.2, 0.4, 0.6], "of wrong pairs")
+        several(parser, "--methods", list(METHODS), "names of the table", choices=list(METHODS))
+
+    def runs(self, options: argparse.Namespace) -> list[Run]:
+        fixed = data_set(options.data, options.root).temperature
+        return [
+            {"data": options.data, "method": method, "temperature": temperature, "rate": rate, "seed": seed}
+            for seed in range(FIRST_SEED, FIRST_SEED + options.seeds)
+            for rate in options.rates
+            for method in options.methods
+            for temperature in (TEMPERATURES if method in LOSSES else (fixed,))
+        ]
+
+    def work(self, run: Run, options: argparse.Namespace) -> Result:
+        where = options.data, options.root, run["rate"], run["seed"]
+        job = job_of(*where, run["temperature"])
+        audit, record = copies_audit(*where) if run["method"] in AUDITED else (None, {})
+        networks = METHODS[run["method"]](job, audit)
+        test = recall_at_1(*networks, job.pairs.test)
+        validation = recall_at_1(*networks, job.pairs.validation)
+        return {"validation": validation, "test": test, **record, "headline": f"R@1 {test:.1f} %"}
+
+    def chosen(self, results: Sequence[Result], method: str, rate: float) -> list[Result]:
+        """The results of all seeds at the temperature with the best mean on validation pairs."""
+        wanted = {"method": method, "rate": rate}
+        by_temperature: dict[float, list[Result]] = {}
+        for result in results:
+            if wanted.items() <= result["settings"].items():
+                by_temperature.setdefault(result["settings"]["temperature"], []).append(result)
+        return max(by_temperature.values(), key=lambda of: statistics.mean(r["validation"] for r in of), default=[])
+
+    def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
+        for method in options.methods:
+            for rate in options.rates:
+                for result in self.chosen(results, method, rate):
+                    yield method, f"{rate:.0%}", result["test"]
+
+    def figure(self, results: Sequence[Result], options: argparse.Namespace) -> Any:
+        points = [(options.data, row, float(column[:-1]), value) for row, column, value in self.cells(results, options)]
+        return lines(points, "wrong pairs, %", "R@1, %")
+
+    def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
+        chosen = [
+            f"- {method}: t "
+            + ", ".join(f"{of[0]['settings']['temperature']:g} at {rate:.0%}" for rate, of in by_rate.items())
+            for method in options.methods
+            if (by_rate := {rate: of for rate in options.rates if (of := self.chosen(results, method, rate))})
+        ]
+        audits = [
+            f"- Audit at {r['settings']['rate']:.0%}, seed {r['settings']['seed']}: {r['noise_rate']:.1%} wrong, "
+            f"AUC {r['auc']:.3f}, {r['audit_seconds']:.1f} CPU s"
+            for r in results
+            if r["settings"]["method"] == "trust"
+        ]
+        return ["", *chosen, *audits]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.__main__ import EXPERIMENTS, main
-from experiments.evidence import audit_accuracy, trust_trained
+from experiments.evidence import audit_accuracy, trust, trust_trained
 from experiments.evidence.audit_benchmark import benchmark
 from experiments.evidence.audit_benchmark.pairings import Pairing
 from experiments.training import settings_of
@@ -41,11 +41,13 @@ def test_statements(capsys):
     assert "statements," in capsys.readouterr().out
 
 
-def test_trust(tmp_path, capsys):
-    kept = ["--json", str(tmp_path / "kept.json")]
-    assert main(["trust", "--rates", "0.4", "--seeds", "10", "--epochs", "1", *kept]) == 0
+def test_trust(tmp_path, capsys, monkeypatch):
+    data = trust.data_set("digits", "")
+    short = data._replace(training=data.training._replace(epochs=1))
+    monkeypatch.setattr(trust, "data_set", lambda name, root: short)
+    assert main(["trust", "--rates", "0.4", "--seeds", "1", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "co-teaching" in out and "oracle" in out
+    assert "co-teaching" in out and "oracle" in out and "- Audit at 40%, seed 10" in out
 
 
 def test_settings_of_trained_trust(tmp_path):

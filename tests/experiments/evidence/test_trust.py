@@ -1,6 +1,6 @@
 import torch
 
-from experiments.evidence.trust_baselines import held_out_embeddings
+from experiments.evidence.trust import held_out_embeddings
 
 
 def test_pairs_are_embedded_by_networks_that_never_saw_them():
