@@ -541,7 +541,7 @@ def test_broken_shard_is_one_sentence_that_names_it(tmp_path, monkeypatch, capsy
 SHARDS = {  # a whole shard, a broken one, columns, and what is said of it
     "lines": (lines(TEXTS[:210]), lines(TEXTS[:200]), ("", ""), r"1-x\.txt.* 200"),
     "csv": (b"a,b\n" + b"x,y\n" * 210, b"a,c\n" + b"x,y\n" * 210, (":a", ":b"), r"1-x\.csv has other columns.* a, c"),
-    "cells": (b"a,b\n" + b"x,y\n" * 210, b"a,b\n" + b"x\n" * 210, (":a", ":b"), r"1-x\.csv has 1 cells.* line 2"),
+    "cells": (b"a,b\n" + b"x,y\n" * 210, b"a,b\n" + b"x\n" * 210, (":a", ":b"), r"1-x\.csv has 1 cell .* line 2"),
     "jsonl": (
         b'{"a": "x", "b": "y"}\n' * 210,
         b'{"a"\n' * 210,

@@ -198,14 +198,12 @@ def _audited(options: argparse.Namespace) -> "AuditedSides":
     from rince.pairs.columns import check_different, values
     from rince.pairs.layouts import pair_files
     from rince.pairs.shards import check_aligned
-    from rince.pairs.source import FOLDER
 
     folder, header = options.out, not options.no_header
     pairs: PairSources = pair_files(options.a, options.b, header=header, raw=_encodes(options))
     check_different(pairs.a, pairs.b)
     check_folder(folder, options.table, options.force)
-    if FOLDER not in (pairs.a.kind, pairs.b.kind):
-        check_aligned(pairs.a, pairs.b, always=_encodes(options))
+    check_aligned(pairs, always=_encodes(options))
     given = {name: column_values(getattr(options, name), pairs.a, header) for name in ("ids", "groups", "duplicates")}
     if given["ids"] is None and pairs.ids is not None:
         given["ids"] = values(pairs.ids)

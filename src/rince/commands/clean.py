@@ -31,8 +31,8 @@ examples:
   rince clean pairs.jsonl:question pairs.jsonl:answer.text --audit audit --out weighted --weights
   rince clean clip_retrieval_folder --audit audit --ids-only
 
-decisions.csv lists every pair with its weight and whether it is kept. With --repair, repair.csv lists the most likely
-partners of dropped pairs, and repair.html shows them.
+decisions.csv lists every pair with its weight and whether it is kept (--table parquet: decisions.parquet). With
+--repair, repair.csv lists the most likely partners of dropped pairs, and repair.html shows them.
 """
 
 
@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--weights", action="store_true", help="keep all pairs and add a column weight")
     parser.add_argument("--ids-only", action="store_true", help="write the ids of the kept pairs only (kept_ids.txt)")
+    parser.add_argument("--table", choices=("csv", "parquet"), default="csv", help="format of decisions and ids (csv)")
     media = parser.add_mutually_exclusive_group()
     media.add_argument("--link", action="store_true", help="link the kept files of a media folder")
     media.add_argument("--copy", action="store_true", help="copy the kept files of a media folder")
@@ -89,8 +90,8 @@ def main(arguments: list[str]) -> int:
         raise UsageError(f"--repair must be at least 1 partner, got {options.repair}")
     if options.scheduler is not None and options.workers is not None:
         raise UsageError("give --scheduler or --workers, not both")
-    if options.ids_only and (options.weights or options.repair):
-        raise UsageError("give either --ids-only, or --weights or --repair")
+    if options.ids_only and (options.weights or options.repair or options.link or options.copy):
+        raise UsageError("--ids-only writes no data: leave out --weights, --repair, --link and --copy")
     from rince.pairs.columns import check_different, column_source
     from rince.pairs.layouts import pair_files
     from rince.trust.clean import check_out, kept_pairs, new_folder, read_audit, write_clean
@@ -120,6 +121,7 @@ def main(arguments: list[str]) -> int:
             weights=options.weights,
             ids_only=options.ids_only,
             media=media,
+            table=options.table,
             runner=runner,
             progress=not options.quiet,
         )

@@ -50,13 +50,22 @@ def open_arrow(where: Source) -> ArrowTable:
 def _alike(part: ArrowTable, first: ArrowTable, names: list[str]) -> Iterator[Any]:
     """The batches of a file whose columns are those of the first one."""
     for name in names:
-        wanted = first.schema.field(name).type
         if name not in part.schema.names:
             raise UsageError(f"{part.name} has no column {name} ({first.name} has one)")
-        if part.schema.field(name).type != wanted:
-            kind = part.schema.field(name).type
+        kind, wanted = part.schema.field(name).type, first.schema.field(name).type
+        if kind != wanted and not any(same(kind) and same(wanted) for same in (is_number, _is_numbers, _is_text)):
             raise UsageError(f"{part.name} has {kind} in column {name}, where {first.name} has {wanted}")
     return part.batches(names)
+
+
+def _is_numbers(kind: Any) -> bool:
+    return is_list(kind) and is_number(kind.value_type)
+
+
+def _is_text(kind: Any) -> bool:
+    types = require("pyarrow", "audit").types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 
 
 def as_arrow(table: Any) -> ArrowTable:

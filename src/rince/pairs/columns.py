@@ -51,7 +51,8 @@ def matrix(where: Source, scratch: Path) -> NDArray[Any]:
         scratch: Folder for temporary files.
     """
     with naming(where.path):
-        if where.kind == ".npy" and len(where.files) == 1 and where.part is None and not is_url(where.files[0]):
+        mapped = where.kind == ".npy" and where.part is None and len(where.files) == 1 and not is_url(where.path)
+        if mapped and where.files[0].suffix.lower() == ".npy":
             array_name(where, [])
             whole = mapped_npy(where.files[0])
         else:
@@ -117,7 +118,8 @@ def naming(path: Path) -> Iterator[None]:
         if isinstance(error, UsageError) or str(path) in str(error):
             raise
         # numpy takes whatever it does not know for Python objects, and says how to load them, which runs their code.
-        why = "it is no .npy file, or holds Python objects" if "pickle" in str(error) else error
+        unsafe = "pickle" in str(error) or "Python objects" in str(error)
+        why = "it is no .npy file, or holds Python objects" if unsafe else error
         raise UsageError(f"{path} cannot be read: {why}") from error
     except OSError as error:
         if error.errno is not None:  # what the system says
@@ -251,6 +253,9 @@ def _numbers(column: Any, name: str, where: Source, start: int) -> NDArray[np.fl
     try:
         block = np.asarray(column, dtype=np.float32)
     except (ValueError, TypeError):
+        column = [
+            None if isinstance(cell, str) and cell.strip().lower() in MISSING_NUMBERS else cell for cell in column
+        ]
         widths = [len(cell) if isinstance(cell, (list, tuple)) else -1 for cell in column]
         other = next((row for row, width in enumerate(widths) if width not in (-1, max(widths))), None)
         if other is not None:
@@ -258,13 +263,19 @@ def _numbers(column: Any, name: str, where: Source, start: int) -> NDArray[np.fl
                 f"{where} has lists that differ in length in column {name}: {widths[other]} numbers in row "
                 f"{start + other}, {max(widths)} in others"
             ) from None
-        wrong = next((row for row, cell in enumerate(column) if not (is_blank(cell) or reads_as_number(cell))), None)
-        if wrong is not None:
-            raise _no_number(column[wrong], name, where, start + wrong) from None
-        block = np.array([np.nan if is_blank(cell) else cell for cell in column], dtype=np.float32)
+        gap: Any = np.nan if max(widths) < 0 else [np.nan] * max(widths)
+        column = [gap if is_blank(cell) else cell for cell in column]
+        for row, cell in enumerate(column):
+            numbers = cell if isinstance(cell, (list, tuple)) else [cell]
+            if not all(number is None or reads_as_number(number) for number in numbers):
+                raise _no_number(cell, name, where, start + row) from None
+        block = np.array(column, dtype=np.float32)
     if block.ndim > 2:
         raise UsageError(f"{where} must have the shape (pairs, width), got {block.shape}")
     return block.reshape(len(block), -1)
+
+
+MISSING_NUMBERS = ("na", "n/a", "null", "none")  # of R, databases and Python; NaN and empty cells are missing, too
 
 
 def _no_number(cell: Any, name: str, where: Source, row: int) -> UsageError:
@@ -273,7 +284,8 @@ def _no_number(cell: Any, name: str, where: Source, row: int) -> UsageError:
             f"{where.path} has lists written as text in column {name}: store them in a Parquet or .npy file instead, "
             "or one number per column"
         )
-    text = f"{where.path} has {cell!r:.40} in column {name}, row {row}, where a number should be"
+    shown = f"{len(cell):,} bytes" if isinstance(cell, bytes) else f"{cell!r:.40}"
+    text = f"{location(where.path)} has {shown} in column {name}, row {row}, where a number should be"
     if isinstance(cell, str) and cell.count(",") == 1 and reads_as_number(cell.replace(",", ".")):
         return NoNumber(f"{text}: write numbers with decimal points")
     if where.column is None and where.kind in TABLES:

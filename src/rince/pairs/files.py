@@ -7,7 +7,7 @@ import gzip
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -67,12 +67,12 @@ def matches(pattern: Path) -> list[Path]:
         elif is_url(one):
             files, name = file_system(one)
             protocol = one.split("://")[0]
-            found += sorted((Path(f"{protocol}://{file}") for file in files.glob(name)), key=_by_number)
+            found += by_number(Path(f"{protocol}://{file}") for file in files.glob(name))
         else:
             parts = Path(one).parts
             first = next(k for k, part in enumerate(parts) if any(letter in part for letter in "*?["))
             globbed = Path(*parts[:first]).glob(str(Path(*parts[first:])))
-            found += sorted((file for file in globbed if file.is_file()), key=_by_number)
+            found += by_number(file for file in globbed if file.is_file())
     return found if all(exists(file) for file in found) else []
 
 
@@ -82,8 +82,17 @@ def braces(pattern: Path) -> list[Path]:
     return [] if len(names) == 1 or any(letter in names[0] for letter in "*?[") else [Path(name) for name in names]
 
 
-def _by_number(file: Path) -> list[Any]:
-    return [natural(Path(part)) for part in file.parts]
+def listed_files(folder: Path) -> list[Path]:
+    """The files of a folder, in any order."""
+    if not is_url(folder):
+        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_file()]
+    files, name = file_system(folder)
+    return [folder / Path(entry["name"]).name for entry in files.ls(name, detail=True) if entry["type"] == "file"]
+
+
+def by_number(files: Iterable[Path]) -> list[Path]:
+    """Paths in natural order."""
+    return sorted(files, key=lambda file: [natural(Path(part)) for part in file.parts])
 
 
 def _braces(text: str) -> list[str]:

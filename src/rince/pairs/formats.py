@@ -24,6 +24,7 @@ FORMATS: dict[str, type[Format]] = {
     ".tsv": Csv,
     ".jsonl": JsonLines,
     ".ndjson": JsonLines,
+    ".json": JsonLines,
     ".txt": Lines,
     ".tar": Tar,
     ".tmx": Tmx,

@@ -290,10 +290,10 @@ def cosines_(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float
 
     In place, because large arrays that come and go by the hundred leave the memory of a process in pieces.
     """
-    for z in (x, y):
-        z /= np.maximum(np.maximum(z.max(1), -z.min(1)), np.finfo(z.dtype).tiny)[:, None]
-    lengths = np.sqrt(np.einsum("ij,ij->i", x, x) * np.einsum("ij,ij->i", y, y))
-    with np.errstate(invalid="ignore"):  # rows of zeros, which are refused
+    with np.errstate(invalid="ignore"):  # rows of zeros and infinite ones, which are refused
+        for z in (x, y):
+            z /= np.maximum(np.maximum(z.max(1), -z.min(1)), np.finfo(z.dtype).tiny)[:, None]
+        lengths = np.sqrt(np.einsum("ij,ij->i", x, x) * np.einsum("ij,ij->i", y, y))
         return np.asarray(np.einsum("ij,ij->i", x, y) / lengths)
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -34,6 +34,7 @@ class Raw(NamedTuple):
         remark: What a reader should know about how the items were found.
         ends: Rows before which a file ends. Items are encoded in batches, the digits of networks depend a little on
             the batch, and batches that end with files are those of shards.
+        describe: What errors call the item in a row.
     """
 
     kind: Kind
@@ -42,6 +43,7 @@ class Raw(NamedTuple):
     root: Path | None = None
     remark: str = ""
     ends: tuple[int, ...] = ()
+    describe: Callable[[int], str] = "row {}".format
 
     def __len__(self) -> int:
         return len(self.items)
@@ -82,7 +84,7 @@ def raw_column(where: Source, root: Path | None = None, ids: Any = None) -> Raw 
         return found
     content = format_of(where)
     ends = np.cumsum([content.rows(file) for file in where.files]).tolist()
-    return Raw(found.kind, found.items, found.name, found.root, found.remark, tuple(ends))
+    return Raw(found.kind, found.items, found.name, found.root, found.remark, tuple(ends), found.describe)
 
 
 def _raw_column(where: Source, root: Path | None, ids: Any) -> Raw | None:
@@ -110,14 +112,14 @@ def _of_tar(where: Source) -> Raw | None:
     tar = cast(Tar, format_of(where))
     if where.column is None:
         raise UsageError(f"{where} has the fields {listed(tar.fields)}: name one, as {where}:{tar.fields[-1]}")
-    items = tar.items(where.column)
+    items = tar.items(where.column, gaps=True)
     kind = kind_of_name(f"x.{where.column}")
     if kind is not None:
-        return Raw(cast(Kind, kind), items, str(where))
-    first = items[0]
+        return Raw(cast(Kind, kind), items, str(where), describe=items.describe)
+    first = next((item for item in (items[k] for k in range(len(items))) if item is not None), None)
     if isinstance(first, (np.ndarray, int, float)):
         return None
-    return Raw("texts", [items[k] for k in range(len(items))], str(where))
+    return Raw("texts", [items[k] for k in range(len(items))], str(where), describe=items.describe)
 
 
 def lines_of(where: Source) -> list[str | None]:

@@ -302,12 +302,15 @@ def file_shards(
     return shards
 
 
-def check_aligned(a: Source, b: Source, always: bool = False) -> None:
-    """Name the shards of two sources that have different numbers of rows, ``always`` or where counting is cheap."""
-    sources = {"A": a, "B": b}
-    if any(len(where.files) < 2 or not (always or format_of(where).skips_rows) for where in sources.values()):
+def check_aligned(pairs: PairSources, always: bool = False) -> None:
+    """Name the shards that have different numbers of rows, ``always`` or where counting is cheap."""
+    sources = {"A": pairs.a, "B": pairs.b} | ({} if pairs.ids is None else {"ids": pairs.ids})
+    if FOLDER in (pairs.a.kind, pairs.b.kind) or all(len(where.files) < 2 for where in sources.values()):
         return
-    _check_aligned("B", sources, {name: _file_rows(where) for name, where in sources.items()})
+    if always or all(format_of(where).skips_rows for where in sources.values()):
+        lengths = {name: _file_rows(where) for name, where in sources.items()}
+        for name in sources:
+            _check_aligned(name, sources, lengths)
 
 
 def _absolute(where: Source, ids: Source | None) -> Source:
@@ -349,8 +352,8 @@ def _check_aligned(name: str, sources: dict[str, Source], lengths: dict[str, lis
             )
     elif sum(mine) != sum(theirs):
         raise UsageError(
-            f"A has {sum(mine):,} rows in {len(mine)} files and {name} {sum(theirs):,} in {len(theirs)}: they must "
-            "have the same rows in the same order"
+            f"A ({sources['A']}) has {sum(mine):,} rows in {len(mine)} files and {name} ({sources[name]}) "
+            f"{sum(theirs):,} in {len(theirs)}: they must have the same rows in the same order"
         )
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rince.errors import MissingFile, UsageError
-from rince.pairs.files import braces, exists, is_dir, location, matches, opened, suffix_of
+from rince.pairs.files import braces, by_number, exists, is_dir, listed_files, location, matches, opened, suffix_of
 
 TEXT_TABLES = {".csv": ",", ".tsv": "\t"}
-JSON_LINES = (".jsonl", ".ndjson")
+JSON_LINES = (".jsonl", ".ndjson", ".json")
 TAR = ".tar"
 TMX = ".tmx"
 ARROW_TABLES = (".parquet", ".arrow", ".feather", "datasets")
@@ -88,7 +88,8 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
     if not _there(path) and ":" in text:
         # The last colon that leaves a file in front of it: names of columns may hold colons as well.
         cuts = [place for place, letter in enumerate(text) if letter == ":"][::-1]
-        cut = next((place for place in cuts if _there(Path(text[:place]))), cuts[0])
+        last = cuts[0] if "/" not in text[cuts[0] :] else len(text)  # the colons of https://host:8080/x are no columns
+        cut = next((place for place in cuts if _there(Path(text[:place]))), last)
         path, column = Path(text[:cut]), text[cut + 1 :]
     if not _there(path):
         if absent := next((file for file in braces(path) if not exists(file)), None):
@@ -105,34 +106,39 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
         way = (
             f"name files by a pattern, such as '{location(path)}/*.csv:{column}'"
             if found.kind == FOLDER
-            else (f"leave out :{column}, or rename it: tables end in {', '.join(TABLES[:3] + TABLES[4:])}")
+            else f"leave out :{column}, or rename it: tables end in {', '.join(TABLES[:3] + TABLES[4:])}"
         )
         raise UsageError(f"{location(path)} was taken for {what}, which has no column {column}: {way}")
-    if found.kind in (LINES, FOLDER) and not raw:
-        if found.kind == FOLDER:
-            raise UsageError(
-                f"{location(path)} was taken for a folder of pictures, sounds or videos, since it holds no shards "
-                f"({', '.join(SHARDS)}): add --encode to audit such files"
-            )
-        if path.suffix.lower() != LINES:
-            raise UsageError(f"{location(path)} cannot be read: files must end in {', '.join(KINDS)}")
-        raise UsageError(f"{location(path)} was taken for a file with one text per line: add --encode to audit texts")
-    if found.kind == LINES and path.suffix.lower() != LINES:
+    if found.kind == FOLDER and not raw:
+        raise UsageError(
+            f"{location(path)} was taken for a folder of pictures, sounds or videos, since it holds no shards "
+            f"({', '.join(SHARDS)}): add --encode to audit such files"
+        )
+    if found.kind == LINES:
         with opened(found.files[0]) as file:
             if b"\0" in file.read(4096):
                 raise UsageError(f"{location(path)} cannot be read: files must end in {', '.join(KINDS)}")
+        if not raw and path.suffix.lower() == LINES:
+            raise UsageError(f"{location(path)} was taken for a file with one text per line: add --encode to audit it")
+        if not raw:
+            ends = ", ".join(KINDS)
+            raise UsageError(
+                f"{location(path)} cannot be read: files must end in {ends}; add --encode if it has one text per line"
+            )
     return found
 
 
-SHARDS = (".npy", ".npz", ".parquet", TAR)
+SHARDS = (".npy", ".npz", TAR, ".parquet")  # img2dataset writes tables beside its tars
 
 
 def _parts(folder: Path) -> list[Path]:
-    """Shards of a folder: its files of the one format of ``SHARDS`` that it holds."""
-    for suffix in SHARDS:
-        if found := matches(folder / f"*{suffix}"):
-            return found
-    return []
+    """Shards of a folder: its files of the first format of ``SHARDS`` that it holds, or of the only format it holds."""
+    files = [file for file in listed_files(folder) if not file.name.startswith((".", "_"))]
+    suffixes = set(map(suffix_of, files))
+    suffix = next((suffix for suffix in SHARDS if suffix in suffixes), None)
+    if suffix is None and len(suffixes) == 1 and suffixes < {*KINDS} - {*TENSORS, ".json"}:
+        (suffix,) = suffixes
+    return by_number(file for file in files if suffix_of(file) == suffix)
 
 
 def _there(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import functools
 import io
+import itertools
 import json
 import re
 import tarfile
@@ -38,9 +39,11 @@ def _tar_index(shard: str, stamp: Any) -> list[tuple[str, dict[str, tuple[int, i
                     raise UsageError(f"{shard} holds the sample {key!r} twice: keys must be unique")
                 samples.setdefault(key, {})[field] = (member.offset_data, member.size)
                 last = key
-            file.seek(-min(1024, file.seek(0, io.SEEK_END)), io.SEEK_END)
-            if any(file.read()):  # a tar ends in two empty blocks
-                raise UsageError(f"{shard} is cut off: fetch or write it again")
+            file.seek(archive.offset)
+            end = file.read(tarfile.BLOCKSIZE)
+            # tarfile stops at any block that is not a header; a tar ends with an empty one.
+            if len(end) < tarfile.BLOCKSIZE or any(end):
+                raise UsageError(f"{shard} is cut off or damaged at byte {archive.offset:,}: fetch or write it again")
     except tarfile.TarError as error:
         raise UsageError(f"{shard} is not a whole tar file ({error}); compressed tars must be unpacked") from error
     if not samples:
@@ -76,28 +79,25 @@ class Tar(Format):
 
     @functools.cached_property
     def fields(self) -> list[str]:
-        shard, _, places = next(self.samples())
-        found = [KEY, *places]
-        if "json" in places:
+        first = list(itertools.islice(self.samples(), 100))
+        names = dict.fromkeys((KEY, *(name for _, _, members in first for name in members)))
+        if "json" in names:
+            shard, _, members = next(sample for sample in first if "json" in sample[2])
+            start, size = members["json"]
             with opened(shard, raw=True) as file:
-                file.seek(places["json"][0])
-                found += [f"json.{name}" for name in field_names(json.loads(file.read(places["json"][1])))]
-        return found
+                file.seek(start)
+                names |= dict.fromkeys(f"json.{name}" for name in field_names(json.loads(file.read(size))))
+        return list(names)
 
-    def items(self, field: str) -> "TarItems":
-        """Contents of a field, read when they are asked for."""
-        member = self._member(field)
-        places = []
-        for shard, key, there in self.samples():
-            if member not in there:
-                raise UsageError(f"{location(shard)} has no .{member} for the sample {key!r}")
-            places.append((location(shard), *there[member]))
+    def items(self, field: str, gaps: bool = False) -> "TarItems":
+        """Contents of a field, read when they are asked for; None where a sample lacks it, if there may be ``gaps``."""
+        member = "json" if field.startswith("json.") and "json" in self.fields else field
+        places: list[tuple[str, str, int, int]] = []
+        for shard, key, members in self.samples():
+            if member not in members and not gaps:
+                raise UsageError(f"{location(shard)} has no .{member} for the sample {key!r}: remove this sample")
+            places.append((location(shard), key, *members.get(member, (0, -1))))
         return TarItems(places, field)
-
-    def _member(self, field: str) -> str:
-        if field in self.fields and not field.startswith("json."):
-            return field
-        return "json" if field.startswith("json.") and "json" in self.fields else field
 
     def read(self, shard: Path, fields: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[list[Any]]:
         part = Tar(self.where._replace(part=((shard, start, stop),)))
@@ -144,9 +144,14 @@ class Tar(Format):
 
 
 class TarItems(Sequence[Any]):
-    """Contents of one field of tars: texts, parsed values of JSON, arrays of .npy, or bytes."""
+    """Contents of one field of tars: texts, parsed values of JSON, arrays of .npy, or bytes; None for a missing member.
 
-    def __init__(self, places: list[tuple[str, int, int]], field: str):
+    Args:
+        places: Shard, key, first byte and number of bytes of every sample; a negative number for a missing member.
+        field: Name of the field.
+    """
+
+    def __init__(self, places: list[tuple[str, str, int, int]], field: str):
         self.places, self.field = places, field
         self._open: tuple[str, Any, Any] | None = None
         self._lock = threading.Lock()  # items are decoded by several threads
@@ -157,8 +162,14 @@ class TarItems(Sequence[Any]):
     def __len__(self) -> int:
         return len(self.places)
 
+    def describe(self, index: int) -> str:
+        """What errors call an item."""
+        return f"sample {self.places[index][1]!r} of {self.places[index][0]}"
+
     def __getitem__(self, index: Any) -> Any:
-        shard, start, size = self.places[index]
+        shard, key, start, size = self.places[index]
+        if size < 0:
+            return None
         with self._lock:
             if self._open is None or self._open[0] != shard:
                 if self._open is not None:
@@ -172,7 +183,7 @@ class TarItems(Sequence[Any]):
             try:
                 return nested(json.loads(content), self.field.removeprefix("json."))
             except ValueError as error:
-                raise UsageError(f"{shard} holds a .json that cannot be read: {error}") from error
+                raise UsageError(f"{shard} holds a .json of {key!r} that cannot be read: {error}") from error
         ending = self.field.rsplit(".", 1)[-1]
         if ending in ("txt", "text", "cls", "caption"):
             return content.decode("utf-8", "replace").strip() or None

@@ -76,7 +76,8 @@ class Csv(Format):
 
     def _checked(self, shard: Path, number: int, row: list[str], _: str) -> list[str]:
         if len(row) != len(self.fields):
-            raise UsageError(f"{location(shard)} has {len(row)} cells instead of {len(self.fields)} in line {number}")
+            cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
+            raise UsageError(f"{location(shard)} has {cells} instead of {len(self.fields)} in line {number}")
         return row
 
     def write(self, shard: Path, target: Path, selection: Selection) -> None:
@@ -99,7 +100,7 @@ class Csv(Format):
 
 
 def _rows(file: Iterable[str], separator: str) -> Iterator[Row]:
-    """Number of the last line, cells, and the text of every row; empty lines at the end are not rows."""
+    """Number of the last line, cells, and the text of every row; blank lines at the end are not rows."""
     lines: list[str] = []
 
     def kept_lines() -> Iterator[str]:
@@ -112,12 +113,12 @@ def _rows(file: Iterable[str], separator: str) -> Iterator[Row]:
     for row in reader:
         text = "".join(lines)
         lines.clear()
-        if row:
+        if text.strip(" \r\n"):
             yield from empty
             empty.clear()
             yield reader.line_num, row, text
         else:
-            empty.append((reader.line_num, [], text))
+            empty.append((reader.line_num, row, text))
 
 
 def _reader(lines: Iterable[str], separator: str) -> Any:
@@ -168,12 +169,12 @@ class JsonLines(Format):
         for number, line in self._lines(shard):
             try:
                 record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except ValueError as error:
-                raise UsageError(f"{location(shard)} has no JSON object in line {number}: {error}") from error
-            if not isinstance(record, dict):
-                raise UsageError(
-                    f"{location(shard)} has no JSON object in line {number}: write one per line (jq -c '.[]')"
-                )
+                error = "" if isinstance(record, dict) else f", but a {type(record).__name__}"
+            except ValueError as reason:
+                error = f" ({reason})"
+            if error:
+                way = ": write one object per line (jq -c '.[]' turns an array into such lines)"
+                raise UsageError(f"{location(shard)} has no JSON object in line {number}{error}{way}")
             yield record
 
     def rows(self, shard: Path) -> int:

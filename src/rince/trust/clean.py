@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rince._support.atomic_files import atomic_folder, check_out_folder
 from rince._support.csv_cells import CsvWriter, unescaped
+from rince._support.optional_imports import require
 from rince._support.progress import Progress
 from rince.audit.estimate import suspects
 from rince.audit.output.table import saved_table
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 
 Kept = NDArray[np.bool_]
 Weights = NDArray[np.float32]
-DECISIONS, MANIFEST = "decisions.csv", "clean.json"
-OWN = {DECISIONS, MANIFEST, "kept_ids.txt", "kept_uids.npy", "kept_a.txt", "kept_b.txt", "weights.npy"}
-OWN |= {"repair.csv", "repair.html"}
+MANIFEST = "clean.json"
+OWN = {MANIFEST, "decisions.csv", "decisions.parquet", "kept_ids.txt", "kept_ids.parquet", "kept_uids.npy"}
+OWN |= {"kept_a.txt", "kept_b.txt", "weights.npy", "repair.csv", "repair.html"}
 OWN_BEFORE = {"pairs.csv"}  # the list of decisions of version 0.2
 
 
@@ -214,6 +215,7 @@ def write_clean(
     weights: bool = False,
     ids_only: bool = False,
     media: str | None = None,
+    table: str = "csv",
     runner: Runner | None = None,
     progress: bool | None = False,
 ) -> list[Path]:
@@ -229,6 +231,7 @@ def write_clean(
         weights: Add the weights as a field ``weight``; as weights.npy where files have no named fields.
         ids_only: Write ``kept_ids.txt`` only.
         media: "link" or "copy" the kept files of a media folder. Default: list them.
+        table: "csv" or "parquet" for the decisions and, with ``ids_only``, the ids.
         runner: Where shards are written. Default: this process.
         progress: Report progress (None: on a terminal).
 
@@ -237,10 +240,13 @@ def write_clean(
     """
     names: list[Path] = []
     rows = np.ones(len(kept), dtype=bool) if weights else kept
-    if ids_only:
+    if ids_only and table == "parquet":
+        _write_parquet(folder / "kept_ids.parquet", ({"id": ids} for ids in _kept_ids(audited, kept)))
+        names.append(Path("kept_ids.parquet"))
+    elif ids_only:
         with written(folder / "kept_ids.txt") as file:
-            for name in itertools.compress(audited.ids(), kept):
-                file.write(f"{name}\n".encode("utf-8", "surrogatepass"))
+            for ids in _kept_ids(audited, kept):
+                file.write("".join(f"{name}\n" for name in ids).encode("utf-8", "surrogatepass"))
         names.append(Path("kept_ids.txt"))
     elif pairs.layout == DATACOMP:
         if weights:
@@ -266,11 +272,18 @@ def write_clean(
             with written(folder / "weights.npy") as file:
                 np.save(file, audited.weights)
             names.append(Path("weights.npy"))
+        listed: list[Path] = []
         for side, where in (("a", pairs.a), ("b", pairs.b)):
             if where.kind == FOLDER or (media is not None and where.kind in TABLES):
-                names += _write_media(where, folder, f"kept_{side}.txt", audited, rows, media)
-    _write_decisions(folder / DECISIONS, audited, kept)
-    names.append(Path(DECISIONS))
+                listed += _write_media(where, folder, f"kept_{side}.txt", audited, rows, media)
+        if media is not None and not listed:
+            raise UsageError(f"{pairs.a} and {pairs.b} name no media files: leave out --{media}")
+        names += listed
+    names.append(Path(f"decisions.{table}"))
+    if table == "parquet":
+        _write_parquet(folder / names[-1], _decisions(audited, kept))
+    else:
+        _write_csv(folder / names[-1], _decisions(audited, kept))
     with written(folder / MANIFEST) as file:
         file.write(json.dumps({"files": [name.as_posix() for name in names], "kept": int(kept.sum())}).encode())
     return [out / name for name in names]
@@ -344,17 +357,39 @@ def _write_media(where: Source, folder: Path, name: str, audited: Audited, kept:
     return names
 
 
-def _write_decisions(path: Path, audited: Audited, kept: Kept) -> None:
+def _kept_ids(audited: Audited, kept: Kept) -> Iterator[list[str]]:
+    start = 0
+    for ids in audited.id_batches():
+        yield list(itertools.compress(ids, kept[start : start + len(ids)].tolist()))
+        start += len(ids)
+
+
+def _decisions(audited: Audited, kept: Kept) -> Iterator[dict[str, Any]]:
+    """The decision on every pair, as columns of a table in batches."""
+    start = 0
+    for ids in audited.id_batches():
+        part = slice(start, start + len(ids))
+        rows = np.arange(part.start, part.stop)
+        yield {"row": rows, "id": ids, "weight": audited.weights[part], "kept": kept[part]}
+        start = part.stop
+
+
+def _write_csv(path: Path, batches: Iterator[dict[str, Any]]) -> None:
     with written(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="", errors="replace") as file:
         writer = CsvWriter(file)
         writer.writerow(["row", "id", "weight", "kept"])
-        weights, start = audited.weights, 0
-        for ids in audited.id_batches():
-            part = slice(start, start + len(ids))
-            rows = range(part.start, part.stop)
-            numbers = np.char.mod("%.6g", weights[part].astype(np.float64)).tolist()
-            writer.writerows(zip(rows, ids, numbers, kept[part].astype(np.int8).tolist(), strict=True))
-            start = part.stop
+        for batch in batches:
+            weights = np.char.mod("%.6g", batch["weight"].astype(np.float64)).tolist()
+            columns = batch["row"].tolist(), batch["id"], weights, batch["kept"].astype(np.int8).tolist()
+            writer.writerows(zip(*columns, strict=True))
+
+
+def _write_parquet(path: Path, batches: Iterator[dict[str, Any]]) -> None:
+    arrow, parquet = require("pyarrow", "audit"), require("pyarrow.parquet", "audit")
+    first = arrow.table(next(batches))
+    with written(path) as file, parquet.ParquetWriter(file, first.schema) as writer:
+        for table in itertools.chain([first], map(arrow.table, batches)):
+            writer.write_table(table)
 
 
 def clean_table(table: Any, result: "Audit | NDArray[np.bool_]", fdr: float = 0.1) -> Any:

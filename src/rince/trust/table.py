@@ -178,7 +178,7 @@ class KeepSample:
     """Whether a sample of a WebDataset pipeline is kept: ``webdataset.WebDataset(urls).select(KeepSample("audit"))``.
 
     Args:
-        where: A table of weights by id, as for :func:`weights_by_id`, or the ``kept_ids.txt`` of ``rince clean``.
+        where: A table of weights by id, as for :func:`weights_by_id`, or the ``kept_ids`` of ``rince clean``.
         min_weight: Keep samples with at least this weight. Default: 0.5.
 
     Example:
@@ -191,7 +191,9 @@ class KeepSample:
 
     def __init__(self, where: str | os.PathLike[str], min_weight: float = 0.5):
         path = Path(where)
-        if path.suffix == ".txt":
+        if path.name == "kept_ids.parquet":
+            self.kept = frozenset(values(source(f"{where}:id")).tolist())
+        elif path.suffix == ".txt":
             self.kept = frozenset(path.read_text(encoding="utf-8").splitlines())
         else:
             self.kept = frozenset(key for key, weight in weights_by_id(where).items() if weight >= min_weight)

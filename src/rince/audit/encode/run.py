@@ -170,8 +170,8 @@ def check_rows(raw: Raw, rows: NDArray[Any], bad: list[str], skip_invalid: bool)
     missing = [k for k in range(len(raw)) if raw.items[k] is None] if np.isnan(rows[:, 0]).any() else []
     if missing:
         raise UsageError(
-            f"{len(missing):,} of {len(raw):,} {raw.kind} of {raw.name} are missing, the first in row {missing[0]}; "
-            "leave such pairs out with skip_invalid=True (--skip-invalid)"
+            f"{len(missing):,} of {len(raw):,} {raw.kind} of {raw.name} are missing, the first in "
+            f"{raw.describe(missing[0])}; leave such pairs out with skip_invalid=True (--skip-invalid)"
         )
 
 
@@ -186,7 +186,7 @@ def decoded(raw: Raw, index: Sequence[int]) -> tuple[list[Any], list[str]]:
         try:
             return _decode(raw, k)
         except Unreadable as error:
-            reasons.append(f"{error} (row {k})")
+            reasons.append(f"{error} ({raw.describe(k)})")
             return None
 
     if raw.kind in ("texts", "videos"):
