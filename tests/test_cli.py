@@ -25,6 +25,11 @@ def test_unknown_command_suggests_the_nearest_name(capsys):
     assert err.count("\n") == 1 and "did you mean 'demo'" in err
 
 
+def test_former_command_names_its_successor(capsys):
+    assert cli.main(["reproduce", "digits"]) == 2
+    assert "python -m experiments" in capsys.readouterr().err
+
+
 def test_help_imports_no_torch_and_is_quick():
     code = "import sys; from rince.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
     before = os.times()

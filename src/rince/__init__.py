@@ -1,11 +1,11 @@
 """Contrastive learning on pairs that may be wrong: robust losses, an audit, and weights for pairs."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rince._moved import install as _keep_old_paths
+from rince._support.lazy import lazy_names
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported on first use, so that `rince --help` does not pay for importing torch
     from rince import audit as audit
     from rince import compare as compare
     from rince import data as data
@@ -43,51 +43,12 @@ if TYPE_CHECKING:
         TwoView,
         cached,
     )
+    from rince.losses import contrasts as contrast  # noqa: F401
     from rince.losses import objectives as objectives
     from rince.losses import schedules as schedules
     from rince.trust import estimate_weights
 
 __version__ = "0.3.0"
-
-# Names are resolved on first use, so that `rince --help` does not pay for importing torch.
-_HOME = {
-    "RINCE": "rince.losses",
-    "InfoNCE": "rince.losses",
-    "GCE": "rince.losses",
-    "SymmetricCrossEntropy": "rince.losses",
-    "DCL": "rince.losses",
-    "Debiased": "rince.losses",
-    "HardNegatives": "rince.losses",
-    "MILNCE": "rince.losses",
-    "Sigmoid": "rince.losses",
-    "ContrastiveLoss": "rince.losses",
-    "DensityRatio": "rince.losses",
-    "LearnedTemperature": "rince.losses",
-    "TwoView": "rince.losses",
-    "CrossView": "rince.losses",
-    "Queue": "rince.losses",
-    "Supervised": "rince.losses",
-    "cached": "rince.losses",
-    "load_encoder": "rince.encoders.files",
-    "estimate_weights": "rince.trust",
-    "audit_pairs": "rince.audit",
-}
-_PACKAGES = (
-    *(
-        "audit",
-        "compare",
-        "contrast",
-        "data",
-        "encoders",
-        "errors",
-        "evaluate",
-        "losses",
-        "methods",
-        "noise",
-        "objectives",
-    ),
-    *("integrations", "optimizers", "pairs", "report", "schedules", "train", "trust", "views"),
-)
 
 __all__ = [  # noqa: RUF022 (in the order a reader meets them)
     "RINCE",
@@ -113,17 +74,4 @@ __all__ = [  # noqa: RUF022 (in the order a reader meets them)
 ]
 
 _keep_old_paths()
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    if name in _PACKAGES:
-        return importlib.import_module(f"rince.{name}")
-    raise AttributeError(f"module 'rince' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME, *_PACKAGES])
+__getattr__, __dir__, HOMES = lazy_names(__name__, __file__)

@@ -20,63 +20,23 @@ MOVED = {
     "rince.temperature": "rince.losses.temperature",
     "rince.seeds": "rince._support.step_seeds",
     "rince.export": "rince.encoders.files",
-    "rince.audit.run": "rince.audit.api",
-    "rince.audit.mismatched": "rince.audit.null",
-    "rince.data.batches": "rince.data.module",
-    "rince.data.fetching": "rince.data.download",
-    "rince.data.graphs.graph_data": "rince.data.graphs",
-    "rince.data.graphs.graphs": "rince.data.graphs",
-    "rince.data.graphs.tu_graphs": "rince.data.graphs",
-    "rince.data.graphs.tudataset": "rince.data.graphs",
-    "rince.data.images.arrays": "rince.data.images",
-    "rince.data.images.cifar10": "rince.data.images",
-    "rince.data.images.crops": "rince.data.image_folder",
-    "rince.data.images.digit_images": "rince.data.images",
-    "rince.data.images.folder": "rince.data.image_folder",
-    "rince.data.images.in_memory": "rince.data.images",
-    "rince.data.pairs.arrays": "rince.data.pairs",
-    "rince.data.pairs.digit_halves": "rince.data.digit_halves",
-    "rince.data.pairs.hf_datasets": "rince.data.pairs",
-    "rince.data.pairs.in_memory": "rince.data.pairs",
-    "rince.data.pairs.recordings": "rince.data.spoken_digits",
-    "rince.data.pairs.spoken_digits": "rince.data.spoken_digits",
-    "rince.data.video.acav100m": "rince.data.video.videos",
-    "rince.data.video.clip_loader": "rince.data.video.clips",
-    "rince.data.video.clip_reader": "rince.data.video.clips",
-    "rince.data.video.frame_transform": "rince.data.video.decode",
-    "rince.data.video.hmdb51": "rince.data.video.videos",
-    "rince.data.video.kinetics400": "rince.data.video.videos",
-    "rince.data.video.local_file": "rince.data.video.decode",
-    "rince.data.video.packets": "rince.data.video.decode",
-    "rince.data.video.skipped": "rince.data.video.clips",
-    "rince.data.video.split_videos": "rince.data.video.videos",
-    "rince.data.video.ucf101": "rince.data.video.videos",
-    "rince.data.video.video_list": "rince.data.video.clips",
-    "rince.encoders.audio": "rince.encoders.video",
-    "rince.encoders.convnet": "rince.encoders.images",
-    "rince.encoders.neighbors": "rince.encoders.gin",
-    "rince.encoders.patch_stem": "rince.encoders.images",
-    "rince.encoders.r2plus1d": "rince.encoders.video",
-    "rince.encoders.recipes": "rince.encoders.files",
-    "rince.encoders.resnet": "rince.encoders.images",
-    "rince.encoders.towers": "rince.encoders.heads",
-    "rince.evaluate.graphs": "rince.evaluate.svm",
-    "rince.evaluate.knn": "rince.evaluate.probes",
-    "rince.evaluate.linear": "rince.evaluate.probes",
-    "rince.evaluate.retrieval": "rince.evaluate.pairs",
-    "rince.evaluate.voting": "rince.evaluate.features",
-    "rince.methods.linear_evaluation": "rince.methods.finetune",
-    "rince.methods.moco_v3": "rince.methods.moco",
-    "rince.methods.momentum": "rince.methods.moco",
-    "rince.methods.supcon": "rince.methods.simclr",
-    "rince.noise.sounds": "rince.noise.pairs",
-    "rince.views.batch": "rince.views.views",
-    "rince.views.clip": "rince.views.pair",
-    "rince.views.graph_edit": "rince.views.graph",
-    "rince.views.graph_sampling": "rince.views.graph",
-    "rince.views.graph_walk": "rince.views.graph",
-    "rince.views.recipe": "rince.views.image",
-    "rince.views.sound": "rince.views.pair",
+}
+# Modules of 0.2 whose public names are those of their package.
+FORMER_MODULES = {
+    "audit": "run mismatched",
+    "data": "batches fetching graphs.graph_data graphs.graphs graphs.tu_graphs graphs.tudataset images.arrays "
+    "images.cifar10 images.crops images.digit_images images.folder images.in_memory pairs.arrays pairs.digit_halves "
+    "pairs.hf_datasets pairs.in_memory pairs.recordings pairs.spoken_digits video.acav100m video.clip_loader "
+    "video.clip_reader video.frame_transform video.hmdb51 video.kinetics400 video.local_file video.packets "
+    "video.skipped video.split_videos video.ucf101 video.video_list",
+    "encoders": "audio convnet neighbors patch_stem r2plus1d recipes resnet towers",
+    "evaluate": "graphs knn linear retrieval voting",
+    "methods": "linear_evaluation moco_v3 momentum supcon",
+    "noise": "sounds",
+    "views": "batch clip graph_edit graph_sampling graph_walk recipe sound",
+}
+MOVED |= {
+    f"rince.{package}.{old}": f"rince.{package}" for package, names in FORMER_MODULES.items() for old in names.split()
 }
 
 RENAMED_SETTINGS = {
@@ -106,10 +66,13 @@ class _Alias(Loader):
         self.new = new
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return importlib.import_module(self.new)
+        module = importlib.import_module(self.new)
+        self.spec = module.__spec__
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has run at its new place already."""
+        """It has run at its new place already; the import system has replaced its spec."""
+        module.__spec__ = self.spec
 
 
 class _OldPaths(MetaPathFinder):

@@ -25,7 +25,6 @@ COMMANDS = {  # name: (module, one line for the help)
     "finetune": ("rince.commands.finetune", "fine-tune the encoder of a run on labels, and test it"),
     "evaluate": ("rince.commands.evaluate", "linear probe, nearest neighbors and retrieval on the features of a run"),
     "compare": ("rince.commands.compare", "compare losses on your pairs, with and without added noise"),
-    "reproduce": ("rince.commands.reproduce", "moved: python -m experiments, in a clone of the repository"),
     "export": ("rince.commands.export", "write the encoder of a run as safetensors, ONNX, torch.export or a folder"),
 }
 
@@ -91,6 +90,8 @@ def _command(name: str, rest: list[str]) -> int:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
+        if name == "reproduce":  # until 0.4
+            hint = "; its experiments have moved to python -m experiments, in a clone of the repository"
         _print_error(f"rince: unknown command '{name}'{hint} (see rince --help)")
         return 2
     if name in WITH_OWN_HELP:

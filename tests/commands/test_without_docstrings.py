@@ -28,7 +28,7 @@ HELPS = [
     "--help",
     "train --list",
     "finetune --list",
-    *(f"{name} --help" for name in cli.COMMANDS if name != "reproduce"),
+    *(f"{name} --help" for name in cli.COMMANDS),
 ]
 QUICK = [
     "train digits/simclr --data.limit 200 --trainer.max_steps 1 --encoder.width 2 --out . --name run --probe false "

@@ -19,18 +19,18 @@ def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[
     """
     statements = ast.parse(Path(file).read_text(encoding="utf-8")).body
     block = next(node for node in statements if isinstance(node, ast.If))
-    homes = {
-        alias.name: str(node.module).removeprefix(f"{package}.")
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    homes = {alias.asname or alias.name: (str(node.module), alias.name) for node in imports for alias in node.names}
 
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        module, attribute = homes[name]
+        if module == package:  # a package within this one
+            return importlib.import_module(f"{package}.{attribute}")
+        value = getattr(importlib.import_module(module), attribute)
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *homes}), homes
+    relative = {name: module.removeprefix(f"{package}.") for name, (module, _) in homes.items()}
+    return find, lambda: sorted({*vars(sys.modules[package]), *homes}), relative
