@@ -44,6 +44,26 @@ def train(tmp_path, monkeypatch):
     return run
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """``whole(*options)`` is the folder of a run with these options that was left alone; each is trained once."""
+    folders = {}
+
+    def run(*options):
+        if options not in folders:
+            out = tmp_path_factory.mktemp("whole")
+            assert cli.main(["train", *SMALL, CRASHES, "--out", str(out), "--name", "a", *options]) == 0
+            folders[options] = out / "a"
+        return folders[options]
+
+    return run
+
+
+def assert_same_bits(one, other):
+    for name in ("encoder.safetensors", "metrics.csv"):
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+
+
 def test_a_run_leaves_plain_files_and_is_not_done_twice(train, tmp_path, capsys):
     options = ["--data.noise", "rince.noise.labels.LabelFlips", "--data.noise.rate", "0.5"]
     assert train("a", *options) == 0
@@ -63,39 +83,33 @@ def test_a_run_leaves_plain_files_and_is_not_done_twice(train, tmp_path, capsys)
 
 
 @pytest.mark.parametrize("at", [0, 5])
-def test_a_crashed_run_resumes_to_the_same_bits(train, tmp_path, at):
-    assert train("whole", "--checkpoint_every", "2") == 0
+def test_a_crashed_run_resumes_to_the_same_bits(train, whole, tmp_path, at):
     assert train("crashed", "--checkpoint_every", "2", crash_at=at) is None
     assert not (tmp_path / "crashed" / "result.json").exists()
     assert train("crashed", "--checkpoint_every", "2") == 0
-    for name in ("encoder.safetensors", "metrics.csv"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
+    assert_same_bits(whole(), tmp_path / "crashed")
 
 
 # An epoch has 4 steps: checkpoints at its end, and in its middle.
 @pytest.mark.parametrize(("every", "steps"), [(4, (5, 9)), (4, (4, 8, 12)), (2, (5, 9, 11)), (2, (5, 7, 9))])
-def test_a_run_that_resumes_at_the_end_of_an_epoch_resumes_again(train, tmp_path, every, steps):
+def test_a_run_that_resumes_at_the_end_of_an_epoch_resumes_again(train, whole, tmp_path, every, steps):
     options = ["--checkpoint_every", str(every), "--trainer.max_epochs", "4"]
-    assert train("whole", *options) == 0
     for step in steps:
         assert train("crashed", *options, crash_at=step) is None
     assert train("crashed", *options) == 0
     assert json.loads((tmp_path / "crashed" / "result.json").read_text())["steps"] == 16
-    for name in ("encoder.safetensors", "metrics.csv"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
+    assert_same_bits(whole(*options[2:]), tmp_path / "crashed")
 
 
 # Of the 4 batches of an epoch, three make a step and the last one another.
 @pytest.mark.parametrize("batches", [[1], [3], [4, 5], [5, 6], [7]])
-def test_accumulating_run_resumes_bit_for_bit(train, tmp_path, batches):
+def test_accumulating_run_resumes_bit_for_bit(train, whole, tmp_path, batches):
     options = ["--checkpoint_every", "1", "--trainer.accumulate_grad_batches", "3", "--method.q_schedule", "linear"]
-    assert train("whole", *options) == 0
     for batch in batches:
         assert train("crashed", *options, crash_at_batch=batch) is None
     assert train("crashed", *options) == 0
-    for name in ("encoder.safetensors", "metrics.csv"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
-    rows = rows_of(tmp_path / "whole" / "metrics.csv")
+    assert_same_bits(whole(*options[2:]), tmp_path / "crashed")
+    rows = rows_of(whole(*options[2:]) / "metrics.csv")
     assert [row["step"] for row in rows] == ["0", "1", "2", "3"] and float(rows[-1]["q"]) == 0.5
 
 
@@ -112,8 +126,7 @@ def test_epochs_of_a_limited_number_of_batches_are_all_of_that_length(train, tmp
     assert train("whole", *limit) == 0
     assert json.loads((tmp_path / "whole" / "result.json").read_text())["steps"] == 6
     assert train("crashed", *limit, crash_at=4) is None and train("crashed", *limit) == 0
-    for name in ("encoder.safetensors", "metrics.csv"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
+    assert_same_bits(tmp_path / "whole", tmp_path / "crashed")
 
 
 def test_other_settings_do_not_resume_a_run(train, tmp_path, capsys):

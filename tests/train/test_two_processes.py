@@ -2,12 +2,12 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
 
+from rince import cli
 from support import ranks
 
 SMALL = [
@@ -30,21 +30,27 @@ def whole(tmp_path_factory):
     return out / "a"
 
 
-def started(tmp_path):
-    """`rince train` at the step where it waits, and the process of rank 1, which it has started itself."""
-    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    code += "from rince.cli import main; sys.exit(main())"
-    (tmp_path / "start").write_text(code)
+def train(folder, *arguments):
+    """``rince train`` as the script that Lightning starts again for rank 1."""
     tests = os.path.dirname(os.path.dirname(__file__))
     paths = os.pathsep.join([tests, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "WAITS_IN": str(tmp_path)}
-    command = [sys.executable, str(tmp_path / "start"), "train", *SMALL, WAITS, "--out", str(tmp_path), "--name", "a"]
-    main = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    os.environ |= {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "WAITS_IN": str(folder)}
+    script = folder / "start"
+    script.write_text("import sys; from rince.cli import main; sys.exit(main())")
+    sys.argv = [str(script), "train", *SMALL, WAITS, "--out", str(folder), "--name", "a", *arguments]
+    sys.modules["__main__"].__spec__ = None
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return cli.main()
+
+
+def started(tmp_path):
+    """`rince train` at the step where it waits, and the process of rank 1, which it has started itself."""
+    main = ranks.Alone(train, tmp_path)
     end = time.monotonic() + 120
-    while len(found := {path.suffix: int(path.read_text() or 0) for path in tmp_path.glob("pid.*")}) < 2:
-        assert main.poll() is None and time.monotonic() < end, main.communicate()
+    while len(pids := {path.suffix: int(path.read_text() or 0) for path in tmp_path.glob("pid.*")}) < 2:
+        assert main.process.is_alive() and time.monotonic() < end, main.end()
         time.sleep(0.05)
-    return main, found[".1"]
+    return main, pids[".1"]
 
 
 @pytest.mark.parametrize(
@@ -57,14 +63,14 @@ def started(tmp_path):
 )
 def test_signal_to_one_process_ends_both(tmp_path, whole, number, whom, code, line):
     main, child = started(tmp_path)
-    os.kill(main.pid if whom == "main" else child, number)
-    said, _ = main.communicate(timeout=120)
-    assert main.returncode == code, said
-    assert line in said and said.count("rince train:") == 1 and "Traceback" not in said
+    os.kill(main.process.pid if whom == "main" else child, number)
+    returned, _, told = main.end(timeout=120)
+    assert returned == code, told
+    assert line in told and told.count("rince train:") == 1 and "Traceback" not in told
     assert not os.path.exists(f"/proc/{child}")
     assert not (tmp_path / "a" / "result.json").exists()
-    if number == signal.SIGKILL:
-        return  # benchmarks/kill_resume.py is about these
+    if number != signal.SIGTERM:
+        return  # one that resumes is enough; scripts/kill_results.py has many more
     ranks.command(["train", *SMALL, WAITS, "--out", tmp_path, "--name", "a"])
     for name in ("encoder.safetensors", "metrics.csv"):
         assert (tmp_path / "a" / name).read_bytes() == (whole / name).read_bytes()

@@ -8,22 +8,30 @@ import torch
 
 from rince import cli
 from support import ranks
+from support.crashes import CRASHES
 from support.finetuned_digits import SHORT, result_of
 
 
+@pytest.fixture(scope="module")
+def whole(pretrained, tmp_path_factory):
+    """The run left alone."""
+    out = tmp_path_factory.mktemp("whole")
+    assert cli.main(["finetune", str(pretrained), *SHORT, CRASHES, "--out", str(out), "--name", "whole"]) == 0
+    return out / "whole"
+
+
 @pytest.mark.parametrize("at", [2, 9])
-def test_a_crashed_run_resumes_to_the_same_bits(finetune, tmp_path, at):
-    assert finetune("whole", "--checkpoint_every", "2") == 0
+def test_a_crashed_run_resumes_to_the_same_bits(finetune, whole, tmp_path, at):
     assert finetune("crashed", "--checkpoint_every", "2", crash_at=at) is None
     assert not (tmp_path / "crashed" / "result.json").exists()
     assert finetune("crashed", "--checkpoint_every", "2") == 0
     for name in ("encoder.safetensors", "metrics.csv"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
-    assert result_of(tmp_path / "whole")["accuracy"] == result_of(tmp_path / "crashed")["accuracy"]
+        assert (whole / name).read_bytes() == (tmp_path / "crashed" / name).read_bytes()
+    assert result_of(whole)["accuracy"] == result_of(tmp_path / "crashed")["accuracy"]
 
 
 @pytest.mark.parametrize("at", [1, 4])
-def test_metrics_survive_a_crash_after_a_checkpoint(finetune, tmp_path, monkeypatch, at):
+def test_metrics_survive_a_crash_after_a_checkpoint(finetune, whole, tmp_path, monkeypatch, at):
     from rince.train.checkpoints import SaveCheckpoints
 
     save = SaveCheckpoints.save
@@ -33,17 +41,16 @@ def test_metrics_survive_a_crash_after_a_checkpoint(finetune, tmp_path, monkeypa
         if trainer.global_step == at:
             raise RuntimeError("crash")
 
-    assert finetune("whole", "--checkpoint_every", "1") == 0
     with monkeypatch.context() as patch:
         patch.setattr(SaveCheckpoints, "save", save_and_die)
         assert finetune("dead", "--checkpoint_every", "1") is None
     assert finetune("dead", "--checkpoint_every", "1") == 0
     for name in ("encoder.safetensors", "metrics.csv"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "dead" / name).read_bytes()
+        assert (whole / name).read_bytes() == (tmp_path / "dead" / name).read_bytes()
 
 
 def test_a_killed_run_resumes_to_the_same_bits(pretrained, tmp_path):
-    options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "40", "--checkpoint_every", "3"]
+    options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "10", "--checkpoint_every", "3"]
     options += ["--out", str(tmp_path)]
     assert cli.main([*options, "--name", "whole"]) == 0
     begun = ranks.begin([*options, "--name", "killed"])
