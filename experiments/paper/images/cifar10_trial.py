@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from experiments.experiment import Experiment, several
+from experiments.experiment import Experiment, grid, several
 from experiments.paper.images.cifar10 import default_root, evaluate
 from experiments.tables import Cell
 from experiments.training import part, settings_of, trained
@@ -49,12 +49,10 @@ class Trial(Experiment):
 
     def runs(self, options: argparse.Namespace) -> list[Run]:
         """The first stage, noise by noise, so that results of one kind are complete early."""
-        return [
-            {"noise": noise, "loss": loss, "temperature": t, "seed": 0, "length": 1, "epochs": options.epochs}
-            for noise in options.noises
-            for loss in options.losses
-            for t in options.temperatures
-        ]
+        return grid(
+            noise=options.noises, loss=options.losses, temperature=options.temperatures, seed=[0], length=[1],
+            epochs=[options.epochs],
+        )  # fmt: skip
 
     def next_runs(self, results: Sequence[Result], options: argparse.Namespace) -> list[Run]:
         fresh = [
