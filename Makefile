@@ -40,7 +40,7 @@ fuzz-short: $(VENV)/.dev
 test-peers: $(VENV)/.peers
 	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n auto --dist loadfile -rs tests/integrations \
 	  tests/data/pairs/test_hf_datasets.py tests/losses/test_triton_kernel.py tests/train/test_export.py tests/commands/test_output.py \
-	  tests/test_docstrings.py 'tests/test_examples.py::test_an_example_runs_and_says_something[sentence_transformers_noisy_pairs]' \
+	  tests/test_docstrings.py 'tests/test_examples.py::test_example_runs_and_prints[sentence_transformers_noisy_pairs]' \
 	  -k 'not test_docstrings or integrations or api_reference'
 
 lint: $(VENV)/.dev

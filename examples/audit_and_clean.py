@@ -1,8 +1,8 @@
-"""Two tables whose rows should belong together: audit them, write clean copies, find new partners.
+"""Audit two tables whose rows should belong together, write clean copies, and find new partners for dropped rows.
 
     python examples/audit_and_clean.py      about 15 s on one core; pip install 'rince[audit]'
 
-The script first makes two tables in which 15 % of the rows are shuffled; name your own files instead.
+The script first writes two tables with 15% shuffled rows; use your own files instead.
 """
 
 import csv
@@ -36,14 +36,14 @@ def run(*words: str) -> None:
         raise SystemExit("the command failed")
 
 
-# The two sides are different measurements, so small towers are fitted (--fit). audit/audit.html shows the pairs.
+# The two sides are different measurements, so a common space is fitted (--fit). audit/audit.html shows the pairs.
 run("audit", "left.csv:l*", "right.csv:r*", "--ids", "id", "--fit", "--out", "audit")
-# Clean copies of both tables, and for every dropped row its three most likely partners.
+# Clean copies of both tables, and the three most likely partners of every dropped row.
 run("clean", "left.csv:l*", "right.csv:r*", "--audit", "audit", "--out", "clean", "--repair", "3")
 
 with Path("audit/audit.csv").open() as file:
     flagged = np.array([row["flagged"].lower() in ("1", "true") for row in csv.DictReader(file)])
-print(f"\n{flagged.sum()} rows flagged, {noise.hit[flagged].mean():.0%} of them wrong indeed")
-print(f"{noise.hit[flagged].sum()} of {noise.hit.sum()} wrong rows found")
+print(f"\n{flagged.sum()} rows flagged, {noise.hit[flagged].mean():.0%} of them mismatched")
+print(f"{noise.hit[flagged].sum()} of {noise.hit.sum()} mismatched rows found")
 with Path("clean/repair.csv").open() as file:
     print("new partners:", *(line.strip() for _, line in zip(range(3), file, strict=False)), sep="\n  ")

@@ -1,7 +1,7 @@
-"""The loss on several processes: candidates come from all of them, gradients are those of the joined batch.
+"""The loss on several processes: negatives come from all of them, gradients are those of the joined batch.
 
 torchrun --nproc_per_node 2 examples/ddp.py
-python examples/ddp.py               the same batch on one process, for comparison
+python examples/ddp.py               the same batches on one process, with the same losses
 """
 
 import os
@@ -19,7 +19,7 @@ if processes > 1:
 
 
 class Model(nn.Module):
-    """Encoder and loss in one module, so that a learned temperature is synchronized too."""
+    """Encoder and loss in one module, so that DDP also synchronizes a learned temperature."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,16 +40,16 @@ data = torch.Generator().manual_seed(1)
 for step in range(20):
     items = torch.randn(64, 32, generator=data)
     noise = 0.3 * torch.randn(2, 64, 32, generator=data)
-    mine = slice(rank * 64 // processes, (rank + 1) * 64 // processes)
-    value = model((items + noise[0])[mine], (items + noise[1])[mine])
+    local = slice(rank * 64 // processes, (rank + 1) * 64 // processes)
+    value = model((items + noise[0])[local], (items + noise[1])[local])
     optimizer.zero_grad()
     value.backward()
     optimizer.step()
-    # The losses of the processes are scaled so that their mean is the loss of the joined batch.
-    mean = value.detach().clone()
+    # The mean of the losses over the processes is the loss of the joined batch.
+    total = value.detach().clone()
     if processes > 1:
-        dist.all_reduce(mean)
+        dist.all_reduce(total)
     if rank == 0 and step % 5 == 4:
-        print(f"step {step + 1}: loss {float(mean / processes):.5f}")
+        print(f"step {step + 1}: loss {float(total / processes):.5f}")
 if processes > 1:
     dist.destroy_process_group()

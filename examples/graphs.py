@@ -1,4 +1,4 @@
-"""GraphCL with RINCE on graphs of your own: rings and trees, told apart without labels.
+"""GraphCL with RINCE on your own graphs: features that separate rings from trees, learned without labels.
 
 python examples/graphs.py            about 10 s; pip install 'rince[graph]'
 """
@@ -43,6 +43,4 @@ for epoch in range(5):
         value.backward()
         optimizer.step()
     print(f"epoch {epoch + 1}: loss {value.item():.4f}")
-print(
-    f"10-fold SVM on the frozen features: {100 * svm_accuracy(features_of(encoder, graphs), graphs.y).accuracy:.1f} %"
-)
+print(f"10-fold SVM on the frozen features: {100 * svm_accuracy(features_of(encoder, graphs), graphs.y).accuracy:.1f}%")

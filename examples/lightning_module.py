@@ -1,4 +1,4 @@
-"""The loss in a LightningModule of your own, with a weight for every pair.
+"""The loss in a LightningModule, with a weight per pair.
 
 python examples/lightning_module.py      a few seconds; pip install 'rince[train]'
 """
@@ -31,7 +31,7 @@ class TwoTowers(pl.LightningModule):
 
 pl.seed_everything(0, verbose=False)
 pairs = digit_pairs()
-a, b = pairs.a, pairs.b[wrong_pairs(len(pairs.a), rate=0.4).partner]  # 40 % of the pairs are mismatched
+a, b = pairs.a, pairs.b[wrong_pairs(len(pairs.a), rate=0.4).partner]  # 40% of the pairs are mismatched
 estimate = rince.estimate_weights(a, b)
 print(estimate)
 data = TensorDataset(*map(torch.from_numpy, (a, b, estimate.weights)))

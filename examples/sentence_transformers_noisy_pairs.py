@@ -1,6 +1,6 @@
-"""sentence-transformers on translations of which 40 % belong to another sentence: its usual loss, and ours.
+"""sentence-transformers on translations of which 40% are mismatched: MultipleNegativesRankingLoss and GCELoss.
 
-Needs: pip install 'rince[text]' datasets accelerate. Runs offline: the model starts from random vectors of words.
+pip install 'rince[text]' datasets accelerate. Runs offline: the model starts from random word vectors.
 """
 
 import itertools

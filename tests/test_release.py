@@ -1,4 +1,4 @@
-"""The wheel and the sdist, built and installed where nothing but torch and numpy is: what a user gets first."""
+"""The wheel and the sdist: their content, and the wheel in an environment with torch and numpy only."""
 
 import importlib.metadata
 import os
@@ -14,12 +14,12 @@ import pytest
 import rince
 
 ROOT = Path(__file__).parents[1]
-pytest.importorskip("build", reason="the release test needs the package build (extra dev)")
+pytest.importorskip("build")
 
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory):
-    """Wheel and sdist of a copy of what git tracks, so that nothing untracked slips in."""
+    """Wheel and sdist of the files tracked by git."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     for name in filter(None, tracked.decode().split("\0")):
@@ -32,7 +32,7 @@ def dist(tmp_path_factory):
 
 
 def requirements(name: str, seen: set[str]) -> set[str]:
-    """The distributions that one needs without extras, itself included."""
+    """Add a distribution and its dependencies without extras to ``seen``."""
     if name in seen:
         return seen
     seen.add(name)
@@ -50,7 +50,7 @@ def requirements(name: str, seen: set[str]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def bare(dist, tmp_path_factory):
-    """Runs Python in an environment that holds rince's wheel and what torch and numpy need, and nothing else."""
+    """Run Python in an environment with the wheel, torch, numpy and their dependencies only."""
     home = tmp_path_factory.mktemp("bare")
     for name in requirements("torch", requirements("numpy", set())):
         distribution = importlib.metadata.distribution(name)
@@ -70,60 +70,53 @@ def bare(dist, tmp_path_factory):
     return run
 
 
-def test_the_command_and_a_loss_work_with_torch_and_numpy_alone(bare):
-    shown = bare("-m", "rince", "--help")
-    assert shown.returncode == 0 and "rince COMMAND" in shown.stdout, shown.stderr
+def test_command_and_loss_need_torch_and_numpy_only(bare):
+    result = bare("-m", "rince", "--help")
+    assert result.returncode == 0 and "rince COMMAND" in result.stdout, result.stderr
     code = (
         "import sys, torch, rince; assert 'site-packages' not in rince.__file__;"
         "z1, z2 = torch.randn(2, 8, 4, requires_grad=True); rince.RINCE()(z1, z2).backward(); print(rince.__version__)"
     )
-    ran = bare("-c", code)
-    assert ran.returncode == 0 and ran.stdout.strip() == rince.__version__, ran.stderr
+    result = bare("-c", code)
+    assert result.returncode == 0 and result.stdout.strip() == rince.__version__, result.stderr
 
 
-def test_an_audit_of_arrays_works_with_torch_and_numpy_alone(bare):
+def test_audit_of_arrays_needs_torch_and_numpy_only(bare):
     code = (
         "import numpy as np; from rince.audit import audit_pairs; r = np.random.default_rng(0);"
         "a = r.normal(size=(500, 8)); b = a + 0.2 * r.normal(size=a.shape); b[:100] = b[:100][::-1];"
         "print(audit_pairs(a, b).noise_rate)"
     )
-    ran = bare("-c", code)
-    assert ran.returncode == 0 and abs(float(ran.stdout) - 0.2) < 0.05, ran.stderr
+    result = bare("-c", code)
+    assert result.returncode == 0 and abs(float(result.stdout) - 0.2) < 0.05, result.stderr
 
 
 @pytest.mark.parametrize(
     "command", ["train digits/simclr", "evaluate runs/x", "finetune runs/x", "export runs/x x.safetensors"]
 )
-def test_a_missing_extra_is_named_in_one_line(bare, command):
+def test_missing_extra_is_named_in_one_line(bare, command):
     bare("-c", "import pathlib; p = pathlib.Path('runs/x'); p.mkdir(parents=True, exist_ok=True); "
          "(p / 'config.yaml').write_text('seed: 1')")  # fmt: skip
-    ran = bare("-m", "rince", *command.split())
-    assert ran.returncode == 2 and ran.stdout == ""
-    assert ran.stderr.count("\n") == 1 and "pip install 'rince[train]'" in ran.stderr, ran.stderr
+    result = bare("-m", "rince", *command.split())
+    assert result.returncode == 2 and result.stdout == ""
+    assert result.stderr.count("\n") == 1 and "pip install 'rince[train]'" in result.stderr, result.stderr
 
 
-def test_the_wheel_holds_what_is_needed_and_nothing_else(dist):
+def test_wheel_has_the_package_only(dist):
     names = zipfile.ZipFile(dist[0]).namelist()
     assert "rince/py.typed" in names and "rince/configs/digits/simclr.yaml" in names
     assert {f"rince/report/{name}" for name in ("page.js", "page.css", "audit.html")} <= set(names)
     assert {name.split("/")[0] for name in names if not re.match(r"rince-[\w.]+\.dist-info", name)} == {"rince"}
 
 
-def test_the_sdist_holds_the_tests_and_the_documents(dist):
+def test_sdist_has_tests_and_documents(dist):
     with tarfile.open(dist[1]) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    assert {
-        "README.md",
-        "LICENSE",
-        "CHANGELOG.md",
-        "pyproject.toml",
-        "tests/conftest.py",
-        "docs/losses.md",
-        "notebooks/audit.ipynb",
-    } <= names
+    documents = {"README.md", "LICENSE", "CHANGELOG.md", "docs/losses.md", "notebooks/audit.ipynb"}
+    assert documents | {"pyproject.toml", "tests/conftest.py"} <= names
 
 
-def test_the_version_is_said_in_one_place():
+def test_version_comes_from_the_package_and_has_a_changelog_section():
     assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text("utf-8")
     version = re.search(r'__version__ = "(.+?)"', (ROOT / "src/rince/__init__.py").read_text("utf-8"))
     assert version is not None and f"## {version[1]}" in (ROOT / "CHANGELOG.md").read_text("utf-8")

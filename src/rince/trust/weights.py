@@ -276,6 +276,12 @@ class WarmUpWeights(nn.Module):
 def weights_of(audit: "Audit") -> NDArray[np.float32]:
     """``audit.weights``, the training weights of an audit, as a function.
 
+    Args:
+        audit: Result of an audit.
+
+    Returns:
+        ``(pairs,)`` weights in [0, 1].
+
     Example:
         >>> random = np.random.default_rng(0)
         >>> scores = np.concatenate([random.normal(5, 1, 400), random.normal(0, 1, 100)])
