@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from experiments.evidence import audit_data as data
 from rince.audit import Scored, judge
 from rince.audit.cca import cross_fit_cca
-from rince.audit.output.review import review_features, reviewed
-from rince.audit.output.table import Pairs
+from rince.audit.review import review_features, reviewed
+from rince.audit.save import Pairs
 
 MARKS = (50, 100, 200)
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from rince.audit.api import score_pairs
 from rince.audit.null import mismatched_index
 from rince.audit.relative import References
+from rince.audit.shards.runner import LocalRunner
+from rince.audit.shards.score import score_shards
 from rince.pairs.shards import Arrays
 
 
@@ -57,8 +58,8 @@ def test_relative_scores_correct_for_items_that_fit_everything():
     wrong = np.arange(1500) < 450
     b[:450] = np.roll(b[:450], 1, axis=0)
     cosine = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
-    found = score_pairs(Arrays(a, b), fit=False, score="relative")
-    scores, null = found.scores, found.null.scores
+    found = score_shards(LocalRunner(), [Arrays(a, b)], fit=False, method="relative")
+    scores, null = found.scores[0], found.null.scores
     assert roc_auc_score(~wrong, scores) > roc_auc_score(~wrong, cosine) + 0.05
     side = np.concatenate([scores[wrong], null])
     assert abs(roc_auc_score(np.arange(len(side)) < wrong.sum(), side) - 0.5) < 0.04

@@ -502,7 +502,7 @@ def compare_with_one_process(shards, capsys):
     here = capsys.readouterr().out
     assert main([*COLUMNS, *options, "--out", "there", "--workers", "2"]) == 0
     there = capsys.readouterr().out
-    said = [line for line in there.split("written")[0].splitlines() if "Not checked" not in line]
+    said = [line for line in there.split("written")[0].splitlines() if "Checked on a sample" not in line]
     assert said == here.split("written")[0].splitlines()
     assert len(list((shards / "there" / "audit.parquet").iterdir())) == 3
     one, other = (json.loads((shards / name / "audit.json").read_text()) for name in ("here", "there"))
@@ -521,7 +521,7 @@ def compare_with_one_process(shards, capsys):
     "options, message",
     [
         (["--workers", "2", "--near-duplicates"], "--near-duplicates is for audits on one machine"),
-        (["--workers", "2", "--scheduler", "tcp://x:1"], "not both"),
+        (["--workers", "2", "--scheduler", "tcp://x:1"], "not allowed with"),
         (["--workers", "2", "--table", "csv"], "leave out --table csv"),
         (["--workers", "0"], "at least 1, got 0"),
     ],

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rince.audit import Issue, audit_pairs
-from rince.audit.output.groups import group_rates, group_texts
-from rince.audit.output.review import read_marks
-from rince.audit.save import save
+from rince.audit.groups import group_rates, group_texts
+from rince.audit.review import read_marks
 from rince.noise.pairs import wrong_pairs
 from rince.report.gallery import Arrays, Files, Texts
 from rince.report.page import (
@@ -110,7 +109,7 @@ def saved(tmp_path_factory):
     groups = np.where(
         np.arange(len(result)) < 500, f"crawler {EVIL}", np.where(np.arange(len(result)) % 2, "web", None)
     )
-    save(result, folder, ids=ids, show_a=images, show_b=texts, truth=wrong, title=f"Captions {EVIL}", groups=groups)
+    result.save(folder, ids=ids, show_a=images, show_b=texts, truth=wrong, title=f"Captions {EVIL}", groups=groups)
     return result, folder, ids
 
 

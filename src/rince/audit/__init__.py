@@ -8,8 +8,8 @@ from rince.audit.api import audit_pairs, judge
 from rince.audit.checks import Issue
 from rince.audit.encode.columns import audit_table
 from rince.audit.estimate import Verdict
+from rince.audit.groups import GroupRate, group_rates
 from rince.audit.null import Scored
-from rince.audit.output.groups import GroupRate, group_rates
 from rince.audit.rate import noise_rate, p_values, storey
 from rince.audit.recommend import Recommendation, recommend
 from rince.audit.result import Audit, Findings, ShardedAudit

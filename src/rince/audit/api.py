@@ -13,16 +13,14 @@ from rince.audit.checks import Issue, Order
 from rince.audit.estimate import NO_CURVE, Null, Verdict, decide, p_at
 from rince.audit.null import Scored, as_scored
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
-from rince.audit.relative import Scorer
-from rince.audit.result import TRAINED, Audit, conditions_of, findings_of, unchecked, with_gaps
+from rince.audit.result import TRAINED, Audit, conditions_of, findings_of, sampled, with_gaps
 from rince.audit.scan import check_scans, scan, summarize
-from rince.audit.scores import check_scoring, fit_scorer, sample_rows, score_shard, widths_of
+from rince.audit.scores import check_scoring
 from rince.audit.shards.runner import LocalRunner
-from rince.audit.shards.score import SAMPLE_CHECKS, score_shards
-from rince.audit.units import GivenFolds, block_folds, num_units
+from rince.audit.shards.score import SAMPLE_CHECKS, ScoredShards, late_issues, score_shards, scored_spaces
+from rince.audit.units import block_folds, num_units
 from rince.errors import UsageError
-from rince.pairs.fingerprint import Fingerprint
-from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, codes, named_rows, unit_rows
+from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, codes
 from rince.pairs.shards import Arrays, Shard, Usable, unusable
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ CHECKS = ("placeholder", "duplicate", "order", "shifted", "better_partner", "gro
 MAX_CHECKED = 300_000
 """Pairs up to which checks are run; they need the rows in memory."""
 MAX_BETTER_PARTNER = 20_000  # pairs up to which all partners are compared
-Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 
@@ -100,73 +97,66 @@ def audit_pairs(
     check_scoring(score, scorer)
     if fit and held_out is not None:
         raise UsageError("held_out tests the model behind given embeddings: leave it out with fit=True")
-    wanted = _check_names(checks)
+    wanted = set(checks or ())
+    if unknown := wanted - set(CHECKS):
+        raise UsageError(f"checks must be among {', '.join(CHECKS)}, got {', '.join(sorted(unknown))}")
     conditions = conditions_of(fit, embeddings)
     a, b = as_matrix(a, "a"), as_matrix(b, "b")
     check_columns(a, b)
     n = len(a)
     keys = [codes(x, name, n) for name, x in (("ids", ids), ("duplicates", duplicates)) if x is not None]
     labels = None if groups is None else codes(groups, "groups", n)
-    dropped = unusable(Arrays(a, b), zero_is_bad=not fit) if skip_invalid else np.empty(0, dtype=np.int64)
-    if n - len(dropped) < FEWEST:
-        raise UsageError(f"An audit needs at least {FEWEST} pairs, got {n - len(dropped)}.")
-    options: dict[str, Any] = {
-        "fit": fit,
-        "score": score,
-        "scorer": scorer,
-        "seed": seed,
-        "config": config,
-        "progress": progress,
-    }
-    not_checked: tuple[str, ...] = ()
-    if n - len(dropped) > MAX_CHECKED:
-        result, rows = _large(Arrays(a, b, keys, progress), wanted, dropped if skip_invalid else None, options)
-        not_checked = (unchecked(wanted & set(SAMPLE_CHECKS)),) if wanted else ()
+    invalid = unusable(Arrays(a, b), zero_is_bad=not fit) if skip_invalid else np.empty(0, dtype=np.int64)
+    if n - len(invalid) < FEWEST:
+        raise UsageError(f"An audit needs at least {FEWEST} pairs, got {n - len(invalid)}.")
+    options = _Options(fit, scorer if fit else score, seed, config, progress)
+    if n - len(invalid) > MAX_CHECKED:
+        result, rows = _large(Arrays(a, b, keys, progress), wanted & set(SAMPLE_CHECKS), invalid, options)
     else:
-        rows = np.delete(np.arange(n), dropped)
-        check_scans(len(rows), [summarize(scan(Usable(Arrays(a, b), dropped), 0, 0, rows[:0], one_space=not fit))])
+        rows = np.delete(np.arange(n), invalid)
+        check_scans(len(rows), [summarize(scan(Usable(Arrays(a, b), invalid), 0, 0, rows[:0], one_space=not fit))])
         result, rows = _checked(a, b, rows, keys, wanted, labels, options)
     if held_out is not None:
         issue = _held_out(a, b, held_out)
         result.issues[issue.name] = issue
         conditions = (TRAINED,) if issue.claimed else conditions
-    result = dataclasses.replace(result, conditions=(*conditions, *not_checked, *result.conditions))
-    if len(rows) == n:
-        return result
-    invalid = f"Left out for NaN, infinite, missing or all-zero values: {named_rows(dropped.tolist())}."
-    return with_gaps(result, n, np.setdiff1d(np.arange(n), rows), (invalid,) if len(dropped) else ())
+    result = dataclasses.replace(result, conditions=(*conditions, *result.conditions))
+    return result if len(rows) == n else with_gaps(result, n, np.setdiff1d(np.arange(n), rows), invalid)
 
 
-def _check_names(checks: Sequence[str] | None) -> set[str]:
-    wanted = set(checks or ())
-    if unknown := wanted - set(CHECKS):
-        raise UsageError(f"checks must be among {', '.join(CHECKS)}, got {', '.join(sorted(unknown))}")
-    return wanted
+class _Options(NamedTuple):
+    """How pairs are scored: arguments of ``score_shards``."""
+
+    fit: bool
+    method: str
+    seed: int
+    config: "FitConfig | None"
+    progress: bool | None
 
 
-def _large(pairs: Shard, wanted: set[str], invalid: Rows | None, options: dict[str, Any]) -> tuple[Audit, Rows]:
+def _large(pairs: Shard, checks: set[str], invalid: Rows, options: _Options) -> tuple[Audit, Rows]:
     """The audit of more pairs than all checks can look at, without invalid ones, and the rows it judged."""
-    fit, seed = options["fit"], options["seed"]
+    runner, fit, seed = LocalRunner(), options.fit, options.seed
     scored = score_shards(
-        LocalRunner(),
-        [pairs],
-        fit=fit,
-        method=options["scorer"] if fit else options["score"],
-        dropped=[invalid],
-        checks=wanted,
-        seed=seed,
-        config=options["config"],
-        progress=options["progress"],
+        runner, [pairs], dropped=[invalid if len(invalid) else None], checks=checks, **options._asdict()
     )
     units = min(num_units(scored.codes[0]), max(1, scored.parts.pairs // scored.length))
-    result = judge_scores(scored.scores[0], scored.null, units, seed, fit, scored.scorer)
-    out = np.zeros(0, np.int64) if scored.dropped[0] is None else scored.dropped[0]
-    if placeholders := scored.issues.get("placeholder"):
+    result = judge_scores(scored.scores[0], scored.null, units, seed, fit, scored.name)
+    flags = np.isin(np.arange(scored.parts.pairs), result.flag())
+    issues = {**scored.issues, **late_issues(runner, scored, [flags], checks, fit, seed)}
+    out = np.zeros(0, np.int64) if scored.parts.dropped[0] is None else scored.parts.dropped[0]
+    if placeholders := issues.get("placeholder"):
         scores = np.zeros(pairs.rows, np.float32)
-        scores[out if invalid is None else np.setdiff1d(out, invalid)] = 1
-        scored.issues["placeholder"] = dataclasses.replace(placeholders, scores=scores)
-    more: dict[str, Any] = {"fingerprint": scored.fingerprint, "settings": scored.settings, "issues": scored.issues}
-    return dataclasses.replace(result, **more), np.delete(np.arange(pairs.rows), out)
+        scores[np.setdiff1d(out, invalid)] = 1
+        issues["placeholder"] = dataclasses.replace(placeholders, scores=scores)
+    result = dataclasses.replace(
+        result,
+        fingerprint=scored.fingerprint,
+        settings=scored.settings,
+        issues=issues,
+        conditions=(*sampled(checks), *result.conditions),
+    )
+    return result, np.delete(np.arange(pairs.rows), out)
 
 
 class _Data(NamedTuple):
@@ -180,7 +170,7 @@ class _Data(NamedTuple):
         order: How rows depend on their neighbors; None without this check.
     """
 
-    rows: NDArray[np.int64]
+    rows: Rows
     a: Matrix
     b: Matrix
     x: Matrix
@@ -191,14 +181,14 @@ class _Data(NamedTuple):
 def _checked(
     a: Matrix,
     b: Matrix,
-    rows: NDArray[np.int64],
-    keys: list[NDArray[np.int64]],
+    rows: Rows,
+    keys: list[Rows],
     wanted: set[str],
-    groups: NDArray[np.int64] | None,
-    options: dict[str, Any],
-) -> tuple[Audit, NDArray[np.int64]]:
+    groups: Rows | None,
+    options: _Options,
+) -> tuple[Audit, Rows]:
     """The audit of some rows with all checks, and the rows it judged: placeholders are reported, but not judged."""
-    n, fit, seed = len(a), options["fit"], options["seed"]
+    n, fit, seed = len(a), options.fit, options.seed
     data, issues = _prepared(a, b, rows, wanted, fit, seed)
     result, scored = _judged(data, keys, options)
     found: list[Issue] = []
@@ -209,9 +199,9 @@ def _checked(
         found.append(doubtful)
         if doubtful.details["unreadable"].any():
             result = without_group(result, doubtful.details["unreadable"], scored.null, seed)
-    spaces = _spaces(data.x, data.y, scored.model, fit) if wanted & {"shifted", "better_partner"} else None
+    spaces = scored_spaces(data.x, data.y, scored.scorer, fit) if wanted & {"shifted", "better_partner"} else None
     if spaces is not None and "shifted" in wanted:
-        found.append(issue_checks.shifted(*spaces))
+        found.append(issue_checks.shifted(*spaces, rows=data.rows))
     if spaces is not None and "better_partner" in wanted and len(data.rows) <= MAX_BETTER_PARTNER:
         found.append(issue_checks.better_partner(*spaces))
     issues |= {issue.name: issue.spread(data.rows, n) for issue in [_unrelated(result), *found]}
@@ -223,7 +213,7 @@ def _checked(
 
 
 def _prepared(
-    a: Matrix, b: Matrix, rows: NDArray[np.int64], wanted: set[str], fit: bool, seed: int
+    a: Matrix, b: Matrix, rows: Rows, wanted: set[str], fit: bool, seed: int
 ) -> tuple[_Data, dict[str, Issue]]:
     """The rows to judge, and the issues that are looked for before: they change what is judged, and how."""
     n = len(a)
@@ -254,19 +244,20 @@ def _prepared(
     return data, {issue.name: issue for issue in issues}
 
 
-def _judged(data: _Data, keys: list[NDArray[np.int64]], options: dict[str, Any]) -> tuple[Audit, "ScoredPairs"]:
+def _judged(data: _Data, keys: list[Rows], options: _Options) -> tuple[Audit, ScoredShards]:
     """Verdict and scores. Rows that depend on their neighbors are cross-fitted in blocks, and count for less."""
-    fit, order = options["fit"], data.order
+    fit, seed, order = options.fit, options.seed, data.order
     keys, blocks = [key[data.rows] for key in keys], None
     if order is not None and order.dependent:
         block = max(1, min(order.block, len(data.rows) // 8))
-        blocks = block_folds(len(data.rows), block, min(order.gap, block // 4), seed=options["seed"])
+        blocks = block_folds(len(data.rows), block, min(order.gap, block // 4), seed=seed)
         keys.append(blocks.units)
-    scored = score_pairs(Arrays(data.x, data.y, keys, options["progress"]), blocks=blocks, **options)
-    units = num_units(scored.codes if blocks is None else scored.codes[:, :-1])
+    pairs = Arrays(data.x, data.y, keys, options.progress)
+    scored = score_shards(LocalRunner(), [pairs], blocks=blocks, **options._asdict())
+    units = num_units(scored.codes[0] if blocks is None else scored.codes[0][:, :-1])
     if order is not None and order.dependent:
-        units = min(units, max(order.independent, issue_checks.effective_size(scored.scores, order.length)))
-    result = judge_scores(scored.scores, scored.null, units, options["seed"], fit, scored.scorer)
+        units = min(units, max(order.independent, issue_checks.effective_size(scored.scores[0], order.length)))
+    result = judge_scores(scored.scores[0], scored.null, units, seed, fit, scored.name)
     fingerprint = scored.fingerprint
     if data.x is not data.a:
         whole = scan(Arrays(data.a, data.b), 0, 0, np.empty(0, dtype=np.int64), one_space=not fit)
@@ -323,58 +314,6 @@ def _held_out(a: Matrix, b: Matrix, held_out: tuple[Any, Any]) -> Issue:
         cosine = (x * y).sum(1) / np.maximum(np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1), 1e-12)
         cosines.append(cosine[np.isfinite(cosine)])
     return issue_checks.trained_on_pairs(*cosines)
-
-
-class ScoredPairs(NamedTuple):
-    """Scores of pairs and of mismatched pairs.
-
-    Attributes:
-        scores: (pairs,) scores.
-        null: Scores of mismatched pairs.
-        codes: (pairs, 1 + keys) codes of the pairs, see ``scan.Scan``.
-        fingerprint: Of the data.
-        scorer: Name of what gave the scores.
-        settings: What its fit chose.
-        model: The fitted scorer; None for the cosine.
-    """
-
-    scores: NDArray[np.float32]
-    null: Null
-    codes: NDArray[np.int64]
-    fingerprint: Fingerprint
-    scorer: str
-    settings: str
-    model: Scorer | None
-
-
-def score_pairs(
-    pairs: Shard,
-    *,
-    fit: bool,
-    score: str = "relative",
-    scorer: str = "cca",
-    seed: int = 0,
-    config: "FitConfig | None" = None,
-    progress: bool | None = None,
-    blocks: GivenFolds | None = None,
-) -> ScoredPairs:
-    """Scan, fit and score; arguments as in ``audit_pairs``. ``blocks`` are those of ordered data."""
-    method = scorer if fit else score
-    rows = sample_rows(pairs.rows, widths_of(pairs), seed, method)
-    scanned = scan(pairs, 0, 0, rows, one_space=not fit)
-    fingerprint = check_scans(pairs.rows, [summarize(scanned)])
-    fitted = fit_scorer(*scanned.samples, rows, method, seed, config, progress, blocks)
-    name, model, null = fitted
-    scores = scanned.scores if model is None else score_shard(pairs, 0, scanned.codes, model)
-    assert scores is not None
-    return ScoredPairs(scores, null, scanned.codes, fingerprint, name, fitted.settings, model)
-
-
-def _spaces(x: Matrix, y: Matrix, model: Scorer | None, fit: bool) -> tuple[Floats, Floats] | None:
-    """(pairs, width) unit rows of both sides whose inner products are scores, if the scorer has them."""
-    if not fit:
-        return unit_rows(x), unit_rows(y)
-    return None if model is None else model.spaces(x, y)
 
 
 def judge(

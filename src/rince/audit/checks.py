@@ -369,7 +369,9 @@ def autocorrelation(x: Floats, lag: int) -> float:
     return float((x[:-lag] * x[lag:]).mean() - x[:-lag].mean(0) @ x[lag:].mean(0) / x.shape[1])
 
 
-def shifted(za: Floats, zb: Floats, units: Rows | None = None, temperature: float = 1.0) -> Issue:
+def shifted(
+    za: Floats, zb: Floats, units: Rows | None = None, temperature: float = 1.0, rows: Rows | None = None
+) -> Issue:
     """Stretches of rows in which partner i + k fits better than partner i, for small k: off-by-one joins.
 
     Args:
@@ -377,25 +379,26 @@ def shifted(za: Floats, zb: Floats, units: Rows | None = None, temperature: floa
             variates of a fit, in the order of the data.
         units: (pairs,) file or document of each row; offsets do not cross its borders.
         temperature: Divides inner products. Scores are standardized by mismatched pairs in any case.
+        rows: (pairs,) row numbers that stretches are reported by. Default: from 0.
     """
     n, offsets = len(za), np.arange(-MAX_OFFSET, MAX_OFFSET + 1)
     random = np.random.default_rng(0)
     i, j = random.integers(n, size=(2, 20_000))
     null = (za[i] * zb[j]).sum(1)[i != j] / temperature
     center, scale = float(null.mean()), max(float(null.std()), 1e-12)
-    fit = np.full((n, len(offsets)), -CLIP)
+    fit, number = np.full((n, len(offsets)), -CLIP), np.arange(n) if rows is None else rows
     for column, offset in enumerate(offsets):
-        rows = np.arange(max(0, -offset), min(n, n - offset))
+        own = np.arange(max(0, -offset), min(n, n - offset))
         if units is not None:
-            rows = rows[units[rows] == units[rows + offset]]
-        score = ((za[rows] * zb[rows + offset]).sum(1) / temperature - center) / scale
-        fit[rows, column] = np.clip(score, -CLIP, CLIP) - (MIN_SHIFT_GAIN if offset else 0)
-    own = autocorrelation(zb / np.maximum(zb.std(0), 1e-12), 1)
-    path = viterbi(fit, SWITCH_PENALTY) if own <= MAX_SHIFT_AUTOCORRELATION else np.full(n, MAX_OFFSET)
+            own = own[units[own] == units[own + offset]]
+        score = ((za[own] * zb[own + offset]).sum(1) / temperature - center) / scale
+        fit[own, column] = np.clip(score, -CLIP, CLIP) - (MIN_SHIFT_GAIN if offset else 0)
+    alike = autocorrelation(zb / np.maximum(zb.std(0), 1e-12), 1)
+    path = viterbi(fit, SWITCH_PENALTY) if alike <= MAX_SHIFT_AUTOCORRELATION else np.full(n, MAX_OFFSET)
     shift = offsets[path]
     ends = np.flatnonzero(np.diff(shift, prepend=0, append=0))
     stretches = [
-        {"first": int(start), "last": int(end - 1), "offset": int(shift[start])}
+        {"first": int(number[start]), "last": int(number[end - 1]), "offset": int(shift[start])}
         for start, end in pairwise(ends.tolist())
         if shift[start] != 0
     ]
@@ -404,7 +407,7 @@ def shifted(za: Floats, zb: Floats, units: Rows | None = None, temperature: floa
     where = ", ".join(f"rows {one['first']} to {one['last']} by {one['offset']:+d}" for one in stretches[:3])
     more = f" and {len(stretches) - 3} more stretches" if len(stretches) > 3 else ""
     text = f"{(shift != 0).sum():,} pairs fit the partner of a nearby row better: {where}{more}."
-    return _issue("shifted", scores, shift != 0, text, stretches=stretches, skipped=own > MAX_SHIFT_AUTOCORRELATION)
+    return _issue("shifted", scores, shift != 0, text, stretches=stretches, skipped=alike > MAX_SHIFT_AUTOCORRELATION)
 
 
 def viterbi(fit: Floats, penalty: float) -> Rows:

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rince.audit.checks import Issue
 from rince.audit.estimate import NO_CURVE, Curve, Decision, Verdict, last_flagged, suspects
-from rince.audit.output.groups import GroupRate
+from rince.audit.groups import GroupRate, group_rates, group_texts
 from rince.audit.rate import RankCounts
 from rince.audit.recommend import Recommendation, recommend
 from rince.errors import UsageError
@@ -156,6 +156,42 @@ class Findings(ABC):
         lines.append(self.recommend().reason)
         return "\n".join(lines)
 
+    def record(self, fdr: float = 0.1) -> dict[str, Any]:
+        """What ``audit.json`` holds."""
+        advice = self.recommend()
+        return {
+            "pairs": self.judged_pairs,
+            "units": self.units,
+            "mismatched_pairs": len(self.null),
+            "scorer": self.scorer,
+            "fitted": self.fitted,
+            "scored_by": self.scored_by,
+            "settings": self.settings,
+            "verdict": self.verdict.value,
+            "noise_rate": self.noise_rate,
+            "interval": list(self.interval),
+            "noise_found": self.noise_found,
+            "conditions": list(self.conditions),
+            "best_guess": self.best_guess,
+            "auroc": self.auroc,
+            "auroc_interval": list(self.auroc_interval),
+            "other_class_better": self.other_class_better,
+            "of_classes": self.of_classes,
+            "uninformative": self.uninformative,
+            "fdr": fdr,
+            "flagged": self.flagged_pairs(fdr),
+            "issues": {name: issue.record() for name, issue in self.issues.items()},
+            "remarks": list(self.remarks),
+            "recommend": {
+                "loss": advice.loss,
+                "arguments": dict(advice.arguments),
+                "temperature": advice.temperature,
+                "trust": advice.trust,
+                "reason": advice.reason,
+            },
+            **({} if self.fingerprint is None else {"fingerprint": self.fingerprint.record()}),
+        }
+
     def verdict_lines(self, fdr: float = 0.1) -> list[str]:
         """What the verdict means, one sentence per line."""
         low, high = self.interval
@@ -272,6 +308,10 @@ class Audit(Findings):
             rows = kept_rows(len(self), self.dropped)[rows]
         return rows, alarms
 
+    def record(self, fdr: float = 0.1) -> dict[str, Any]:
+        """What ``audit.json`` holds."""
+        return {**super().record(fdr), "dropped": len(self.dropped), "dropped_rows": self.dropped[:1000].tolist()}
+
     def _repr_html_(self) -> str:
         from rince.report.page import notebook_html
 
@@ -295,6 +335,9 @@ class Audit(Findings):
         force: bool = False,
         groups: ArrayLike | None = None,
         marks: Mapping[int, str] | None = None,
+        columns: tuple[str, str] = ("a", "b"),
+        others: Callable[[NDArray[np.int64]], Mapping[str, list[str]]] | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
         """Write ``audit.csv`` (or ``.parquet``), ``suspects.csv``, ``audit.json`` and ``audit.html`` into a folder.
 
@@ -310,11 +353,46 @@ class Audit(Findings):
             force: Overwrite earlier results.
             groups: (pairs,) a value such as the source: the noise rate of every group is reported.
             marks: Row -> "keep", "wrong" or "unsure" of an earlier review.
-        """
-        from rince.audit.save import save
+            columns: Names of the two sides in ``suspects.csv``.
+            others: Function of row numbers that returns further columns of ``suspects.csv``, texts by name.
+            facts: Further entries of ``audit.json``.
 
-        save(self, folder, fdr=fdr, ids=ids, show_a=show_a, show_b=show_b, truth=truth, table=table, title=title,
-             force=force, groups=groups, marks=marks)  # fmt: skip
+        Raises:
+            UsageError: A column has not one value per pair.
+            FileExistsError: There are results already, and ``force`` is not set.
+        """
+        from rince.audit import save
+        from rince.report.gallery import gallery_of
+        from rince.report.page import audit_data, audit_page, listed_pairs
+
+        if table not in ("csv", "parquet"):
+            raise UsageError(f"table must be csv or parquet, got {table!r}")
+        save.check_folder(folder, force)
+        n = len(self)
+        names = None if ids is None else save.one_per_pair(ids, n, "ids")
+        truly = None if truth is None else save.one_per_pair(truth, n, "truth").astype(bool)
+        shows = gallery_of(show_a, n, "show_a"), gallery_of(show_b, n, "show_b")
+        name_of: Callable[[int], str] = str if names is None else lambda row: save.pair_name(names[row], row)
+        grouped = None if groups is None else (group_texts(groups), group_rates(self, groups, fdr))
+        listed = listed_pairs(self, fdr, name_of, None if grouped is None else grouped[0])
+        page = audit_page(audit_data(self, title, fdr, name_of, *shows, truly, grouped, marks, listed))
+        record = {**self.record(fdr), **(facts or {})}
+        if grouped is not None:
+            record["groups"] = [rate.record() for rate in grouped[1]]
+        suspects = listed.first(max(save.MIN_SUSPECTS, len(self.suspects()[0])))
+        rows = suspects.row.tolist()
+        texts = [None if show is None else [show.brief(row) or "" for row in rows] for show in shows]
+        more = {} if others is None else others(suspects.row)
+        flags = np.zeros(n, dtype=bool)
+        flags[self.flag(fdr)] = True
+        numbers = self.scores, self.p_wrong, flags, self.weights
+        with save.results_folder(folder) as new:
+            with save.opened_whole(new, f"audit.{table}") as file:
+                if table == "csv":
+                    save.write_csv(file, names, *numbers)
+                else:
+                    save.write_parquet(file, np.arange(n) if names is None else names, *numbers)
+            save.write_summary(new, f"audit.{table}", record, page, save.suspects_csv(suspects, columns, texts, more))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -363,6 +441,12 @@ class ShardedAudit(Findings):
         """Number of pairs that would be flagged at this share of false alarms."""
         return int(self.counts.counts[: last_flagged(self.counts.counts, self.rank_probability, fdr)].sum())
 
+    def record(self, fdr: float | None = None) -> dict[str, Any]:
+        """What ``audit.json`` holds."""
+        groups = {} if self.groups is None else {"groups": [rate.record() for rate in self.groups]}
+        found = super().record(self.fdr if fdr is None else fdr)
+        return {**found, "dropped": self.dropped, "shards": self.shards, **groups}
+
 
 def findings_of(
     decision: Decision, null: NDArray[np.float32], pairs: int, units: int, fitted: bool, scorer: str
@@ -398,13 +482,15 @@ def findings_of(
     }
 
 
-def unchecked(done: Collection[str]) -> str:
-    """The condition of a verdict on more pairs than all checks can look at, given those that were run."""
-    rest = [text for name, text in LARGE.items() if name not in done]
-    return (
-        f"Not checked: {', '.join(rest)}. The verdict assumes that there are none; audit a random sample of up to "
-        "300,000 pairs without a cluster to check."
-    )
+def sampled(done: Collection[str]) -> tuple[str, ...]:
+    """The conditions of a verdict on more pairs than all checks can look at, given those that were run."""
+    seen, rest = ([text for name, text in LARGE.items() if (name in done) is known] for known in (True, False))
+    lines = []
+    if seen:
+        lines.append(f"Checked on a sample of the pairs only: {', '.join(seen)}. Rare cases may have been missed.")
+    if rest:
+        lines.append(f"Not checked: {', '.join(rest)}. The verdict assumes that there are none.")
+    return tuple(lines)
 
 
 def conditions_of(fit: bool, embeddings: str | None) -> tuple[str, ...]:
@@ -416,54 +502,6 @@ def conditions_of(fit: bool, embeddings: str | None) -> tuple[str, ...]:
     return (IF_UNSEEN,) if embeddings is None else (TRAINED,)
 
 
-def findings_record(result: Findings, fdr: float) -> dict[str, Any]:
-    """What ``audit.json`` holds of every audit."""
-    advice = result.recommend()
-    return {
-        "pairs": result.judged_pairs,
-        "units": result.units,
-        "mismatched_pairs": len(result.null),
-        "scorer": result.scorer,
-        "fitted": result.fitted,
-        "scored_by": result.scored_by,
-        "settings": result.settings,
-        "verdict": result.verdict.value,
-        "noise_rate": result.noise_rate,
-        "interval": list(result.interval),
-        "noise_found": result.noise_found,
-        "conditions": list(result.conditions),
-        "best_guess": result.best_guess,
-        "auroc": result.auroc,
-        "auroc_interval": list(result.auroc_interval),
-        "other_class_better": result.other_class_better,
-        "of_classes": result.of_classes,
-        "uninformative": result.uninformative,
-        "fdr": fdr,
-        "flagged": result.flagged_pairs(fdr),
-        "issues": {name: issue.record() for name, issue in result.issues.items()},
-        "remarks": list(result.remarks),
-        "recommend": {
-            "loss": advice.loss,
-            "arguments": dict(advice.arguments),
-            "temperature": advice.temperature,
-            "trust": advice.trust,
-            "reason": advice.reason,
-        },
-        **({} if result.fingerprint is None else {"fingerprint": result.fingerprint.record()}),
-    }
-
-
-def as_record(result: Audit, fdr: float) -> dict[str, Any]:
-    """What ``audit.json`` holds of an audit in memory."""
-    dropped = {"dropped": len(result.dropped), "dropped_rows": result.dropped[:1000].tolist()}
-    return {**findings_record(result, fdr), **dropped}
-
-
-def sharded_record(result: ShardedAudit) -> dict[str, Any]:
-    """What ``audit.json`` holds of an audit of shards."""
-    return {**findings_record(result, result.fdr), "dropped": result.dropped, "shards": result.shards}
-
-
 # --- rows that were left out ------------------------------------------------------------------------------------------
 
 
@@ -471,24 +509,27 @@ def kept_rows(n: int, dropped: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.delete(np.arange(n), dropped)
 
 
-def with_gaps(result: Audit, n: int, dropped: NDArray[np.int64], remarks: tuple[str, ...] | None = None) -> Audit:
+def with_gaps(result: Audit, n: int, dropped: NDArray[np.int64], invalid: NDArray[np.int64] | None = None) -> Audit:
     """The audit of the judged pairs as one of all ``n``: NaN for pairs that were left out.
 
     Args:
         result: The audit of the other pairs. Issues may already be those of all pairs.
         n: Number of all pairs.
         dropped: Rows that were left out.
-        remarks: Why. Default: for invalid values.
+        invalid: Those that were left out for invalid values. Default: all of them.
     """
     index = kept_rows(n, dropped)
+    invalid = dropped if invalid is None else invalid
 
     def spread(values: NDArray[np.float32]) -> NDArray[np.float32]:
         out = np.full(n, np.nan, dtype=np.float32)
         out[index] = values
         return out
 
-    if remarks is None:
-        remarks = (f"Left out for NaN, infinite, missing or all-zero values: {named_rows(dropped.tolist())}.",)
+    remarks = result.remarks
+    if len(invalid):
+        named = named_rows(invalid.tolist())
+        remarks = (f"Left out for NaN, infinite, missing or all-zero values: {named}.", *remarks)
     issues = {
         name: issue.spread(index, n) if len(issue.scores) == len(index) else issue
         for name, issue in result.issues.items()
@@ -500,5 +541,5 @@ def with_gaps(result: Audit, n: int, dropped: NDArray[np.int64], remarks: tuple[
         p_wrong=spread(result.p_wrong),
         dropped=dropped,
         issues=issues,
-        remarks=(*remarks, *result.remarks),
+        remarks=remarks,
     )

@@ -207,6 +207,16 @@ def count_units(runner: "Runner", codes: list[Any], pairs: int, keys: int, least
     return units
 
 
+def num_copies(runner: "Runner", codes: list[Any], pairs: int) -> int:
+    """Number of pairs that occur more than once; arguments as in ``count_units``."""
+    repeated = _repeated(runner, codes, 0, max(1, -(-pairs // BUCKET)))
+    return int(runner.result(runner.submit(total_count, repeated)))
+
+
+def total_count(known: Repeated) -> int:
+    return int(known.counts.sum())
+
+
 def _repeated(runner: "Runner", codes: list[Any], column: int, buckets: int) -> Any:
     """A handle of the repeated codes of one column."""
     if buckets == 1:

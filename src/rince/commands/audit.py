@@ -3,7 +3,8 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,8 @@ from rince.errors import UsageError
 
 if TYPE_CHECKING:
     from rince.audit.encode.columns import AuditedSides, Side
-    from rince.audit.output.review import Review
+    from rince.audit.review import Review
     from rince.pairs.layouts import PairSources
-    from rince.pairs.source import Source
 
 DESCRIPTION = """Find pairs that do not belong together: their share with a confidence interval, and the suspect pairs.
 
@@ -118,13 +118,14 @@ def parser() -> argparse.ArgumentParser:
     output.add_argument("--table", choices=("csv", "parquet"), help="format of the table (csv; on a cluster parquet)")
     output.add_argument("--title", help="heading of the page")
     for side in "ab":
-        output.add_argument(
+        shown = output.add_mutually_exclusive_group()
+        shown.add_argument(
             f"--images-{side}",
             f"--media-{side}",
             metavar="WHAT",
             help=f"images, audio or videos of {side.upper()} for the page: a folder, a column of paths, or .npy",
         )
-        output.add_argument(
+        shown.add_argument(
             f"--texts-{side}", metavar="WHAT", help=f"texts of {side.upper()} for the page: a column or a .txt file"
         )
     output.add_argument("--review", type=Path, metavar="CSV", help="marks exported from the page: corrected rate")
@@ -132,10 +133,9 @@ def parser() -> argparse.ArgumentParser:
     output.add_argument("--quiet", action="store_true", help="print errors only")
 
     cluster = parser.add_argument_group("on a cluster (pip install 'rince[cluster]'); files may be fsspec URLs")
-    cluster.add_argument(
-        "--scheduler", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://10.0.0.1:8786"
-    )
-    cluster.add_argument("--workers", type=int, metavar="N", help="start N Dask processes on this machine")
+    place = cluster.add_mutually_exclusive_group()
+    place.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask scheduler: tcp://10.0.0.1:8786")
+    place.add_argument("--workers", type=int, metavar="N", help="start N Dask processes on this machine")
     return parser
 
 
@@ -161,26 +161,21 @@ def main(arguments: list[str]) -> int:
     options.table, options.out = options.table or "csv", check_local(options.out, "--out without --workers")
     if options.a is None:
         review = _review(options)
-        files = [options.out / name for name in _review_files(review)]
-        _print(options, review.summary(), review._asdict(), files)
+        _print(options, review.summary(), review._asdict(), [options.out / name for name in review.files])
         return 0
-    audited = _audited(options)
+    audited = _audit_here(options)
     text = audited.result.summary(options.fdr)
     record = json.loads((options.out / "audit.json").read_text("utf-8")) if options.json else {}
     names = ["audit.html", "suspects.csv", f"audit.{options.table}", "audit.json"]
     if options.review is not None:
-        from rince.audit.output.review import review_features
+        from rince.audit.review import review_features
 
         review = _review(options, review_features(audited.result.scores, audited.rows))
         text += "\n" + review.summary()
         record["review"] = review._asdict()
-        names += _review_files(review)
+        names += review.files
     _print(options, text, record, [options.out / name for name in names])
     return 0
-
-
-def _review_files(review: "Review") -> list[str]:
-    return ["review.json", "reviewed.csv"] if review.recalibrated else ["review.json"]
 
 
 def _print(options: argparse.Namespace, text: str, record: dict[str, Any], files: Sequence[str | Path]) -> None:
@@ -191,125 +186,114 @@ def _print(options: argparse.Namespace, text: str, record: dict[str, Any], files
         print(f"written: {', '.join(map(str, files))}")
 
 
-def _audited(options: argparse.Namespace) -> "AuditedSides":
-    """Audit and save. Temporary files go to the folder of the results, which has space for them."""
-    from rince.audit.encode.columns import check_lengths, column_values
-    from rince.audit.save import check_folder
+def _encodes(options: argparse.Namespace) -> bool:
+    return options.encode or any((options.encoder, options.encoder_a, options.encoder_b))
+
+
+def _checks(options: argparse.Namespace, default: Sequence[str]) -> list[str]:
+    """Names of issue types, such as ``placeholder,better-partner``; columns of an encoder are not ids that leak."""
+    if options.checks is None:
+        return [name for name in default if name != "leak" or not _encodes(options)]
+    return [] if options.checks == "none" else [name.strip().replace("-", "_") for name in options.checks.split(",")]
+
+
+def _audit_here(options: argparse.Namespace) -> "AuditedSides":
+    """Audit in memory and save. Temporary files go to the folder of the results, which has space for them."""
+    from rince.audit.api import CHECKS
+    from rince.audit.encode.columns import audit_sides, check_lengths, column_values, file_side
+    from rince.audit.review import read_marks
+    from rince.audit.save import check_folder, other_columns, pair_name
     from rince.pairs.columns import check_different, values
     from rince.pairs.layouts import pair_files
     from rince.pairs.shards import check_aligned
 
-    folder, header = options.out, not options.no_header
-    pairs: PairSources = pair_files(options.a, options.b, header=header, raw=_encodes(options))
+    out, header, raw = options.out, not options.no_header, _encodes(options)
+
+    def sides(files: "PairSources", ids: Any) -> list["Side"]:
+        specs = [options.encoder_a or options.encoder, options.encoder_b or options.encoder]
+        return [
+            file_side(where, raw, spec, ids, options.media_root, out, options.seed)
+            for where, spec in zip((files.a, files.b), specs, strict=True)
+        ]
+
+    pairs = pair_files(options.a, options.b, header=header, raw=raw)
     check_different(pairs.a, pairs.b)
-    check_folder(folder, options.table, options.force)
-    check_aligned(pairs, always=_encodes(options))
+    check_folder(out, options.force)
+    check_aligned(pairs, always=raw)
     given = {name: column_values(getattr(options, name), pairs.a, header) for name in ("ids", "groups", "duplicates")}
     if given["ids"] is None and pairs.ids is not None:
         given["ids"] = values(pairs.ids)
-    sides = [_side(options, where, name, given["ids"]) for where, name in ((pairs.a, "a"), (pairs.b, "b"))]
-    shows = [named_gallery(options, name, given["ids"]) for name in "ab"]
-    shows = [side.gallery if show is None else show for show, side in zip(shows, sides, strict=True)]
-    given |= {"what to show of A": shows[0], "what to show of B": shows[1]}
-    raw = next((side.raw for side in sides if side.raw is not None), None)
-    if raw is not None:
-        check_lengths(len(raw), {str(pairs.b): sides[1].raw, **given})
+    ids = given["ids"]
+    a, b = sides(pairs, ids)
+    shows: list[Any] = [named_gallery(options, name, ids) for name in "ab"]
+    shows = [side.gallery if show is None else show for show, side in zip(shows, (a, b), strict=True)]
+    lengths = {**given, "what to show of A": shows[0], "what to show of B": shows[1]}
+    if a.raw is not None or b.raw is not None:  # before items are encoded
+        counted = [len(side.raw) for side in (a, b) if side.raw is not None]
+        check_lengths(counted[0], {str(pairs.b): b.raw, **lengths})
+    held_out = None
+    if options.held_out is not None:
+        held_out = sides(pair_files(*options.held_out, header=header, raw=raw), None)
+    columns = [where.column or where.path.name for where in (pairs.a, pairs.b)]
+    title = f"{pairs.a.path.name} and {pairs.b.path.name}"
+    if pairs.a.path == pairs.b.path:
+        title = f"{columns[0]} and {columns[1]} of {pairs.a.path.name}"
+    with _new_folder(out):
+        audited = audit_sides(
+            a,
+            b,
+            fit=options.fit,
+            ids=ids,
+            duplicates=given["duplicates"],
+            groups=given["groups"],
+            near=options.near_duplicates,
+            seed=options.seed,
+            skip_invalid=options.skip_invalid,
+            cache=options.cache or out / "encoded",
+            progress=not options.quiet,
+            lengths=lengths,
+            held_out=held_out,
+            remarks=[show.remark for show in shows if getattr(show, "remark", "")],
+            checks=_checks(options, CHECKS),
+            embeddings=options.embeddings,
+            score=options.score,
+            scorer=options.scorer,
+        )
+        marks = {}
+        if options.review is not None:
+            rows = range(len(audited.result))
+            marks = read_marks(options.review, [str(row) if ids is None else pair_name(ids[row], row) for row in rows])
+        audited.result.save(
+            out,
+            fdr=options.fdr,
+            ids=ids,
+            show_a=shows[0],
+            show_b=shows[1],
+            table=options.table,
+            title=options.title or title,
+            force=options.force,  # checked again: another command may have written there meanwhile
+            groups=given["groups"],
+            marks=marks,
+            facts={"encoders": {"a": audited.how[0], "b": audited.how[1]}},
+            columns=(columns[0], columns[1]),
+            others=lambda rows: other_columns(pairs.a, pairs.b, rows),
+        )
+    return audited
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[None]:
+    """A writable folder, which is removed again if it is new and an error leaves it empty."""
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         check_writable(folder)
-        return _saved(options, pairs, sides, shows, given)
+        yield
     except BaseException:
         for empty in (folder / "encoded", folder):
             if new and empty.is_dir() and not any(empty.iterdir()):
                 empty.rmdir()
         raise
-
-
-def _encodes(options: argparse.Namespace) -> bool:
-    return options.encode or any((options.encoder, options.encoder_a, options.encoder_b))
-
-
-def _side(options: argparse.Namespace, where: "Source", name: str, ids: Any) -> "Side":
-    from rince.audit.encode.columns import file_side
-
-    spec = getattr(options, f"encoder_{name}") or options.encoder
-    return file_side(where, _encodes(options), spec, ids, options.media_root, lambda: options.out, options.seed)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Names of issue types, such as ``placeholder,better-partner``."""
-    return () if text == "none" else tuple(name.strip().replace("-", "_") for name in text.split(","))
-
-
-def _saved(
-    options: argparse.Namespace, pairs: "PairSources", sides: list["Side"], shows: list[Any], given: dict[str, Any]
-) -> "AuditedSides":
-    import dataclasses
-
-    from rince.audit.api import CHECKS
-    from rince.audit.encode.columns import audit_sides
-    from rince.audit.output.review import read_marks
-    from rince.audit.output.suspects import other_columns
-    from rince.audit.output.table import pair_name
-    from rince.audit.save import save
-    from rince.pairs.layouts import pair_files
-
-    held_out = None
-    if options.held_out is not None:
-        files = pair_files(*options.held_out, header=not options.no_header, raw=sides[0].raw is not None)
-        held_out = [_side(options, where, name, None) for where, name in ((files.a, "a"), (files.b, "b"))]
-    engine: dict[str, Any] = {} if options.checks is None else {"checks": _names(options.checks)}
-    if options.checks is None and sides[0].raw is not None:  # columns of an encoder are not ids
-        engine["checks"] = [name for name in CHECKS if name != "leak"]
-    audited = audit_sides(
-        *sides,
-        fit=options.fit,
-        ids=given["ids"],
-        duplicates=given["duplicates"],
-        near=options.near_duplicates,
-        seed=options.seed,
-        skip_invalid=options.skip_invalid,
-        cache=options.cache or options.out / "encoded",
-        progress=not options.quiet,
-        lengths=given,
-        held_out=held_out,
-        groups=given["groups"],
-        embeddings=options.embeddings,
-        score=options.score,
-        scorer=options.scorer,
-        **engine,
-    )
-    remarks = dict.fromkeys(show.remark for show in shows if getattr(show, "remark", ""))
-    result = dataclasses.replace(audited.result, remarks=(*audited.result.remarks, *remarks))
-    ids, marks = given["ids"], {}
-    if options.review is not None:
-        names = [str(row) if ids is None else pair_name(ids[row], row) for row in range(len(result))]
-        marks = read_marks(options.review, names)
-    columns = [where.column or where.path.name for where in (pairs.a, pairs.b)]
-    same = pairs.a.path == pairs.b.path
-    title = (
-        f"{columns[0]} and {columns[1]} of {pairs.a.path.name}"
-        if same
-        else f"{pairs.a.path.name} and {pairs.b.path.name}"
-    )
-    save(
-        result,
-        options.out,
-        fdr=options.fdr,
-        ids=ids,
-        show_a=shows[0],
-        show_b=shows[1],
-        table=options.table,
-        title=options.title or title,
-        force=options.force,  # checked again: another command may have written there meanwhile
-        groups=given["groups"],
-        marks=marks,
-        facts={"encoders": {"a": audited.how[0], "b": audited.how[1]}},
-        columns=(columns[0], columns[1]),
-        others=lambda rows: other_columns(pairs.a, pairs.b, rows),
-    )
-    return audited._replace(result=result)
 
 
 def named_gallery(options: argparse.Namespace, name: str, ids: Any = None) -> Any:
@@ -319,8 +303,6 @@ def named_gallery(options: argparse.Namespace, name: str, ids: Any = None) -> An
     from rince.report.gallery import Arrays, Files, Texts
 
     media, texts = getattr(options, f"images_{name}"), getattr(options, f"texts_{name}")
-    if media is not None and texts is not None:
-        raise UsageError(f"give --images-{name} or --texts-{name}, not both")
     if texts is not None:
         if Path(texts).suffix == ".txt" and Path(texts).is_file():
             with open(texts, encoding="utf-8", errors="replace") as file:
@@ -342,14 +324,13 @@ def named_gallery(options: argparse.Namespace, name: str, ids: Any = None) -> An
 
 def _review(options: argparse.Namespace, features: Any = None) -> "Review":
     """What the marks of a review say about the saved audit; written beside it."""
-    from rince.audit.output.review import read_marks, reviewed, write_reviewed
-    from rince.audit.output.table import read_pairs
+    from rince.audit.review import read_marks, reviewed, write_reviewed
+    from rince.audit.save import read_pairs, saved_table
 
-    pairs = read_pairs(options.out)
+    pairs, (_, record) = read_pairs(options.out), saved_table(options.out)
     try:
-        record = json.loads((options.out / "audit.json").read_text(encoding="utf-8"))
         rate, interval = float(record["noise_rate"]), (float(record["interval"][0]), float(record["interval"][1]))
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, IndexError) as error:
         raise UsageError(f"{options.out / 'audit.json'} is not the record of an audit") from error
     marks = read_marks(options.review, pairs.ids)
     review, probability = reviewed(pairs, marks, rate, interval, options.seed, features, options.fdr)
@@ -362,24 +343,20 @@ def _review(options: argparse.Namespace, features: Any = None) -> "Review":
 
 def _on_cluster(options: argparse.Namespace) -> int:
     """Audit shard by shard with Dask."""
-    if options.scheduler is not None and options.workers is not None:
-        raise UsageError("give --scheduler or --workers, not both")
     for name in LOCAL_ONLY:
         if getattr(options, name):
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} is for audits on one machine: leave out --scheduler and --workers, or {option}")
     if options.table == "csv":
         raise UsageError("on a cluster the table is written as Parquet, one file per shard: leave out --table csv")
+    from rince.audit.encode.shards import encode_shards
+    from rince.audit.save import check_folder, joined_path
     from rince.audit.shards.run import audit_shards
     from rince.audit.shards.runner import DaskRunner, connected
     from rince.audit.shards.score import SAMPLE_CHECKS
-    from rince.audit.shards.write import check_out, joined_path
     from rince.pairs.shards import file_shards
 
-    for name in "ab":
-        if getattr(options, f"images_{name}") is not None and getattr(options, f"texts_{name}") is not None:
-            raise UsageError(f"give --images-{name} or --texts-{name}, not both")
-    check_out(options.out, options.force)
+    check_folder(options.out, options.force)
     out = options.out if "://" in options.out else str(Path(options.out).absolute())
     shards = file_shards(
         options.a,
@@ -393,13 +370,9 @@ def _on_cluster(options: argparse.Namespace) -> int:
         raw=_encodes(options),
         media_root=options.media_root,
     )
-    fit = bool(options.fit)
-    checks: Sequence[str] = SAMPLE_CHECKS if options.checks is None else _names(options.checks)
-    more: dict[str, Any] = {}
+    fit, facts, remarks = options.fit, {}, []
     with connected(options.scheduler, options.workers) as client:
         if _encodes(options):
-            from rince.audit.encode.shards import encode_shards
-
             encoded = encode_shards(
                 shards,
                 str(Path(options.cache).absolute()) if options.cache else joined_path(out, "encoded"),
@@ -408,30 +381,28 @@ def _on_cluster(options: argparse.Namespace) -> int:
                 seed=options.seed,
                 skip_invalid=options.skip_invalid,
             )
-            checks = [name for name in checks if name != "leak"] if options.checks is None else checks
-            shards, fit = encoded.shards, not encoded.comparable if options.fit is None else options.fit
-            more["facts"] = {"encoders": dict(zip("ab", encoded.how, strict=True))}
-            more["remarks"] = [f"{name} is {how}" for name, how in zip("AB", encoded.how, strict=True) if how]
+            shards, fit = encoded.shards, not encoded.comparable if fit is None else fit
+            facts = {"encoders": dict(zip("ab", encoded.how, strict=True))}
+            remarks = [f"{name} is {how}" for name, how in zip("AB", encoded.how, strict=True) if how]
         result = audit_shards(
             shards,
             client=client,
             out=out,
-            fit=fit,
+            fit=bool(fit),
             score=options.score,
             scorer=options.scorer,
-            checks=checks,
+            checks=_checks(options, SAMPLE_CHECKS),
             embeddings=options.embeddings,
             fdr=options.fdr,
             seed=options.seed,
             skip_invalid=options.skip_invalid,
             title=options.title or " and ".join(Path(side).name for side in (options.a, options.b) if side),
             force=True,
+            facts=facts,
+            remarks=remarks,
             progress=not options.quiet,
-            **more,
         )
-    from rince.audit.result import findings_record
-
-    record = {**findings_record(result, options.fdr), "table": str(result.table)} if options.json else {}
+    record = {**result.record(), "table": str(result.table)} if options.json else {}
     names = ("audit.html", "suspects.csv", "audit.parquet", "audit.json")
     _print(options, result.summary(options.fdr), record, [joined_path(options.out, name) for name in names])
     return 0

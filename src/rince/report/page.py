@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from rince.report.gallery import MAX_TEXT, Gallery, Texts
 
 if TYPE_CHECKING:
     from rince.audit.checks import Issue
-    from rince.audit.output.groups import GroupRate
+    from rince.audit.groups import GroupRate
     from rince.audit.result import Audit, Findings
     from rince.trust.repair import Partners
 
@@ -31,6 +31,7 @@ MAX_TEXT_CHARACTERS = 30_000_000  # of all texts of one side
 MAX_GROUPS = 500
 MAX_PARTNERS = 200  # pairs whose new partners are shown with their content
 SLIDER_STEPS = 400
+BINS = 60
 EXAMPLES = 6  # of an issue
 NOTEBOOK_ROWS = 5
 
@@ -77,35 +78,95 @@ def as_json(data: dict[str, Any]) -> str:
     return text
 
 
-def histogram(
-    series: dict[str, NDArray[np.float32]], bins: int = 60, span: tuple[float, float] | None = None
-) -> dict[str, Any]:
+def histogram(series: dict[str, NDArray[np.float32]], span: tuple[float, float] | None = None) -> dict[str, Any]:
     """Shares of every series in common bins over ``span`` (default: that of all series); outliers go to the border."""
-    low, high = span or extent(series.values())
-    if not high > low:
-        low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, bins + 1)
-    shares = []
-    for values in series.values():
-        counts = np.zeros(bins)
-        for start in range(0, len(values), 1 << 20):
-            counts += np.histogram(np.clip(values[start : start + (1 << 20)], low, high), edges)[0]
-        shares.append([round(float(c), 6) for c in counts / max(1, len(values))])
-    return {"low": low, "high": high, "names": list(series), "shares": shares}
+    span = span or extent(series.values())
+    return chart(span, {name: bin_counts(values, span) / max(1, len(values)) for name, values in series.items()})
+
+
+def chart(span: tuple[float, float], shares: dict[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """The data of a histogram, from the share of every series in each bin."""
+    rounded = [[round(float(share), 6) for share in one] for one in shares.values()]
+    return {"low": span[0], "high": span[1], "names": list(shares), "shares": rounded}
+
+
+def bin_counts(values: NDArray[np.float32], span: tuple[float, float]) -> NDArray[np.int64]:
+    """(bins,) number of values in each bin; counts of parts add up."""
+    counts = np.zeros(BINS, dtype=np.int64)
+    for start in range(0, len(values), 1 << 20):
+        counts += np.histogram(np.clip(values[start : start + (1 << 20)], *span), BINS, span)[0]
+    return counts
 
 
 def extent(series: Iterable[NDArray[np.float32]]) -> tuple[float, float]:
     """The range of the scores of all series, without the outermost 0.05 % on either end."""
     filled = [values for values in series if len(values)]
     low = min(float(np.quantile(values, 0.0005)) for values in filled)
-    return low, max(float(np.quantile(values, 0.9995)) for values in filled)
+    high = max(float(np.quantile(values, 0.9995)) for values in filled)
+    return (low, high) if high > low else (low - 0.5, low + 0.5)
 
 
 # --- the page of an audit ---------------------------------------------------------------------------------------------
 
 
+class Listed(NamedTuple):
+    """Pairs that the page and ``suspects.csv`` list, most suspicious first.
+
+    Attributes:
+        row, id, score, p_wrong, flagged: One value per listed pair.
+        group: The group of each; empty without groups.
+        issues: Names of the claimed issues of each, except "unrelated"; empty if there are none.
+    """
+
+    row: NDArray[np.int64]
+    id: list[str]
+    score: NDArray[np.float32]
+    p_wrong: NDArray[np.float32]
+    flagged: NDArray[np.bool_]
+    group: list[str]
+    issues: list[list[str]]
+
+    def first(self, count: int) -> "Listed":
+        """The first ``count`` of them."""
+        columns: Any = [column[:count] for column in self]
+        return Listed(*columns)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Listed"]) -> "Listed":
+        """The pairs of several shards, lowest score first."""
+        row, score, p_wrong, flagged = (np.concatenate([part[k] for part in parts]) for k in (0, 2, 3, 4))
+        order = np.lexsort([row, score])
+        texts = [[value for part in parts for value in part[k]] for k in (1, 5, 6)]
+        names, groups, issues = ([column[k] for k in order] if column else [] for column in texts)
+        return cls(row[order], names, score[order], p_wrong[order], flagged[order], groups, issues)
+
+
+def listed_pairs(
+    result: "Audit", fdr: float, name_of: Callable[[int], str], groups: Sequence[str] | None = None
+) -> Listed:
+    """The pairs of an audit in memory: up to ``MAX_ROWS``, and all suspects."""
+    flags = np.zeros(len(result), dtype=bool)
+    flags[result.flag(fdr)] = True
+    order = by_suspicion(result)[: max(MAX_ROWS, len(result.suspects()[0]))]
+    rows = order.tolist()
+    masks = {
+        name: issue.scores[order] > 0
+        for name, issue in result.issues.items()
+        if name != "unrelated" and issue.claimed and len(issue.scores) == len(result)
+    }
+    return Listed(
+        order,
+        [name_of(row) for row in rows],
+        result.scores[order],
+        result.p_wrong[order],
+        flags[order],
+        [] if groups is None else [groups[row] for row in rows],
+        [[name for name, mask in masks.items() if mask[k]] for k in range(len(rows))] if masks else [],
+    )
+
+
 def audit_page(data: dict[str, Any]) -> str:
-    """HTML page of the data from :func:`audit_data` or :func:`findings_data`."""
+    """HTML page of the data from :func:`audit_data` or :func:`page_data`."""
     return page(data["title"], AUDIT_BODY, {"kind": "audit", "audit": data})
 
 
@@ -119,8 +180,9 @@ def audit_data(
     truth: NDArray[np.bool_] | None = None,
     groups: tuple[Sequence[str], Sequence["GroupRate"]] | None = None,
     marks: Mapping[int, str] | None = None,
+    listed: Listed | None = None,
 ) -> dict[str, Any]:
-    """The data of the page, of bounded size however many pairs there are.
+    """The data of the page of an audit in memory, of bounded size however many pairs there are.
 
     Args:
         result: The audit.
@@ -131,49 +193,67 @@ def audit_data(
         truth: (pairs,) whether a pair is truly wrong, where that is known.
         groups: Group of every pair, and the rate of every group.
         marks: Row -> mark of an earlier review.
+        listed: Default: that of :func:`listed_pairs`.
     """
+    names, rates = (None, None) if groups is None else groups
+    listed = (listed_pairs(result, fdr, name_of, names) if listed is None else listed).first(MAX_ROWS)
     suspects, alarms = result.suspects()
-    flagged = result.flag(fdr)
-    counts = sorted({*_slider_counts(len(suspects)), len(flagged)})
-    order = by_suspicion(result)[:MAX_ROWS]
-    rows = order.tolist()
-    affected = {name: mask for name, mask in affected_pairs(result, flagged).items() if name != "unrelated"}
+    shows = [None if show is None else shown_items(show, listed.row.tolist()) for show in (show_a, show_b)]
+    data = page_data(result, title, fdr, listed, (shows[0], shows[1]), rates, name_of)
+    data["rows"]["wrong"] = [] if truth is None else truth[listed.row].astype(int).tolist()
     return {
-        **findings_data(result, title, fdr, name_of),
+        **data,
+        **slider(np.arange(1, len(suspects) + 1), alarms, result.scores[suspects], len(result.flag(fdr))),
         "key": fingerprint(result, title, name_of),
         "histogram": histogram({"pairs": result.judged(result.scores), "mismatched pairs": result.null}),
-        "stops": [
-            {
-                "count": count,
-                "alarms": float(alarms[count - 1]) if count else 0.0,
-                "score": float(result.scores[suspects[count - 1]]) if count else None,
-            }
-            for count in counts
-        ],
-        "start": counts.index(len(flagged)),
-        "rows": {
-            "row": rows,
-            "id": [name_of(row) for row in rows],
-            "score": _rounded(result.scores[order], 4),
-            "p": _rounded(result.p_wrong[order], 3),
-            "a": shown_items(show_a, rows),
-            "b": shown_items(show_b, rows),
-            "wrong": [] if truth is None else truth[order].astype(int).tolist(),
-        },
-        "rows_issues": [[name for name, mask in affected.items() if mask[row]] for row in rows] if affected else [],
-        "shows": {"a": show_a is not None, "b": show_b is not None},
-        "cut": max(0, result.judged_pairs - len(order)),
         "truth": truth is not None,
         "marks": {str(row): mark for row, mark in (marks or {}).items()},
-        **group_data(None if groups is None else groups[1], [] if groups is None else [groups[0][k] for k in order]),
     }
 
 
-def findings_data(
-    result: "Findings", title: str, fdr: float, name_of: Callable[[int], str] | None = None
+def slider(
+    counts: NDArray[np.int64], alarms: NDArray[np.float64], scores: NDArray[np.float32], flagged: int
 ) -> dict[str, Any]:
-    """What the page says about all pairs together."""
+    """Where the slider can stop, and where it starts.
+
+    Args:
+        counts: Numbers of pairs that can be flagged, increasing.
+        alarms: Expected share of false alarms among them.
+        scores: Highest score among them.
+        flagged: The number at which the slider starts.
+    """
+    chosen = np.empty(0, dtype=np.int64)
+    if len(counts):
+        wanted = [*np.linspace(1, counts[-1], SLIDER_STEPS), *([flagged] if flagged else [])]
+        chosen = np.unique(np.searchsorted(counts, wanted).clip(max=len(counts) - 1))
+    stops = [{"count": 0, "alarms": 0.0, "score": None}] + [
+        {"count": int(counts[k]), "alarms": float(alarms[k]), "score": float(scores[k])} for k in chosen
+    ]
+    return {"stops": stops, "start": 1 + int(np.searchsorted(counts[chosen], flagged)) if flagged else 0}
+
+
+def page_data(
+    result: "Findings",
+    title: str,
+    fdr: float,
+    listed: Listed,
+    shows: tuple[list[Any] | None, list[Any] | None],
+    rates: Sequence["GroupRate"] | None,
+    name_of: Callable[[int], str],
+) -> dict[str, Any]:
+    """The data of the page of any audit, without slider, histogram, key and marks.
+
+    Args:
+        result: The audit.
+        title: Heading.
+        fdr: Expected share of false alarms among the flagged pairs.
+        listed: The pairs of the page.
+        shows: What is shown of A and B of each of them; None for nothing.
+        rates: Rates by group.
+        name_of: Name of a pair by its row, for the examples of issues.
+    """
     advice = result.recommend()
+    code = {rate.name: k for k, rate in enumerate(rates or ())}
     return {
         "title": title,
         "pairs": result.judged_pairs,
@@ -186,7 +266,6 @@ def findings_data(
         "lines": result.verdict_lines(fdr),
         "conditions": list(result.conditions),
         "issues": [_issue_data(issue, name_of) for issue in result.issues.values()],
-        "rows_issues": [],
         "auroc": float(result.auroc),
         "uninformative": result.uninformative,
         "fdr": fdr,
@@ -194,35 +273,40 @@ def findings_data(
         "remarks": list(result.remarks),
         "advice": advice.label,
         "reason": advice.reason,
+        "rows": {
+            "row": listed.row.tolist(),
+            "id": listed.id,
+            "score": _rounded(listed.score, 4),
+            "p": _rounded(listed.p_wrong, 3),
+            "a": shows[0] or [None] * len(listed.row),
+            "b": shows[1] or [None] * len(listed.row),
+        },
+        "rows_issues": listed.issues,
+        "shows": {"a": shows[0] is not None, "b": shows[1] is not None},
+        "cut": max(0, result.judged_pairs - len(listed.row)),
+        "truth": False,
+        "marks": {},
+        "groups": [rate.record() for rate in (rates or ())[:MAX_GROUPS]],
+        "group_names": list(code),
+        "group_count": len(code),
+        "rows_group": [code[name] for name in listed.group],
     }
 
 
-def _issue_data(issue: "Issue", name_of: Callable[[int], str] | None) -> dict[str, Any]:
-    examples = [] if name_of is None else issue.examples[:EXAMPLES].tolist()
+def _issue_data(issue: "Issue", name_of: Callable[[int], str]) -> dict[str, Any]:
+    examples = issue.examples[:EXAMPLES].tolist()
+    labels = [name_of(row) for row in examples]
     partner = issue.details.get("partner")  # of better partners; of judged pairs only, if some were left out
-    partner = None if partner is None or len(partner) != len(issue.scores) else partner
-    labels = {row: name_of(row) if name_of else "" for row in examples}
-    if partner is not None and name_of is not None:
-        labels = {row: f"{name} \u2192 {name_of(int(partner[row]))}" for row, name in labels.items()}
+    if partner is not None and len(partner) == len(issue.scores):
+        labels = [f"{label} \u2192 {name_of(int(partner[row]))}" for row, label in zip(examples, labels, strict=True)]
     return {
         "name": issue.name,
         "title": issue.name.replace("_", " "),
         "claimed": issue.claimed,
         "count": issue.count,
         "text": issue.explanation,
-        "examples": [{"row": row, "label": label} for row, label in labels.items()],
+        "examples": [{"row": row, "label": label} for row, label in zip(examples, labels, strict=True)],
     }
-
-
-def affected_pairs(result: "Audit", flagged: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
-    """(pairs,) masks of the pairs that each claimed issue affects; "unrelated" are the flagged pairs."""
-    flags = np.zeros(len(result), dtype=bool)
-    flags[flagged] = True
-    masks = {"unrelated": flags} if len(flagged) else {}
-    for name, issue in result.issues.items():
-        if name != "unrelated" and issue.claimed and len(issue.scores) == len(result):
-            masks[name] = issue.scores > 0
-    return masks
 
 
 def by_suspicion(result: "Audit") -> NDArray[np.int64]:
@@ -252,47 +336,21 @@ def fingerprint(result: "Audit", title: str, name_of: Callable[[int], str]) -> s
     return code.hexdigest()
 
 
-def group_data(rates: Sequence["GroupRate"] | None, names: Sequence[str]) -> dict[str, Any]:
-    """Rates by group, and the group of every listed row."""
-    if rates is None:
-        return {"groups": [], "group_names": [], "group_count": 0, "rows_group": []}
-    code = {rate.name: k for k, rate in enumerate(rates)}
-    return {
-        "groups": [
-            {
-                "name": rate.name,
-                "pairs": rate.pairs,
-                "flagged": rate.flagged,
-                "rate": rate.rate,
-                "low": rate.interval[0],
-                "high": rate.interval[1],
-                "unusual": rate.unusual,
-            }
-            for rate in rates[:MAX_GROUPS]
-        ],
-        "group_names": list(code),
-        "group_count": len(rates),
-        "rows_group": [code[name] for name in names],
-    }
-
-
 def _rounded(values: NDArray[np.float32], digits: int) -> list[float | None]:
     """Numbers for JSON; None for NaN, of pairs that were not judged."""
     return [None if np.isnan(value) else round(value, digits) for value in values.astype(np.float64).tolist()]
 
 
-def _slider_counts(suspects: int) -> list[int]:
-    """Numbers of flagged pairs that the slider offers: all if they are few, else evenly spaced ones."""
-    if suspects <= SLIDER_STEPS:
-        return list(range(suspects + 1))
-    return sorted({round(x) for x in np.linspace(0, suspects, SLIDER_STEPS + 1)})
+def shown_items(show: Gallery, rows: list[int], total: int | None = None, media: int = MAX_MEDIA) -> list[Any]:
+    """What is shown of every row: all texts, shortened to fit, and the media of the first rows.
 
-
-def shown_items(show: Gallery | None, rows: list[int]) -> list[Any]:
-    """What is shown of every row: all texts, shortened to fit, and the media of the first rows."""
-    if show is None:
-        return [None] * len(rows)
-    longest = min(MAX_TEXT, max(80, MAX_TEXT_CHARACTERS // max(1, len(rows))))
+    Args:
+        show: The side.
+        rows: The rows.
+        total: Number of rows of the page. Default: these.
+        media: Number of rows whose media are shown; of the others, their names are.
+    """
+    longest = min(MAX_TEXT, max(80, MAX_TEXT_CHARACTERS // max(1, total or len(rows))))
 
     def cut(text: str) -> str:
         return text if len(text) <= longest else text[:longest] + " …"
@@ -301,7 +359,7 @@ def shown_items(show: Gallery | None, rows: list[int]) -> list[Any]:
         item = show.item(row)
         return item if item is None or "text" not in item else cut(item["text"])
 
-    media = len(rows) if isinstance(show, Texts) else MAX_MEDIA
+    media = len(rows) if isinstance(show, Texts) else media
     return [item(row) for row in rows[:media]] + [cut(show.brief(row) or "") or None for row in rows[media:]]
 
 

@@ -18,7 +18,7 @@ from rince._support.csv_cells import CsvWriter, unescaped
 from rince._support.optional_imports import require
 from rince._support.progress import Progress
 from rince.audit.estimate import suspects
-from rince.audit.output.table import saved_table
+from rince.audit.save import saved_table
 from rince.audit.shards.runner import LocalRunner, Runner
 from rince.errors import ExistingFile, UsageError
 from rince.pairs.columns import column_names, naming, number_batches, value_batches

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.csv_cells import unescaped
-from rince.audit.output.table import saved_table
+from rince.audit.save import saved_table
 from rince.errors import UsageError
 from rince.pairs.columns import column_names, listed, naming, number_batches, values
 from rince.pairs.files import location

@@ -71,7 +71,7 @@ def file_side(
     spec: str | None,
     ids: Any,
     root: Path | None,
-    scratch: Callable[[], Path],
+    scratch: Path,
     seed: int = 0,
 ) -> Side:
     """A column of a file as a side.
@@ -87,9 +87,8 @@ def file_side(
     """
 
     def numbers() -> Matrix:
-        folder = scratch()
-        with naming_full(f"a temporary file in {folder}"):
-            return matrix(where, folder)
+        with naming_full(f"a temporary file in {scratch}"):
+            return matrix(where, scratch)
 
     raw = raw_column(where, root, ids) if encode else None
     if raw is None:
@@ -121,6 +120,7 @@ def audit_sides(
     progress: bool | None = None,
     lengths: Mapping[str, Any] | None = None,
     held_out: Sequence[Side] | None = None,
+    remarks: Sequence[str] = (),
     **options: Any,
 ) -> AuditedSides:
     """Encode both sides and audit them.
@@ -129,18 +129,19 @@ def audit_sides(
         a, b: The sides; see ``audit_table`` for the other arguments.
         lengths: Items by name, one per pair, whose number is checked before the audit starts.
         held_out: Sides of pairs that the encoder has not seen.
+        remarks: Further remarks.
         options: Further arguments of ``audit_pairs``.
 
     """
     (rows_a, how_a), (rows_b, how_b) = (side.rows(cache, skip_invalid, progress) for side in (a, b))
     check_lengths(len(rows_a), lengths or {})
-    remarks = [f"{name} is {how}" for name, how in (("A", how_a), ("B", how_b)) if how]
+    notes = [f"{name} is {how}" for name, how in (("A", how_a), ("B", how_b)) if how]
     keys = [] if duplicates is None else [codes(duplicates, "duplicates", len(rows_a))]
     if near is not None:
         found = near_duplicates(rows_a, rows_b, near, seed)
         sizes = np.zeros(0, int) if found is None else np.bincount(np.unique(found, return_inverse=True)[1])
         copies = sizes[sizes > 1]
-        remarks.append(f"{copies.sum():,} pairs are near-duplicates of others, in {len(copies):,} clusters")
+        notes.append(f"{copies.sum():,} pairs are near-duplicates of others, in {len(copies):,} clusters")
         keys += [] if found is None else [found]
     if fit is None:  # unless both sides hold numbers or are encoded by one model, there is no common space yet
         same = a.spec is not None and a.spec == b.spec and a.encoder is not None and a.encoder.comparable
@@ -170,7 +171,7 @@ def audit_sides(
                 prints[k] = SidePrint(side.raw.kind, 0, sums)
         fingerprint = result.fingerprint._replace(a=prints[0], b=prints[1])
         result = dataclasses.replace(result, fingerprint=fingerprint)
-    result = dataclasses.replace(result, remarks=(*result.remarks, *remarks))
+    result = dataclasses.replace(result, remarks=(*result.remarks, *dict.fromkeys([*notes, *remarks])))
     return AuditedSides(result, (how_a, how_b), (rows_a, rows_b))
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rince.audit.encode.encoders import Encoder, encoder_for
 from rince.audit.encode.run import check_rows, encode_rows, learn, learning_items, learning_rows
+from rince.audit.save import joined_path, opened_whole
 from rince.audit.scan import rows_of_shard
 from rince.audit.shards.runner import Runner
-from rince.audit.shards.write import joined_path, opened_whole
 from rince.errors import UsageError
 from rince.pairs.files import exists
 from rince.pairs.raw import Kind

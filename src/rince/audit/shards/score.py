@@ -1,9 +1,8 @@
-"""From shards to scores: scan, check a sample, fit a scorer to it, score every shard."""
+"""From shards to scores: scan, check a sample, fit a scorer to it, score every shard. Pairs in memory are one shard."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,20 +12,23 @@ from numpy.typing import NDArray
 from rince.audit import checks as issue_checks
 from rince.audit.checks import EXAMPLES, Issue, NearRows
 from rince.audit.estimate import Null
+from rince.audit.relative import Scorer
 from rince.audit.scan import Sample, Scan, check_scans, join_samples, rows_of_shard, scan, summarize
 from rince.audit.scores import fit_scorer, sample_rows, score_shard, widths_of
 from rince.audit.shards.runner import Runner
+from rince.audit.units import GivenFolds, num_copies
 from rince.errors import UsageError
 from rince.pairs.fingerprint import Fingerprint
-from rince.pairs.matrix import FEWEST
+from rince.pairs.matrix import FEWEST, Matrix, unit_rows
 from rince.pairs.shards import Pieces, Shard, Usable, WithoutColumns
 
 if TYPE_CHECKING:
     from rince.audit.fit.towers import FitConfig
 
-SAMPLE_CHECKS = ("placeholder", "leak", "order")
-"""Checks that need no more than a sample of the pairs, or a stretch of them."""
+SAMPLE_CHECKS = ("placeholder", "duplicate", "order", "shifted", "group", "leak")
+"""Checks of shards: duplicates among all pairs, the others in a sample of the pairs or a stretch of rows."""
 STRETCH = 20_000  # rows that are looked at for their order
+GROUP_PAIRS = 20_000  # pairs of the sample that are looked at for groups
 
 
 class Parts(NamedTuple):
@@ -34,12 +36,14 @@ class Parts(NamedTuple):
 
     Attributes:
         shards: The shards without dropped rows.
+        dropped: Handles of the rows that each shard is without, None for no rows.
         offset: Number of the first row of each among all rows.
         start: Number of the first row of each among usable rows.
         rows: Number of usable rows of each.
     """
 
     shards: list[Any]
+    dropped: list[Any]
     offset: list[int]
     start: list[int]
     rows: list[int]
@@ -58,25 +62,28 @@ class ScoredShards(NamedTuple):
 
     Attributes:
         parts: The shards without dropped rows.
-        dropped: Handles of the rows that each shard is without, None for no rows.
         scores, codes: Handles of the scores and of the codes of pairs (see ``scan.Scan``) of every shard.
         null: Scores of mismatched pairs.
         keys: Number of keys in the codes.
+        rows, samples: Row numbers of the sample, and handles of both of its sides.
         fingerprint: Of the data.
-        scorer, settings: Name of what gave the scores, and what its fit chose.
+        name, settings: Name of what gave the scores, and what its fit chose.
+        scorer: Handle of the scorer; of None for the cosine.
         issues: What the checks of a sample found.
         length: Rows apart enough to be independent; 1 unless the rows are a series.
     """
 
     parts: Parts
-    dropped: list[Any]
     scores: list[Any]
     codes: list[Any]
     null: Null
     keys: int
+    rows: NDArray[np.int64]
+    samples: list[Any]
     fingerprint: Fingerprint
-    scorer: str
+    name: str
     settings: str
+    scorer: Any
     issues: dict[str, Issue]
     length: int
 
@@ -87,11 +94,12 @@ def score_shards(
     *,
     fit: bool,
     method: str,
-    dropped: list[Any],
-    checks: Collection[str] = SAMPLE_CHECKS,
+    dropped: list[Any] | None = None,
+    checks: Collection[str] = (),
     seed: int = 0,
     config: "FitConfig | None" = None,
     progress: bool | None = None,
+    blocks: GivenFolds | None = None,
 ) -> ScoredShards:
     """Scan all shards, check and fit on a sample of their pairs, and score all shards.
 
@@ -102,9 +110,11 @@ def score_shards(
         shards: All pairs.
         fit: As in ``audit_pairs``, as are ``seed``, ``config`` and ``progress``.
         method: ``score`` or, with ``fit``, ``scorer`` of ``audit_pairs``.
-        dropped: Handles of the unusable rows of every shard, None for no rows.
-        checks: Those of ``SAMPLE_CHECKS`` to run; others are ignored.
+        dropped: Handles of the unusable rows of every shard, None for no rows. Default: all rows are usable.
+        checks: Those of ``SAMPLE_CHECKS`` to run before the fit; others are ignored.
+        blocks: Folds of ordered data.
     """
+    dropped = [None] * len(shards) if dropped is None else dropped
     parts = _usable(runner, shards, dropped)
     scanned = _scan(runner, parts, fit, method, seed)
     issues: dict[str, Issue] = {}
@@ -115,7 +125,8 @@ def score_shards(
             some = runner.gather(runner.map(_first_rows, found, parts.offset), "looking for placeholders")
             count = sum(one[0] for one in some)
             if FEWEST <= parts.pairs - count < parts.pairs:
-                issues["placeholder"] = _placeholder_issue(count, np.concatenate([one[1] for one in some]))
+                text, rows = issue_checks.placeholder_text(count), np.concatenate([one[1] for one in some])
+                issues["placeholder"] = _summary_issue("placeholder", count, rows, text)
                 dropped = runner.map(_union, dropped, found)
                 parts = _usable(runner, shards, dropped)
                 scanned = _scan(runner, parts, fit, method, seed)
@@ -129,11 +140,12 @@ def score_shards(
             scanned = _scan(runner, parts, fit, method, seed)
     length = 1
     if "order" in checks and max(parts.rows) >= FEWEST:
-        longest = parts.shards[int(np.argmax(parts.rows))]
-        order = runner.result(runner.submit(partial(_order, seed=seed), longest))
+        order = runner.result(runner.submit(partial(_order, seed=seed), _longest(parts)[0]))
         issues["order"], length = order.issue(), order.length
     codes = runner.map(attrgetter("codes"), scanned.scans)
-    fitter = partial(fit_scorer, rows=scanned.rows, method=method, seed=seed, config=config, progress=progress)
+    fitter = partial(
+        fit_scorer, rows=scanned.rows, method=method, seed=seed, config=config, progress=progress, blocks=blocks
+    )
     fitted = runner.submit(fitter, *scanned.samples)
     name, null, scorer = (runner.submit(attrgetter(field), fitted) for field in ("name", "null", "scorer"))
     settings = runner.submit(attrgetter("settings"), fitted)
@@ -144,7 +156,10 @@ def score_shards(
         label = "scoring pairs"
         scores = runner.map(score_shard, parts.shards, parts.start, codes, [scorer] * len(codes), label=label)
         runner.gather(runner.map(len, scores), label)
-    return ScoredShards(parts, dropped, scores, codes, known, scanned.keys, fingerprint, chosen, picked, issues, length)
+    return ScoredShards(
+        parts, scores, codes, known, scanned.keys, scanned.rows, scanned.samples, fingerprint, chosen, picked, scorer,
+        issues, length,
+    )  # fmt: skip
 
 
 def _usable(runner: Runner, shards: Sequence[Shard], dropped: list[Any]) -> Parts:
@@ -157,7 +172,7 @@ def _usable(runner: Runner, shards: Sequence[Shard], dropped: list[Any]) -> Part
         rows = [count - less for count, less in zip(whole, gone, strict=True)]
     if sum(rows) < FEWEST:
         raise UsageError(f"An audit needs at least {FEWEST} pairs, got {sum(rows)}.")
-    return Parts(used, np.cumsum([0, *whole[:-1]]).tolist(), np.cumsum([0, *rows[:-1]]).tolist(), rows)
+    return Parts(used, list(dropped), np.cumsum([0, *whole[:-1]]).tolist(), np.cumsum([0, *rows[:-1]]).tolist(), rows)
 
 
 class _Scanned(NamedTuple):
@@ -220,27 +235,106 @@ def _union(dropped: NDArray[np.int64] | None, more: NDArray[np.int64]) -> NDArra
     return more if dropped is None else np.union1d(dropped, more)
 
 
-def _placeholder_issue(count: int, rows: NDArray[np.int64]) -> Issue:
-    text = issue_checks.placeholder_text(count)
-    return Issue(
-        name="placeholder", claimed=True, scores=np.zeros(0, np.float32), count=count, examples=rows[:EXAMPLES],
-        explanation=text,
-    )  # fmt: skip
-
-
 def _leak(a: Sample, b: Sample) -> Issue:
     return issue_checks.leak(a.x, b.x)
 
 
+# --- a stretch of rows, and checks after the verdict ------------------------------------------------------------------
+
+
+def _longest(parts: Parts) -> tuple[Any, Any, int]:
+    """The longest shard, its dropped rows, and the number of its first row."""
+    k = int(np.argmax(parts.rows))
+    return parts.shards[k], parts.dropped[k], parts.offset[k]
+
+
+def _stretch(shard: Shard) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The first rows of both sides of a shard."""
+    pieces = []
+    for start, x, y in Pieces(shard):
+        pieces.append((x.copy(), y.copy()))
+        if start + len(x) >= STRETCH:
+            break
+    a, b = (np.concatenate(side)[:STRETCH] for side in zip(*pieces, strict=True))
+    return a, b
+
+
 def _order(shard: Shard, seed: int) -> issue_checks.Order:
     """How the first rows of a shard depend on their neighbors."""
-    sides: tuple[list[NDArray[Any]], list[NDArray[Any]]] = [], []
-    count = 0
-    for start, *pieces in islice(Pieces(shard), -(-STRETCH // 256)):
-        for side, x in zip(sides, pieces, strict=True):
-            side.append(x[: STRETCH - start].copy())
-        count = start + len(pieces[0])
-        if count >= STRETCH:
-            break
-    found = issue_checks.order(np.concatenate(sides[0]), np.concatenate(sides[1]), seed)
-    return replace(found, explanation=f"{found.explanation} (Seen in a stretch of {min(count, STRETCH):,} rows.)")
+    x, y = _stretch(shard)
+    found = issue_checks.order(x, y, seed)
+    return replace(found, explanation=f"{found.explanation} (Seen in a stretch of {len(x):,} rows.)")
+
+
+def late_issues(
+    runner: Runner, scored: ScoredShards, flagged: list[Any], checks: Collection[str], fit: bool, seed: int
+) -> dict[str, Issue]:
+    """What the checks find that need codes, scorer or flags of all shards.
+
+    Args:
+        runner: Where the shards are.
+        scored: Scores of all pairs.
+        flagged: Handles of the flags of the pairs of every shard.
+        checks: Those of ``SAMPLE_CHECKS`` to run; others are ignored.
+        fit, seed: As in ``audit_pairs``.
+    """
+    issues, parts = {}, scored.parts
+    if "duplicate" in checks:
+        copies = num_copies(runner, scored.codes, parts.pairs)
+        text = f"{copies:,} pairs occur more than once."
+        issues["duplicate"] = _summary_issue("duplicate", copies, np.empty(0, dtype=np.int64), text)
+    if "shifted" in checks and max(parts.rows) >= FEWEST:
+        issues["shifted"] = runner.result(runner.submit(partial(_shifted, fit=fit), *_longest(parts), scored.scorer))
+    if "group" in checks:
+        flags = np.concatenate(runner.gather(runner.map(_at, flagged, parts.split(scored.rows))))
+        if flags.any():
+            group = partial(_group, flagged=flags, seed=seed)
+            issues["group"] = runner.result(runner.submit(group, *scored.samples))
+    return issues
+
+
+def _at(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    return values[rows]
+
+
+def _shifted(shard: Shard, dropped: NDArray[np.int64] | None, offset: int, scorer: Scorer | None, fit: bool) -> Issue:
+    """Stretches of the first rows of a shard that fit the partner of a nearby row better."""
+    x, y = _stretch(shard)
+    spaces = scored_spaces(x, y, scorer, fit)
+    if spaces is None:
+        return _summary_issue("shifted", 0, np.empty(0, dtype=np.int64), "Not checked: these scores compare no rows.")
+    total = len(x) + (0 if dropped is None else len(dropped))
+    rows = offset + (np.arange(len(x)) if dropped is None else np.delete(np.arange(total), dropped[dropped < total]))
+    found = issue_checks.shifted(*spaces, rows=rows[: len(x)])
+    text = f"{found.explanation} (Seen in a stretch of {len(x):,} rows.)"
+    return replace(found, scores=np.zeros(0, np.float32), examples=rows[found.examples], explanation=text)
+
+
+def _group(a: Sample, b: Sample, flagged: NDArray[np.bool_], seed: int) -> Issue:
+    """Groups in a sample of the pairs of which nearly all are flagged."""
+    some = slice(None, None, -(-len(flagged) // GROUP_PAIRS))
+    found = issue_checks.group(flagged[some], (a.x[some], b.x[some]), None, seed)
+    count = len(flagged[some])
+    text = (
+        f"About {found.count / count:.1%} of the pairs (of a sample of {count:,}) are in groups of which nearly all "
+        "score like mismatched pairs. Either such a group is mispaired as a whole, or the encoder cannot read its "
+        f"language or format: {issue_checks.CHECK_FLAGS}"
+    )
+    return replace(found, scores=np.zeros(0, np.float32), examples=np.empty(0, np.int64), explanation=text, details={})
+
+
+def _summary_issue(name: str, count: int, rows: NDArray[np.int64], text: str) -> Issue:
+    """An issue without a score per pair."""
+    return Issue(
+        name=name, claimed=count > 0, scores=np.zeros(0, np.float32), count=count, examples=rows[:EXAMPLES],
+        explanation=text,
+    )  # fmt: skip
+
+
+def scored_spaces(
+    x: Matrix, y: Matrix, scorer: Scorer | None, fit: bool
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    """(pairs, width) unit rows of both sides whose inner products are scores, if the scorer has them."""
+    if not fit:
+        return unit_rows(x), unit_rows(y)
+    return None if scorer is None else scorer.spaces(x, y)

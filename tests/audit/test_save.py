@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from rince._support.csv_cells import escaped, unescaped
 from rince.audit import Scored, judge
-from rince.audit.output.table import read_pairs
-from rince.audit.save import save
+from rince.audit.save import read_pairs
 from rince.errors import UsageError
 
 
@@ -32,7 +31,7 @@ def test_spreadsheet_formulas_are_quoted_and_read_back(tmp_path, table):
         pytest.importorskip("pyarrow")
     found = an_audit()
     ids = ["=cmd|'/c calc'!A0", "'=x", "-12.5", "@a", "+1+1", "'plain", *(f"pair {i}" for i in range(94))]
-    save(found, tmp_path, ids=ids, table=table)
+    found.save(tmp_path, ids=ids, table=table)
     if table == "csv":
         with open(tmp_path / "audit.csv", newline="") as file:
             cells = [row[0] for row in csv.reader(file)][1:7]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from rince._support.csv_cells import CsvWriter, unescaped
 from rince.audit.calibrate import recalibrate
 from rince.audit.estimate import suspects
-from rince.audit.output.table import Pairs
 from rince.audit.rate import upper_share
+from rince.audit.save import Pairs
 from rince.errors import UsageError
 
 MARKS = ("keep", "wrong", "unsure")
@@ -56,6 +56,11 @@ class Review(NamedTuple):
     before: float
     recalibrated: bool = False
     flagged_after: int | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """Names of the files that are written beside the audit."""
+        return ["review.json", "reviewed.csv"] if self.recalibrated else ["review.json"]
 
     def summary(self) -> str:
         """A few lines for a terminal."""

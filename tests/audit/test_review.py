@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from rince.audit.output.review import (
+from rince.audit.review import (
     flag_by_probability,
     is_random_sample,
     read_marks,
@@ -11,7 +11,7 @@ from rince.audit.output.review import (
     share_interval,
     write_reviewed,
 )
-from rince.audit.output.table import Pairs
+from rince.audit.save import Pairs
 from rince.errors import UsageError
 
 

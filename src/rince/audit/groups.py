@@ -48,6 +48,10 @@ class GroupRate(NamedTuple):
         """Whether the pairs score clearly worse than those of the other groups."""
         return self.behind > UNUSUAL
 
+    def record(self) -> dict[str, Any]:
+        """What ``audit.json`` and the page hold of it."""
+        return {**self._asdict(), "interval": list(self.interval), "unusual": self.unusual}
+
 
 def group_rates(result: "Audit", groups: Any, fdr: float = 0.1) -> list[GroupRate]:
     """The noise rate by group, groups whose rate is surely high first.

@@ -1,6 +1,7 @@
 import pytest
 
-from rince.audit.shards.write import TABLE, check_out, check_parts, part_name, results_folder
+from rince.audit.save import check_folder, results_folder
+from rince.audit.shards.run import TABLE, check_parts, part_name
 from rince.errors import ExistingFile, FileError
 
 
@@ -31,12 +32,12 @@ def test_interrupted_audit_leaves_nothing(tmp_path):
         write(tmp_path / place, 1, "half")
         raise KeyboardInterrupt
     assert not out.exists()
-    check_out(out, force=False)
+    check_folder(out, force=False)
     with results_folder(out) as place:
         write(tmp_path / place, 1, "whole")
     assert names(out) == {f"{TABLE}/{part_name(0)}"}
     with pytest.raises(ExistingFile):
-        check_out(out, force=False)
+        check_folder(out, force=False)
 
 
 def test_folder_out_of_reach_of_workers_is_an_error(tmp_path):
@@ -52,5 +53,3 @@ def test_url_is_written_in_place_and_its_old_record_is_removed_first():
     store.pipe("/bucket/audit/audit.json", b"{}")
     with results_folder("memory://bucket/audit") as place:
         assert place == "memory://bucket/audit" and not store.exists("/bucket/audit/audit.json")
-    with results_folder(None) as place:
-        assert place is None

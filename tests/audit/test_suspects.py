@@ -4,8 +4,7 @@ import dataclasses
 import numpy as np
 
 from rince.audit import Issue, audit_pairs
-from rince.audit.output.suspects import MIN_SUSPECTS, write_suspects
-from rince.report.gallery import Texts
+from rince.audit.save import MIN_SUSPECTS
 from support.made_up_audit import made_up_audit
 
 
@@ -22,9 +21,9 @@ def test_suspects_come_first_with_flags_issue_names_and_texts(tmp_path):
         name="shifted", claimed=True, scores=scores, count=1, examples=np.array([1500]), explanation="one row"
     )
     result = dataclasses.replace(result, issues={"shifted": shifted})
-    texts = Texts([f"text {row}" for row in range(len(result))])
-    write_suspects(tmp_path / "s.csv", result, 0.1, str, (None, texts), ("question", "answer"))
-    rows, flagged = read(tmp_path / "s.csv"), result.flag(0.1)
+    texts = [f"text {row}" for row in range(len(result))]
+    result.save(tmp_path, show_b=texts, columns=("question", "answer"))
+    rows, flagged = read(tmp_path / "suspects.csv"), result.flag(0.1)
     assert list(rows[0]) == ["row", "id", "score", "p_wrong", "flagged", "issues", "answer"]
     assert [int(row["row"]) for row in rows[: len(flagged)]] == flagged.tolist()
     assert [row["flagged"] for row in rows].count("1") == len(flagged)
@@ -45,22 +44,22 @@ def test_pairs_are_ranked_although_the_audit_cannot_tell(tmp_path):
 
 def test_the_list_is_bounded_and_holds_all_suspects(tmp_path):
     result, _ = made_up_audit(n=60_000, rate=0.4)
-    write_suspects(tmp_path / "s.csv", result, 0.1, str)
-    assert len(read(tmp_path / "s.csv")) == len(result.suspects()[0]) > MIN_SUSPECTS
+    result.save(tmp_path, force=True)
+    assert len(read(tmp_path / "suspects.csv")) == len(result.suspects()[0]) > MIN_SUSPECTS
     result, _ = made_up_audit(n=60_000, rate=0.0)
-    write_suspects(tmp_path / "s.csv", result, 0.1, str)
-    assert len(read(tmp_path / "s.csv")) == MIN_SUSPECTS
+    result.save(tmp_path, force=True)
+    assert len(read(tmp_path / "suspects.csv")) == MIN_SUSPECTS
 
 
 def test_cells_that_a_spreadsheet_would_run_are_escaped(tmp_path):
     result, _ = made_up_audit(n=100)
-    texts = Texts(["\n=1+1", "＝cmd()"] * 50)
-    write_suspects(tmp_path / "s.csv", result, 0.1, "=id{}".format, (texts, None))
-    assert all(row["id"].startswith("'=") and row["a"].startswith("'") for row in read(tmp_path / "s.csv"))
+    texts = ["\n=1+1", "＝cmd()"] * 50
+    result.save(tmp_path, ids=[f"=id{row}" for row in range(100)], show_a=texts)
+    assert all(row["id"].startswith("'=") and row["a"].startswith("'") for row in read(tmp_path / "suspects.csv"))
 
 
 def test_columns_named_like_ours_are_called_a_and_b(tmp_path):
     result, _ = made_up_audit(n=100)
-    texts = Texts(["x"] * 100)
-    write_suspects(tmp_path / "s.csv", result, 0.1, str, (texts, texts), ("id", "text"))
-    assert list(read(tmp_path / "s.csv")[0])[-2:] == ["a", "b"]
+    texts = ["x"] * 100
+    result.save(tmp_path, show_a=texts, show_b=texts, columns=("id", "text"))
+    assert list(read(tmp_path / "suspects.csv")[0])[-2:] == ["a", "b"]

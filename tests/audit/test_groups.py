@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rince.audit import Scored, group_rates, judge
-from rince.audit.output.groups import NAMELESS, added_up, rates_of, tallied
+from rince.audit.groups import NAMELESS, added_up, rates_of, tallied
 from rince.errors import UsageError
 
 RATES = {"web": 0.1, "forum": 0.02, "broken crawler": 0.9, "books": 0.3}
