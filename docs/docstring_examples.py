@@ -1,4 +1,4 @@
-"""An extension of Griffe: ``Example:`` in a docstring becomes a block of code, as ``Examples:`` does."""
+"""Griffe extension: render ``Example:`` in a docstring like ``Examples:``, as a code block."""
 
 import re
 from typing import Any
