@@ -1,7 +1,7 @@
 """Every built-in configuration and every documented command, for a few steps on tiny files in the real layout.
 
 Precision is that of the configuration, and workers load data where it has any. Only sizes and lengths are smaller:
-images, batches, networks of video, steps, and two workers for eight. The command of a configuration is the one in its
+images, batches, networks of video, steps, and one worker for eight. The command of a configuration is the one in its
 own header. A run is trained once per process; tests of one run share a process (``--dist loadgroup``).
 """
 
@@ -25,7 +25,7 @@ CONFIGS = REPOSITORY / "src" / "rince" / "configs"
 NAMES = sorted(str(path.relative_to(CONFIGS).with_suffix("")) for path in CONFIGS.glob("*/*.yaml"))
 COMMAND = re.compile(r"^[\s#]*(rince (?:train|finetune|evaluate|export) .*)$")
 STEPS = "--trainer.max_steps 3 --checkpoint_every 2"
-WORKERS = "--data.workers 2"
+WORKERS = "--data.workers 1"
 VIDEO = f"--encoder.a.width 4 --encoder.b.width 4 --data.size 32 --views.a.size 32 --data.batch_size 4 {WORKERS}"
 SMALL = {  # options for a small machine, by the folder or the name of a configuration
     "acav100m": f"{VIDEO} --data.subset 6 {STEPS}",
@@ -173,7 +173,7 @@ def test_configuration_trains_resumes_evaluates_and_exports(name, workspace, tmp
     assert result["steps"] == 3
     assert written["trainer"].get("precision") == shipped["trainer"].get("precision")
     if "workers" in shipped["data"].get("init_args", {}):
-        assert shipped["data"]["init_args"]["workers"] > 0 and written["data"]["init_args"]["workers"] == 2
+        assert shipped["data"]["init_args"]["workers"] > 0 and written["data"]["init_args"]["workers"] == 1
     if not name.startswith("acav100m"):  # no labels and no test part
         assert cli.main(["evaluate", str(run)]) == 0
     assert cli.main(["export", str(run), str(tmp_path / "encoder.safetensors")]) == 0

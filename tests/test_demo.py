@@ -7,14 +7,11 @@ import torch
 from rince import cli, demo
 from rince._support.folder_lock import locked
 from rince.audit.fit.towers import FitConfig
+from rince.compare.towers import split
 from rince.data import digit_pairs
 from rince.losses import CrossView, InfoNCE
 from support import ranks
 from support.chromium import Browser
-
-
-def demo_halves():
-    return digit_pairs()[:2]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +22,7 @@ def ran(tmp_path_factory):
     quick = FitConfig(members=1, folds=3, steps=60)
     patch.setattr("rince.audit.fit.cross_fit.FitConfig", lambda: quick)
     try:
-        assert cli.main(["demo", "--seeds", "1", "--epochs", "6", "--jobs", "1", "--out", str(folder)]) == 0
+        assert cli.main(["demo", "--seeds", "1", "--epochs", "3", "--jobs", "1", "--out", str(folder)]) == 0
     finally:
         patch.undo()
     return folder
@@ -74,7 +71,7 @@ def test_demo_temperature_is_chosen_on_validation_pairs():
 
 
 def test_oracle_weights_are_zero_for_wrong_pairs_only():
-    data = demo.split(*demo_halves(), 0.4, 0, 200, 397)
+    data = split(*map(torch.from_numpy, digit_pairs()[:2]), 0.4, 0, 200, 397)
     oracle = demo.weights_of(demo.Task("oracle", 0.2, 0.4, 0, 1), data)
     assert np.array_equal(oracle.numpy() == 0, data.wrong) and oracle.max() == 1
     assert all(demo.weights_of(demo.Task(name, 0.2, 0.4, 0, 1), data) is None for name in ("InfoNCE", "RINCE", "GCE"))
@@ -109,15 +106,6 @@ def test_recalls_count_the_rank_of_the_partner():
     assert demo.recalls(torch.nn.Identity(), torch.nn.Identity(), (z, swapped))[0] == pytest.approx(0.9)
 
 
-def test_demo_splits_do_not_overlap_and_test_on_clean_pairs():
-    x = np.arange(100, dtype=np.float32)[:, None]
-    parts = demo.split(x, x, 0.4, seed=0, choose=10, test=20)
-    rows = [set(part[:, 0].tolist()) for part in (parts.a, parts.validation[0], parts.test[0])]
-    assert [len(r) for r in rows] == [70, 10, 20] and len(set.union(*rows)) == 100
-    assert torch.equal(*parts.test) and torch.equal(*parts.validation)
-    assert ((parts.a != parts.b)[:, 0].numpy() == parts.wrong).all() and parts.wrong.sum() == 28
-
-
 def test_training_is_the_same_for_the_same_seed():
     torch.manual_seed(1)
     a, b = torch.randn(512, 8), torch.randn(512, 8)
@@ -141,11 +129,3 @@ def test_pair_of_weight_zero_has_no_influence():
         return sum(float((p - q).abs().sum()) for p, q in zip(f.parameters(), g.parameters(), strict=True))
 
     assert distance(*weighted) < 0.05 * distance(*plain)
-
-
-def test_batches_are_whole_and_all_different():
-    plan = demo.batches(1000, 3, 0)
-    assert [len(epoch) for epoch in plan] == [3, 3, 3] and all(len(rows) == 256 for rows in plan[0])
-    seen = torch.cat(plan[0])
-    assert len(seen.unique()) == len(seen) and not torch.equal(plan[0][0], plan[1][0])
-    assert len(demo.batches(100, 1, 0)[0][0]) == 100

@@ -27,9 +27,8 @@ from rince._support.command_options import local_path, parsed
 from rince._support.folder_lock import locked
 from rince._support.progress import track
 from rince.audit.fit.towers import FitConfig, tower
-from rince.compare import towers as small_towers
 from rince.compare.grid import work_off
-from rince.compare.towers import Split, TwoNetworks
+from rince.compare.towers import Split, TwoNetworks, batches, fit, split
 from rince.errors import UsageError
 from rince.losses import GCE, RINCE, ContrastiveLoss, CrossView, InfoNCE
 from rince.noise.pairs import wrong_pairs
@@ -46,16 +45,6 @@ BATCH = 256
 CONFIG = FitConfig(dropout=0.0, layers=2)
 
 
-def split(a: NDArray[np.float32], b: NDArray[np.float32], rate: float, seed: int, choose: int, test: int) -> Split:
-    """Split into training, validation (``choose``) and ``test`` pairs; a share ``rate`` of training is mismatched."""
-    return small_towers.split(torch.from_numpy(a), torch.from_numpy(b), rate, seed, choose, test)
-
-
-def batches(pairs: int, epochs: int, seed: int, batch: int = BATCH) -> list[list[Tensor]]:
-    """Row indices of every batch of every epoch; the last, smaller batch of an epoch is dropped."""
-    return small_towers.batches(pairs, epochs, torch.Generator().manual_seed(seed), batch)
-
-
 def train_towers(
     a: Tensor, b: Tensor, loss: ContrastiveLoss, seed: int, epochs: int, weights: Tensor | None = None
 ) -> TwoNetworks:
@@ -64,7 +53,8 @@ def train_towers(
         torch.default_generator.manual_seed(seed)
         towers = tower(a.shape[1], CONFIG), tower(b.shape[1], CONFIG)
     optimizer = torch.optim.Adam([p for one in towers for p in one.parameters()], lr=1e-3, fused=True)
-    return small_towers.fit(towers, optimizer, a, b, loss, batches(len(a), epochs, seed), weights)
+    plan = batches(len(a), epochs, torch.Generator().manual_seed(seed), BATCH)
+    return fit(towers, optimizer, a, b, loss, plan, weights)
 
 
 @torch.no_grad()
@@ -140,7 +130,7 @@ def work(task: Task) -> Any:
         return audit_pairs(
             a, b[wrong_pairs(len(a), task.rate, task.seed).partner], fit=True, seed=task.seed, progress=False
         )
-    data = split(a, b, task.rate, task.seed, CHOOSE, TEST)
+    data = split(torch.from_numpy(a), torch.from_numpy(b), task.rate, task.seed, CHOOSE, TEST)
     loss = loss_of(task.name, task.temperature)
     f, g = train_towers(data.a, data.b, loss, task.seed, task.epochs, weights_of(task, data))
     with torch.no_grad():

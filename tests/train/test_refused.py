@@ -48,8 +48,6 @@ def refused(tmp_path, monkeypatch, capsys):
         ("--method LinearEvaluation", "rince finetune RUN"),
         ("--loss.temperature 2e-4", "RINCE with q=0.1 and temperature=0.0002 has gradients of the size"),
         ("--loss.temperature 1e-300", "temperature"),
-        ("--optimizer.lr 0", "optimizer.lr must be greater than 0, got 0"),
-        ("--trainer.barebones true", "trainer.barebones must be false"),
         ("--trainer.max_epochs 0", "trainer.max_epochs must be at least 1, got 0"),
         ("--trainer.max_steps 0", "trainer.max_steps must be at least 1, got 0"),
         ("--trainer.limit_train_batches 0", "trainer.limit_train_batches must be at least 1, got 0"),

@@ -116,7 +116,7 @@ def test_nodes_that_no_launcher_started_are_not_waited_for(variables):
     check_trainer({"num_nodes": 2})
 
 
-@pytest.mark.parametrize("options", [{"max_epochs": -1}, {"max_epochs": 0}, {"max_steps": 0}, {"barebones": True}])
+@pytest.mark.parametrize("options", [{"max_epochs": -1}, {"max_epochs": 0}, {"max_steps": 0}])
 def test_options_that_learn_nothing_or_never_end_are_rejected(variables, options):
     with pytest.raises(UsageError, match=f"trainer.{next(iter(options))}"):
         check_trainer(CPU | options)

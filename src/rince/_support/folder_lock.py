@@ -2,13 +2,12 @@
 
 import contextlib
 import os
-import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from rince.errors import ExistingFile, FileError
+from rince.errors import ExistingFile
 
 
 @contextlib.contextmanager
@@ -22,7 +21,9 @@ def locked(folder: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def locked_file(path: Path) -> Iterator[None]:
     """Hold a lock on a file, which is made if it is missing."""
-    with _opened(path) as file:
+    # In a folder of somebody else the lock could be a link to a file of yours: links are not followed.
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(path, flags, 0o666), "r+") as file:
         try:
             _take(file)
         except OSError as error:
@@ -31,21 +32,6 @@ def locked_file(path: Path) -> Iterator[None]:
             yield
         finally:
             _give_back(file)
-
-
-def _opened(path: Path) -> IO[str]:
-    """The lock's own file. In a folder of somebody else's it could be a link to a file of yours, or a pipe."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        handle = os.open(path, flags, 0o666)
-    except OSError as error:
-        if not path.is_symlink():
-            raise
-        raise FileError(f"{path} is a link, which a lock never is: remove it if you know where it leads") from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise FileError(f"{path} is no plain file, which a lock always is: remove it")
-    return os.fdopen(handle, "r+")
 
 
 if sys.platform == "win32":

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +73,31 @@ def evaluate_run(options: argparse.Namespace) -> dict[str, Any]:
 
     method, data, config = load_run(options.run, allow_custom_code=options.allow_custom_code)
     with explain_relative_paths(config.data, Path(options.run) / "config.yaml"):
-        if isinstance(method, CrossModal):
-            return _pair_scores(method, data, options)
-        if isinstance(method, GraphCL):
-            return _graph_accuracies(method, data.graphs, options)
-        return _labeled_accuracies(method, data, options)
+        if not isinstance(method, CrossModal | GraphCL):
+            return _labeled_accuracies(method, data, options)
+        if options.labels_per_class or options.probe != "exact" or options.k:
+            items = "pairs" if isinstance(method, CrossModal) else "graphs"
+            raise UsageError(
+                f"{items} are evaluated with all labels and one probe: omit --labels-per-class, --probe and --k"
+            )
+        result = {"trained": _scores(method, data, options.space)}
+        if options.baselines:
+            untrained = load_run(options.run, trained=False, allow_custom_code=options.allow_custom_code)[0]
+            result["untrained"] = _scores(untrained, data, options.space)
+        return result
+
+
+def _scores(method: Any, data: Any, space: Any) -> dict[str, Any]:
+    """Retrieval between two towers and a linear probe on each; cross-validation on graphs, which have no test split."""
+    from rince.methods.graphcl import GraphCL
+
+    if isinstance(method, GraphCL):
+        from rince.evaluate.svm import evaluate_graphs
+
+        return evaluate_graphs(method, data.graphs, space)
+    from rince.evaluate.pairs import evaluate_pairs
+
+    return evaluate_pairs(method, data, space)
 
 
 def _labeled_accuracies(method: Any, data: Any, options: argparse.Namespace) -> dict[str, Any]:
@@ -105,35 +124,6 @@ def _labeled_accuracies(method: Any, data: Any, options: argparse.Namespace) -> 
             raise UsageError("evaluation needs labels of at least two classes")
         features, labels = ({part: both[i] for part, both in parts.items()} for i in (0, 1))
         result[name] = accuracies(features, labels, options)
-    return result
-
-
-def _graph_accuracies(method: Any, graphs: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Cross-validation on graphs, which have no test split."""
-    from rince.evaluate.svm import evaluate_graphs
-
-    if options.labels_per_class or options.probe != "exact" or options.k:
-        raise UsageError("graphs are cross-validated with all labels: omit --labels-per-class, --probe and --k")
-    return _beside_untrained(method, options, lambda one: evaluate_graphs(one, graphs, options.space))
-
-
-def _pair_scores(method: Any, data: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Retrieval between two towers, and a linear probe on each."""
-    from rince.evaluate.pairs import evaluate_pairs
-
-    if options.labels_per_class or options.probe != "exact" or options.k:
-        raise UsageError("pairs are evaluated with all labels: omit --labels-per-class, --probe and --k")
-    return _beside_untrained(method, options, lambda one: evaluate_pairs(one, data, options.space))
-
-
-def _beside_untrained(method: Any, options: argparse.Namespace, scores_of: Callable[[Any], Any]) -> dict[str, Any]:
-    from rince.train.load import load_run
-
-    result = {"trained": scores_of(method)}
-    if options.baselines:
-        result["untrained"] = scores_of(
-            load_run(options.run, trained=False, allow_custom_code=options.allow_custom_code)[0]
-        )
     return result
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rince._support.atomic_files import check_writable, write_text
-from rince._support.progress import note
+from rince._support.progress import duration, note
 from rince._support.signals import children_without_interrupts
 from rince.errors import ExistingFile, MissingFile, UsageError
 
@@ -98,18 +98,12 @@ def _time_left(runs: Sequence[Run], done: Mapping[int, Result], workers: int, pa
     """Estimate by the mean time of finished runs on the same data set, if any, or of all."""
     left = [run.get("dataset") for i, run in enumerate(runs) if i not in done]
     if not left:
-        return f"; all done in {_duration(passed)}"
+        return f"; all done in {duration(passed)}"
     seconds = [(runs[i].get("dataset"), float(result["seconds"])) for i, result in done.items()]
     means = {
         one: statistics.fmean([s for kind, s in seconds if kind == one] or [s for _, s in seconds]) for one in {*left}
     }
-    return f"; about {_duration(sum(means[kind] for kind in left) / workers)} left"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return f"; about {duration(sum(means[kind] for kind in left) / workers)} left"
 
 
 def _timed(work: Callable[[Given], Found], given: Given) -> tuple[Found, float]:

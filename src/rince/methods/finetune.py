@@ -54,19 +54,11 @@ class FineTune(Method):
                 batch, and updates the running ones, as in AVID's code.
 
         Raises:
-            UsageError: If a number is out of range, or milestones do not rise.
+            UsageError: If dropout does not lie in [0, 1).
         """
         super().__init__(encoder, loss, single_view(views, tower), optimizer)
-        if classes < 0:
-            raise UsageError(f"classes must not be negative, got {classes}")
         if not 0 <= dropout < 1:
             raise UsageError(f"dropout must lie in [0, 1), got {dropout}")
-        if head_epochs < 0:
-            raise UsageError(f"head_epochs must not be negative, got {head_epochs}")
-        if not 0 < decay <= 1:
-            raise UsageError(f"decay must lie in (0, 1], got {decay}")
-        if list(milestones) != sorted(set(milestones)) or (milestones and milestones[0] < 0):
-            raise UsageError(f"milestones must be rising numbers of epochs, got {list(milestones)}")
         self.head_epochs, self.milestones, self.decay = head_epochs, tuple(milestones), decay
         self.linear, self.tower, self.classes, self.frozen_norm = linear, tower, classes, frozen_norm
         self.dropout = nn.Dropout(dropout)

@@ -40,14 +40,14 @@ class GraphCL(Method):
         self.head = mlp([width, width, width], norm=False)
 
     def batch_loss(self, batch: "Batch") -> Tensor:
-        draws = generator(self.seed, self.batches_seen(), 10, self.global_rank)
-        features, z1, z2 = self.embeddings(*self.two_views(batch, draws))
+        features, z1, z2 = self.embeddings(*self.two_views(batch))
         self.note(features, batch.y)
         self.note_similarity(z1, z2)
         return self.compare_pairs(z1, z2, batch)
 
-    def two_views(self, batch: "Batch", draws: Any) -> "tuple[Batch, Batch]":
+    def two_views(self, batch: "Batch") -> "tuple[Batch, Batch]":
         """Two views of every graph, the second one of its partner where the data give it another graph's."""
+        draws = generator(self.seed, self.batches_seen(), 10, self.global_rank)
         if not self.has_partners(batch):
             return self.views(batch, draws)
         return self.views(batch, draws)[0], self.views(batch.partners, draws)[1]

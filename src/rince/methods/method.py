@@ -131,6 +131,10 @@ class Method(LightningModule):
         """Temperature of the loss; ``otherwise`` for a loss that is not a ``ContrastiveLoss``."""
         return in_use(self.loss.temperature) if isinstance(self.loss, ContrastiveLoss) else otherwise
 
+    def two_views(self, batch: Any) -> tuple[Any, Any]:
+        """Two random views of every item of a batch. Default: of its images."""
+        return self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
+
     def batch_loss(self, batch: Any) -> Tensor:
         """Loss of a batch. Subclasses must implement it."""
         raise NotImplementedError

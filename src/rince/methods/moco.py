@@ -76,7 +76,7 @@ class MoCo(Method):
         self.momentum, self.shuffled = momentum, batch_norm == "shuffled"
 
     def batch_loss(self, batch: ImageBatch) -> Tensor:
-        first, second = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
+        first, second = self.two_views(batch)
         features = self.encoder(first)
         query = self.head(features)
         with torch.no_grad():
@@ -156,7 +156,7 @@ class MoCoV3(Method):
         self.momentum_of = over_training.cosine(momentum, 1.0)
 
     def batch_loss(self, batch: ImageBatch) -> Tensor:
-        first, second = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
+        first, second = self.two_views(batch)
         features = self.encoder(first), self.encoder(second)
         query1, query2 = (self.predictor(self.projector(x)) for x in features)
         with torch.no_grad():

@@ -52,7 +52,7 @@ class SimCLR(Method):
         self.per_view = batch_norm == "per_view"
 
     def batch_loss(self, batch: ImageBatch) -> Tensor:
-        first, second = self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
+        first, second = self.two_views(batch)
         passes = (first, second) if self.per_view else (torch.cat([first, second]),)
         outputs = [self.encoder(views) for views in passes]
         features = torch.cat(outputs)

@@ -26,9 +26,12 @@ from rince._support.command_errors import innermost_module
 from rince._support.optional_imports import install_hint, require
 from rince.errors import MissingExtra, UsageError
 from rince.train.run_folder import read_yaml
-from rince.train.short_names import PARTS, find_config, import_class, import_known_classes, known_classes
+from rince.train.short_names import PARTS, find_config, import_class, known_classes
 
 NO_DATA = "no data: give a configuration, such as digits/simclr (rince train --list), or --data CLASS"
+
+# Last words of the options that take the name of a class.
+CLASS_OPTIONS = (*PARTS, "a", "b", "class_path", "noise", "callbacks", "help")
 
 # For small RGB images. The data has no default.
 DEFAULTS = {
@@ -89,7 +92,6 @@ def train_parser(command: str = "train") -> Any:
     from rince.data.module import DataModule
     from rince.methods.method import Method
 
-    import_known_classes()
     parser = jsonargparse.ArgumentParser(prog=f"rince {command}", exit_on_error=False)
     parser.add_argument("--config", action="config")
     parser.add_argument("--name", type=str | None, default=None)
@@ -268,10 +270,8 @@ def normalized(arguments: list[str]) -> list[str]:
             words.append(word)
         if len(words) > 1 and words[-2] == "--config":
             words[-1] = str(find_config(words[-1]))
-        elif len(words) > 1 and words[-2].startswith("--"):
-            part, _, inner = words[-2][2:].partition(".")
-            if part in PARTS and inner in ("", "a", "b", "class_path"):
-                words[-1] = _class_path(words[-1])
+        elif len(words) > 1 and re.split(r"[.-]+", words[-2].removesuffix("+"))[-1] in CLASS_OPTIONS:
+            words[-1] = _class_path(words[-1])
     # Files, then classes, then their arguments: jsonargparse applies options in order.
     groups: list[list[str]] = []
     for word in words:

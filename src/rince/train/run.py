@@ -89,7 +89,6 @@ def prepared(parser: Any, config: Any, path: Path | None = None) -> Iterator[Job
             written then.
     """
     check_trainer(dict(config.trainer))
-    check_learning_rate(config.optimizer)
     set_rank(dict(config.trainer))
     folder = RunFolder(path or checked_out(config.out) / checked_name(config.name or run_name(config)))
     text = parser.dump(config)
@@ -281,12 +280,6 @@ def check_finite(method: Any, folder: RunFolder) -> None:
             f"{folder.path}: weights are not finite after the last step ({broken[0]}{others}): lower optimizer.lr, or "
             "set trainer.precision 32-true, and choose another --name"
         )
-
-
-def check_learning_rate(optimizer: Any) -> None:
-    rate = (optimizer.get("init_args") or {}).get("lr") if optimizer is not None else None
-    if rate == 0:
-        raise UsageError(f"optimizer.lr must be greater than 0, got {rate:g}: nothing would be learned")
 
 
 def run_name(config: Any) -> str:

@@ -5,14 +5,13 @@ need no entry, only their import path.
 """
 
 import ast
-import contextlib
 import difflib
 import functools
 import importlib
 from pathlib import Path
 from typing import Any
 
-from rince.errors import MissingExtra, MissingFile
+from rince.errors import MissingFile
 
 PARTS = ("method", "encoder", "loss", "views", "data", "optimizer")
 PACKAGES = {"method": "methods", "encoder": "encoders", "views": "views", "data": "data", "noise": "noise"}
@@ -102,14 +101,6 @@ def import_class(path: str) -> Any:
     """Class at an import path."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
-
-
-def import_known_classes() -> None:
-    """Import the classes of rince, so that jsonargparse finds them as subclasses."""
-    for paths in known_classes().values():
-        for path in paths.values():
-            with contextlib.suppress(MissingExtra):  # reported if the user asks for it
-                import_class(path)
 
 
 def current_paths(settings: Any) -> Any:

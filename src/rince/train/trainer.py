@@ -135,8 +135,6 @@ def check_trainer(options: dict[str, Any]) -> None:
     devices = num_processes({**options, "num_nodes": 1})
     if options.get("accelerator") == "cpu" and devices is not None and not 1 <= devices <= max(4, cores):
         raise UsageError(f"trainer.devices must be in [1, {max(4, cores)}] on this CPU of {cores} cores, got {devices}")
-    if options.get("barebones"):
-        raise UsageError("trainer.barebones must be false: it disables the metrics and checkpoints of a run")
     if (options.get("num_nodes") or 1) > 1 and not any(name in os.environ for name in LAUNCHERS):
         raise UsageError(
             f"trainer.num_nodes is {options['num_nodes']}, but no launcher has started the other nodes: use torchrun "
