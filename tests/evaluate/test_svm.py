@@ -38,8 +38,8 @@ def test_linear_probe_separates_linearly_separable_classes():
 @pytest.mark.parametrize(
     ("x", "y", "options", "message"),
     [
-        (np.ones((20, 2)), np.zeros(20), {}, "two classes, all 20 samples are of class"),
-        (np.ones((20, 2)), np.zeros(19), {}, r"must be \(n, d\) and \(n,\), got \(20, 2\) and \(19,\)"),
+        (np.ones((20, 2)), np.zeros(20), {}, "at least two classes"),
+        (np.ones((20, 2)), np.zeros(19), {}, r"got \(20, 2\) and \(19,\)"),
         (
             np.ones((20, 2)),
             np.array([0] * 15 + [1] * 5),
@@ -47,9 +47,7 @@ def test_linear_probe_separates_linearly_separable_classes():
             "class 1 has 5 samples, 10 folds with 5 inner ones need 10",
         ),
         (np.ones((20, 2)), np.array([0] * 15 + [1] * 5), {"folds": 2}, "class 1 has 5 samples"),
-        (np.full((20, 2), np.nan), np.array([0, 1] * 10), {}, "20 of 20"),
-        (np.ones((20, 2)), np.array([0, 1] * 10), {"grid": ()}, "grid must have positive values"),
-        (np.ones((20, 2)), np.array([0, 1] * 10), {"folds": 1}, "must be at least 2, got 1"),
+        (np.full((20, 2), np.nan), np.array([0, 1] * 10), {}, "non-finite"),
     ],
 )
 def test_bad_input_is_refused(x, y, options, message):

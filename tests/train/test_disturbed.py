@@ -217,7 +217,6 @@ def test_a_name_that_looks_like_a_chain_of_places_is_a_folder(train, tmp_path):
         ("--seed -1", "seed must be in [0, "),
         ("--data.batch_size 0", "batch_size"),
         ("--encoder.width -4", "ConvNet rejects its arguments"),
-        ("--views.size 0", "size of a view must be at least 1"),
         ("--trainer.strategy nonsense", "trainer"),
         ("--trainer.accelerator tpu", "trainer: Requirement 'torch_xla"),
         ("--trainer.limit_train_batches 0.001", "trainer: You requested to check 0.001 of the `train_dataloader`"),

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -193,14 +192,9 @@ class GraphData(DataModule):
             batch_size: Graphs in a batch of all processes together; fewer graphs make one batch.
             wrong_pairs: Share of graphs that are paired with a view of another graph, the same one throughout.
             wrong_pairs_seed: Seed that chooses these graphs, and whose view they get.
-
-        Raises:
-            UsageError: If wrong_pairs does not lie in [0, 1].
         """
         super().__init__()
         require("torch_geometric", "graph")  # now, not when the first batch is made
-        if not 0 <= wrong_pairs <= 1:
-            raise UsageError(f"wrong_pairs must lie in [0, 1], got {wrong_pairs}")
         self.batch_size, self.wrong_pairs, self.wrong_pairs_seed = batch_size, wrong_pairs, wrong_pairs_seed
         self._graphs = graphs
 
@@ -298,8 +292,6 @@ def tudataset(
         (2, [0, 1])
     """
     require("torch_geometric", "graph")
-    if not re.fullmatch(r"[\w.+-]+", name):
-        raise UsageError(f"{name!r} is not the name of a TUDataset (letters, digits, - and _)")
     root = Path(root)
     source = _find(name, root)
     if source is None and download:

@@ -64,13 +64,8 @@ class Images(InMemory):
             limit: Train on the first ``limit`` images only.
             wrong_pairs: Share of images with a second view of another image.
             wrong_pairs_seed: Seed of ``wrong_pairs``.
-
-        Raises:
-            UsageError: If the limit is below 1.
         """
         super().__init__(batch_size, wrong_pairs, wrong_pairs_seed)
-        if limit is not None and limit < 1:
-            raise UsageError(f"limit must be at least 1 image, got {limit}")
         self.noise, self.limit = noise, limit
         self.noisy: NoisyLabels | None = None
 
@@ -221,7 +216,6 @@ class Arrays(Images):
             raise UsageError(
                 f"{name} in {self.path} must be uint8 (n, height, width[, channels]), got {images.dtype} {images.shape}"
             )
-        check_rows(images, name, self.path)
         images = images[..., None] if images.ndim == 3 else images
         given = arrays.get(f"{prefix}labels", np.full(len(images), -1))
         labels = class_numbers(given, len(images), f"{prefix}labels in {self.path}")
@@ -250,18 +244,7 @@ def array_of(arrays: dict[str, np.ndarray], name: str, path: Path) -> np.ndarray
     if name not in arrays:
         there = ", ".join([*arrays][:20]) + (", ..." if len(arrays) > 20 else "")
         raise UsageError(f"{path} has no array '{name}', only {there or 'nothing'}")
-    if not isinstance(arrays[name], np.ndarray):  # numpy returns the bytes of other files
-        raise UsageError(f"'{name}' in {path} is not an array: write the file with numpy.savez")
     return arrays[name]
-
-
-def check_rows(array: np.ndarray, name: str, path: Path) -> None:
-    """Reject too few items (training needs two) and items without values."""
-    least = 1 if name.startswith("test_") else 2
-    if len(array) < least:
-        raise UsageError(f"{name} in {path} must hold at least {least} items, got {len(array)}")
-    if not array[0].size:
-        raise UsageError(f"{name} in {path} holds items without any values, of shape {array.shape[1:]}")
 
 
 ARCHIVE = "cifar-10-python.tar.gz"
@@ -357,12 +340,6 @@ def _batch(content: bytes, name: str) -> tuple[Tensor, Tensor]:
         images = torch.from_numpy(pixels.reshape(-1, 3, 32, 32).copy())
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{name} is not a batch of CIFAR-10: {error!r}") from error
-    if (
-        images.dtype != torch.uint8
-        or labels.shape != (len(images),)
-        or (len(labels) and not 0 <= labels.min() <= labels.max() < 10)
-    ):
-        raise UsageError(f"{name} is not a batch of CIFAR-10: {images.dtype} pixels, {labels.shape} labels")
     return images, torch.from_numpy(labels)
 
 
@@ -391,7 +368,7 @@ def load_harmless(content: bytes, name: str) -> Any:
         return _Harmless(io.BytesIO(content), encoding="bytes").load()
     except pickle.UnpicklingError as error:
         raise UsageError(f"{name} was refused: {error}") from error
-    except (EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, MemoryError, OverflowError) as error:
+    except Exception as error:  # damaged files raise many types
         raise UsageError(f"{name} is cut off or damaged ({type(error).__name__})") from error
 
 

@@ -140,8 +140,6 @@ class InMemory(DataModule):
 
     def __init__(self, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
         super().__init__()
-        if not 0 <= wrong_pairs <= 1:
-            raise UsageError(f"wrong_pairs must be in [0, 1], got {wrong_pairs}")
         self.batch_size, self.wrong_pairs, self.wrong_pairs_seed = batch_size, wrong_pairs, wrong_pairs_seed
         self.mispaired: WrongPairs | None = None
         self._splits: dict[str, Any] = {}

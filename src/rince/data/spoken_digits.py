@@ -121,11 +121,9 @@ class SpokenDigits(Pairs):
             batch_size: Batch size over all processes.
 
         Raises:
-            UsageError: If seconds is not in (0, 600], or the parting is unknown.
+            UsageError: If the parting is unknown.
         """
         super().__init__(batch_size, **options)
-        if not 0 < seconds <= 600:
-            raise UsageError(f"seconds must be in (0, 600], got {seconds}")
         if parting not in ("takes", "speaker", "random"):
             raise UsageError(f"parting must be takes, speaker or random, got {parting!r}")
         self.source, self.parting, self.split_seed, self.seconds = source, parting, split_seed, seconds

@@ -84,7 +84,7 @@ class GIN(nn.Module):
         layers: Number of layers.
 
     Raises:
-        UsageError: If one of them is below 1, or there are more than 1000 layers.
+        UsageError: If the number of layers is not in [1, 1000].
 
     Example:
         >>> from torch_geometric.data import Batch, Data
@@ -95,11 +95,8 @@ class GIN(nn.Module):
 
     def __init__(self, in_features: int, width: int = 32, layers: int = 3) -> None:
         super().__init__()
-        for name, value in (("in_features", in_features), ("width", width), ("layers", layers)):
-            if value < 1:
-                raise UsageError(f"{name} must be at least 1, got {value}")
-        if layers > MAX_DEPTH:
-            raise UsageError(f"layers must be at most {MAX_DEPTH}, got {layers}")
+        if not 1 <= layers <= MAX_DEPTH:
+            raise UsageError(f"layers must be in [1, {MAX_DEPTH}], got {layers}")
         self.layers = nn.ModuleList(GINLayer(in_features if i == 0 else width, width) for i in range(layers))
         self.in_features = in_features
         self.features = layers * width  # how many, for the head that follows

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from rince._support.step_seeds import generator
+from rince.encoders.heads import mlp
 from rince.errors import UsageError
 
-MAX_DEPTH = 1000  # files from others could otherwise take forever to load
+MAX_DEPTH = 1000  # an encoder file from others could otherwise take forever to load
 
 
 class ConvNet(nn.Module):
@@ -111,9 +112,6 @@ class ResNet(nn.Module):
             self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.features = before
-        self._start(zero_last)
-
-    def _start(self, zero_last: bool) -> None:
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -287,15 +285,8 @@ class MLP(nn.Module):
             dropout: Share of the inputs that is left out at random.
             norm: Batch norm before every ReLU.
             relu_last: End with batch norm and ReLU, for a head to follow.
-
-        Raises:
-            UsageError: If there are fewer than two widths.
         """
         super().__init__()
-        from rince.encoders.heads import mlp
-
-        if len(widths) < 2:
-            raise UsageError(f"an MLP needs at least the widths of its input and output, got {widths}")
         self.dropout = nn.Dropout(dropout)
         self.layers = mlp(list(widths), norm=norm)
         if relu_last:

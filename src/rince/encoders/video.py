@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from rince.encoders.images import norm_of
-from rince.errors import UsageError
 
 
 class AudioConvNet(nn.Module):
@@ -28,13 +27,8 @@ class AudioConvNet(nn.Module):
             width: Channels of the first convolution and the first block; each further block has twice as many.
             channels: Channels of the spectrograms.
             norm: Normalization after every convolution; "group" does not depend on the other sounds of a batch.
-
-        Raises:
-            UsageError: If the width is below 1.
         """
         super().__init__()
-        if width < 1:
-            raise UsageError(f"width of an audio network must be at least 1, got {width}")
         layers = convolution(channels, width, 7, 2, norm)
         before = width
         for block in range(4):
@@ -97,13 +91,8 @@ class R2Plus1D(nn.Module):
             channels: Channels of the clips.
             norm: Where a residual block has its last batch norm: in the branch and in the shortcut, or, as in AVID, one
                 after their sum. Then the shortcut is a bare convolution.
-
-        Raises:
-            UsageError: If the width or a number of blocks is below 1.
         """
         super().__init__()
-        if width < 1 or not blocks or min(blocks) < 1:
-            raise UsageError(f"R2Plus1D needs a width and blocks of at least 1, got {width} and {tuple(blocks)}")
         self.stem = nn.Sequential(
             nn.Conv3d(channels, width, (3, 7, 7), (1, 2, 2), (1, 3, 3), bias=False),
             nn.BatchNorm3d(width),

@@ -94,7 +94,7 @@ def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
         Mean scores and labels of the items.
 
     Raises:
-        UsageError: If there are no views, the lengths differ, or one item has two labels.
+        UsageError: If there are no views, or one item has two labels.
 
     Example:
         >>> scores = torch.tensor([[0.9, 0.1], [0.4, 0.6]])
@@ -103,10 +103,6 @@ def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
     """
     if not len(ids):
         raise UsageError("the test split is empty")
-    if not len(ids) == len(scores) == len(labels):
-        raise UsageError(
-            f"ids, scores and labels must have the same length, got {len(ids)}, {len(scores)} and {len(labels)}"
-        )
     items, place, count = ids.unique(return_inverse=True, return_counts=True)
     total = scores.new_zeros(len(items), scores.shape[1]).double().index_add_(0, place, scores.double())
     label = labels.new_zeros(len(items)).index_copy_(0, place, labels)

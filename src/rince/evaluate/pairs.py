@@ -31,15 +31,13 @@ def recall_at(
         Rank to share in [0, 1].
 
     Raises:
-        UsageError: If a rank is below 1, or there are no queries or no gallery.
+        UsageError: If there are no queries or no gallery.
 
     Example:
         >>> partner = torch.arange(3)
         >>> rince.evaluate.recall_at(torch.eye(3), partner, torch.eye(3), partner, ks=(1,))
         {1: 1.0}
     """
-    if not ks or min(ks) < 1:
-        raise UsageError(f"ranks must be at least 1, got {ks}")
     if not len(query) or not len(gallery):
         raise UsageError(f"retrieval needs queries and a gallery, got {len(query)} and {len(gallery)} items")
     query, gallery = normalize(query.float(), dim=1), normalize(gallery.float(), dim=1)

@@ -192,12 +192,12 @@ def fit_adam(
 def check(features: Tensor, labels: Tensor) -> None:
     if features.dim() != 2 or len(features) != len(labels):
         raise UsageError(
-            f"features must be (n, width) with n labels, got {tuple(features.shape)} and {tuple(labels.shape)}"
+            f"features must be (n, width) and labels (n,), got {tuple(features.shape)} and {tuple(labels.shape)}"
         )
     if not torch.isfinite(features).all():
         raise UsageError("the features have non-finite values: the encoder has diverged")
     if len(labels.unique()) < 2:
-        raise UsageError("a linear probe needs items of at least two classes")
+        raise UsageError("a classifier needs items of at least two classes")
 
 
 def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, temperature: float = 0.1) -> Tensor:
@@ -214,7 +214,7 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, tempe
         (m,) classes.
 
     Raises:
-        UsageError: If k is below 1, or features and labels do not fit.
+        UsageError: If features and labels do not fit.
 
     Example:
         >>> train, labels = torch.eye(3), torch.tensor([0, 1, 2])
@@ -222,8 +222,6 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, tempe
         tensor([0])
     """
     check(train, labels)
-    if k < 1:
-        raise UsageError(f"k must be at least 1 neighbor, got {k}")
     k = min(k, len(train))
     train, test = normalize(train.float(), dim=1), normalize(test.float(), dim=1)
     predictions = []

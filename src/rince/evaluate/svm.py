@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from rince._support.optional_imports import require
 from rince.errors import UsageError
+from rince.evaluate.probes import check
 
 if TYPE_CHECKING:
     from rince.data.graphs import Graphs
@@ -71,7 +72,7 @@ def svm_accuracy(
         Accuracies, chosen C and predictions.
 
     Raises:
-        UsageError: If there are too few samples of a class for the folds, or a C is not positive.
+        UsageError: If features are not finite, or a class has too few samples for the folds.
 
     Example:
         >>> x, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)
@@ -83,7 +84,7 @@ def svm_accuracy(
     from sklearn.model_selection import StratifiedKFold
 
     x, y = _checked(features, labels, folds, inner_folds)
-    c = _checked_grid(grid)
+    c = sorted(grid)
     predictions, accuracies, chosen, validation = np.empty_like(y), [], [], []
     with Parallel(n_jobs=workers) as parallel:
         for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, y):
@@ -135,7 +136,7 @@ def linear_accuracy(
         Mean accuracy over the outer folds, in [0, 1].
 
     Raises:
-        UsageError: If there are too few samples of a class for the folds, or a C is not positive.
+        UsageError: If features are not finite, or a class has too few samples for the folds.
 
     Example:
         >>> x, y = np.repeat(np.eye(2), 20, axis=0), np.repeat([0, 1], 20)
@@ -150,40 +151,23 @@ def linear_accuracy(
 
     x, y = _checked(features, labels, folds, inner_folds)
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-    search = GridSearchCV(probe, {"logisticregression__C": _checked_grid(grid)}, cv=inner_folds)
+    search = GridSearchCV(probe, {"logisticregression__C": sorted(grid)}, cv=inner_folds)
     outer = StratifiedKFold(folds, shuffle=True, random_state=seed)
     return float(cross_val_score(search, x, y, cv=outer).mean())
 
 
-def _checked_grid(grid: Sequence[float]) -> list[float]:
-    if not len(grid) or min(grid) <= 0:
-        raise UsageError(f"grid must have positive values, got {list(grid)}")
-    return sorted(grid)
-
-
 def _checked(features: Any, labels: Any, folds: int, inner_folds: int) -> tuple[Array, Array]:
-    def array(values: Any) -> Array:
-        return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
-
-    x, y = array(features).astype(np.float64), array(labels)
-    if x.ndim != 2 or y.ndim != 1 or len(x) != len(y):
-        raise UsageError(f"features and labels must be (n, d) and (n,), got {x.shape} and {y.shape}")
-    if folds < 2 or inner_folds < 2:
-        raise UsageError(f"folds and inner_folds must be at least 2, got {folds} and {inner_folds}")
-    if not np.isfinite(x).all():
-        raise UsageError(f"{int((~np.isfinite(x)).any(1).sum())} of {len(x)} feature rows are not finite")
-    classes, sizes = np.unique(y, return_counts=True)
-    if len(classes) < 2:
-        raise UsageError(f"a classifier needs two classes, all {len(y)} samples are of class {classes.tolist()}")
+    x, y = torch.as_tensor(features).detach().cpu().double(), torch.as_tensor(labels).cpu()
+    check(x, y)
+    classes, sizes = y.unique(return_counts=True)
     # The inner search sees (folds - 1) / folds of a class and splits that once more.
-    least = max(folds, inner_folds + -(-inner_folds // (folds - 1)))
-    if sizes.min() < least:
-        rare = classes[sizes.argmin()]
+    needed = max(folds, inner_folds + -(-inner_folds // (folds - 1)))
+    if sizes.min() < needed:
         raise UsageError(
-            f"class {rare} has {sizes.min()} samples, {folds} folds with {inner_folds} inner ones need {least}: "
-            "lower folds, or leave the class out"
+            f"class {classes[sizes.argmin()]} has {sizes.min()} samples, {folds} folds with {inner_folds} inner ones "
+            f"need {needed}: lower folds, or leave the class out"
         )
-    return x, y
+    return x.numpy(), y.numpy()
 
 
 def evaluate_graphs(method: Any, graphs: "Graphs", space: str = "encoder", seed: int = 0) -> dict[str, list[float]]:

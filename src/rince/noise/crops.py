@@ -46,7 +46,7 @@ class ExtraCrop:
             paper's listing).
 
     Raises:
-        UsageError: If the rate is not in [0, 1], the area not in (0, 1], or ``when`` is unknown.
+        UsageError: If the rate is not in [0, 1].
 
     Example:
         >>> views = rince.views.SimCLRViews(noise=rince.noise.ExtraCrop(rate=0.4))
@@ -55,10 +55,6 @@ class ExtraCrop:
     def __init__(self, rate: float, area: float = 0.2, when: Literal["last", "after_crop"] = "last"):
         if not 0 <= rate <= 1:
             raise UsageError(f"rate of ExtraCrop must be in [0, 1], got {rate}")
-        if not 0 < area <= 1:
-            raise UsageError(f"area of ExtraCrop must be in (0, 1], got {area}")
-        if when not in ("last", "after_crop"):
-            raise UsageError(f"when must be 'last' or 'after_crop', got {when!r}")
         self.rate, self.area, self.when = rate, area, when
 
     def numbers(self, draw: Draws, size: int) -> dict[str, Tensor]:

@@ -53,14 +53,12 @@ class LabelFlips:
             pairs: Class to flipped class. Default: the usual flips of CIFAR-10.
 
         Raises:
-            UsageError: If the rate is not in [0, 1], or a class is negative.
+            UsageError: If the rate is not in [0, 1].
         """
         if not 0 <= rate <= 1:
             raise UsageError(f"rate of label flips must be in [0, 1], got {rate}")
         self.rate, self.seed = rate, seed
         self.pairs = dict(CIFAR10_PAIRS if pairs is None else pairs)
-        if min([0, *self.pairs, *self.pairs.values()]) < 0:
-            raise UsageError(f"classes of label flips must be at least 0, got {self.pairs}")
 
     def __call__(self, labels: Tensor) -> NoisyLabels:
         _check_labels(labels)
@@ -119,11 +117,9 @@ class UniformFlips(LabelFlips):
             classes: Number of classes. Default: the largest label plus 1.
 
         Raises:
-            UsageError: If the rate is not in [0, 1], or there are fewer than two classes.
+            UsageError: If the rate is not in [0, 1].
         """
         super().__init__(rate, seed, {})
-        if classes is not None and classes < 2:
-            raise UsageError(f"classes must be at least 2, got {classes}")
         self.classes = classes
 
     def __call__(self, labels: Tensor) -> NoisyLabels:

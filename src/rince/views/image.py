@@ -71,16 +71,9 @@ class Recipe(Views):
             noise: Bad views that are added on purpose.
 
         Raises:
-            UsageError: If a size, crop or blur is out of range, or mean and std do not have one value per channel each.
+            UsageError: If crop or blur_taps is out of range, or mean and std have different lengths.
         """
         super().__init__()
-        for name, value in (("size", size), ("blur_taps", blur_taps)):
-            if value < 1:
-                raise UsageError(f"{name} of a view must be at least 1, got {value}")
-        chances = {"jitter": jitter_chance, "gray": gray_chance, "blur": blur_chance, "solarize": solarize_chance}
-        for name, chance in chances.items():
-            if chance is None or not 0 <= chance <= 1:  # a configuration may say null
-                raise UsageError(f"{name}_chance must lie between 0 and 1, got {chance}")
         if blur_taps % 2 == 0:
             raise UsageError(f"blur_taps must be odd, got {blur_taps}")
         op.check_crop(crop or (1, 1), ratio)
@@ -280,9 +273,6 @@ class OwnViews(Views):
         each: Whether the transform takes one image (bytes, height x width x channels, as an array) or a whole batch of
             floats in [0, 1] (n, channels, height, width).
 
-    Raises:
-        UsageError: If the transform cannot be called.
-
     Example:
         >>> views = rince.views.OwnViews(lambda images: images + 0.1 * torch.randn_like(images))
         >>> first, second = views(torch.rand(4, 3, 8, 8), draw=None)
@@ -292,8 +282,6 @@ class OwnViews(Views):
 
     def __init__(self, transform: Callable[[Any], Any], each: bool = False):
         super().__init__()
-        if not callable(transform):
-            raise UsageError(f"transform must be something to call with images, got {type(transform).__name__}")
         self.transform, self.each = transform, each
 
     @torch.no_grad()

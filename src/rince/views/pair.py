@@ -64,10 +64,7 @@ class Unchanged(Views):
 
     Args:
         mean: Subtracted from every number.
-        std: What every number is then divided by.
-
-    Raises:
-        UsageError: If std is not positive.
+        std: Divides every number after that.
 
     Example:
         >>> rince.views.Unchanged(mean=1.0, std=2.0).plain(torch.tensor([[3, 5]]))
@@ -78,8 +75,6 @@ class Unchanged(Views):
 
     def __init__(self, mean: float = 0.0, std: float = 1.0):
         super().__init__()
-        if std <= 0:
-            raise UsageError(f"std must be positive, got {std}")
         self.mean, self.std = mean, std
 
     def forward(self, items: Tensor, draw: Draws, cropped: bool = False) -> Tensor:
@@ -262,21 +257,9 @@ class SoundRecipe(Views):
             quietest: Decibels at which silence lies, however loud the sound is; AVID's is -154.2.
 
         Raises:
-            UsageError: If a number is out of range, a hop is longer than the window, or mean and std do not go
-                together.
+            UsageError: If a hop is longer than the window, or mean, std and normalize contradict each other.
         """
         super().__init__()
-        if not 0 <= volume < 1:
-            raise UsageError(f"volume must be a share in [0, 1), got {volume}")
-        if shift < 0:
-            raise UsageError(f"shift must not be negative, got {shift}")
-        if not -300 <= quietest < 0:
-            raise UsageError(f"quietest must lie in [-300, 0) decibels, got {quietest}")
-        if sample_rate < 1 or window < 2 or floor <= 0:
-            raise UsageError(
-                f"sample_rate must be at least 1, window at least 2 and floor positive, "
-                f"got {sample_rate}, {window} and {floor}"
-            )
         self.hop = round(hop * sample_rate)
         if not 1 <= self.hop <= window:
             raise UsageError(
@@ -390,6 +373,4 @@ def _bins(values: float | Sequence[float] | Tensor | None, bins: int, name: str)
     given = torch.atleast_1d(torch.as_tensor(values, dtype=torch.float32))
     if given.dim() != 1 or len(given) not in (1, bins):
         raise UsageError(f"{name} must be one number or one per bin, {bins}, got {len(given)}")
-    if name == "std" and not (given > 0).all():
-        raise UsageError(f"std must be positive, got {float(given.min())}")
     return given

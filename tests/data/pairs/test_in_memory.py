@@ -57,8 +57,8 @@ def test_batches_cover_all_items_once():
 
 
 def test_bad_settings_are_named():
-    with pytest.raises(ValueError, match=r"wrong_pairs must be in \[0, 1\], got 1.2"):
-        Numbers(wrong_pairs=1.2)
+    with pytest.raises(ValueError, match=r"wrong pairs must be in \[0, 1\], got 1.2"):
+        Numbers(wrong_pairs=1.2).setup()
     with pytest.raises(ValueError, match="no split 'validation'"):
         Numbers().split("validation")
 
