@@ -74,7 +74,7 @@ def test_rince_of_unit_scale_equals_the_general_form(kind, lam):
 
 @pytest.mark.parametrize("kind", ("TwoView", "CrossView"))
 @pytest.mark.parametrize("make", (rince.InfoNCE, rince.GCE, rince.RINCE))
-def test_call_with_backward_runs_few_operators_and_reads_no_value(make, kind):
+def test_call_with_backward_runs_few_operators_and_reads_ranges_only(make, kind):
     loss = make(contrast=CONTRASTS[kind]())
     z1, z2, *_ = batch(8)
     weights, ids = torch.rand(8), torch.arange(8)
@@ -82,9 +82,9 @@ def test_call_with_backward_runs_few_operators_and_reads_no_value(make, kind):
         loss(z1, z2, **given)  # checks the inputs once
         with Operations() as operations:
             loss(z1, z2, **given).backward()
-        assert len(operations.names) <= 110, operations.names
+        assert len(operations.names) <= 90, operations.names
         reads = [name for name in operations.names if "_local_scalar_dense" in name or "nonzero" in name]
-        assert len(reads) == (2 if given else 0), reads  # the range of the weights, on a CPU only
+        assert len(reads) == (4 if given else 2), reads  # the ranges of lengths and weights, on a CPU only
 
 
 def test_second_derivatives_equal_those_of_the_general_form():

@@ -16,18 +16,15 @@ from torch import Tensor, nn
 from rince.errors import UsageError, WrongType
 from rince.losses.contrasts import Contrast, CrossView, TwoView
 from rince.losses.inputs import (
-    check_dense,
     check_pair,
     check_per_pair,
-    check_weight_values,
     check_weights,
     full_precision,
-    signature,
 )
 from rince.losses.logsumexp import transformed
 from rince.losses.objectives import ExtraReduction, Objective, Scores, as_objective, info_nce
 from rince.losses.ranks import REDUCTIONS, one_call, processes, settings_of, total
-from rince.losses.small_batches import Plan, fits, small_batch_loss
+from rince.losses.small_batches import SmallBatch, is_small, small_batch_loss
 from rince.losses.supervised import Supervised
 from rince.losses.temperature import (
     LEAST_TEMPERATURE,
@@ -102,7 +99,6 @@ class ContrastiveLoss(nn.Module):
     keep_components: bool = False
     _components: Scores | None = None
     _component_weights: Tensor | None = None
-    _checked: tuple[Any, ...] | None = None  # shapes, types and devices of the last inputs that were checked
 
     def __init__(
         self,
@@ -124,7 +120,6 @@ class ContrastiveLoss(nn.Module):
         check = self._checks.get(name)
         if check is not None:
             value = check(value)
-            self.__dict__["_checked"] = None
             if name == "temperature":  # a number, a parameter and a module are stored in three different places
                 if not isinstance(value, nn.Parameter):  # replaced in place: fully_shard wants parameters in order
                     self._parameters.pop(name, None)
@@ -153,64 +148,39 @@ class ContrastiveLoss(nn.Module):
         weights: Tensor | None = None,
         contrast: Contrast | None = None,
     ) -> Tensor:
-        if processes() > 1:
-            return self._forward(a, b, labels, ids, weights, contrast)
-        plan = self._small_batch(a, b, labels, ids, weights, contrast)
-        if plan is None:
-            return self._forward(a, b, labels, ids, weights, contrast)
-        assert b is not None
-        if torch.compiler.is_compiling():
-            with full_precision(a):
-                return small_batch_loss(a, b, plan)
-        kind = a.device.type
-        if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
-            return small_batch_loss(a, b, plan)
-        with torch.autocast(kind, enabled=False):
-            return small_batch_loss(a, b, plan)
+        if isinstance(a, Tensor) and a.dim() == 2 and b is not None and labels is None and processes() == 1:
+            batch = self._small_batch(a, b, ids, weights, self.contrast if contrast is None else contrast)
+            if batch is not None:
+                with full_precision(a):
+                    return small_batch_loss(a, b, batch)
+        return self._forward(a, b, labels, ids, weights, contrast)
 
     def _small_batch(
-        self,
-        a: Tensor,
-        b: Tensor | None,
-        labels: Tensor | None,
-        ids: Tensor | None,
-        weights: Tensor | None,
-        contrast: Contrast | None,
-    ) -> Plan | None:
-        """How to compute the loss in one step, if that is possible."""
-        contrast = self.contrast if contrast is None else contrast
-        two_view = type(contrast) is TwoView
-        if not (two_view or type(contrast) is CrossView) or type(self.temperature) is not float:
+        self, a: Tensor, b: Tensor, ids: Tensor | None, weights: Tensor | None, contrast: Contrast
+    ) -> SmallBatch | None:
+        """The batch, if value and gradient can be computed in one step."""
+        kind, temperature = type(contrast), self.temperature
+        two_view = kind is TwoView
+        if not (two_view or kind is CrossView) or type(temperature) is not float or self.reduction == "none":
             return None
         if contrast.precision != "highest" or os.environ.get("RINCE_KERNEL") == "triton":
             return None
-        if b is None or labels is not None or self.reduction == "none" or self.keep_components or transformed():
+        if not is_small(a, temperature, two_view) or self.keep_components or transformed():
             return None
-        objective = self.objective(self.temperature)
+        objective = self.objective(temperature)
         if objective.gradient is None:
             return None
-        compiling = torch.compiler.is_compiling()  # which checks while it traces
-        inputs = None if compiling else tuple(None if x is None else signature(x) for x in (a, b, ids, weights))
-        if compiling or inputs != self._checked:
-            check_pair(a, b)
-            self.check_embeddings(a)
-            check_per_pair("ids", ids, a)
-            check_weights(weights, a)
-            if not compiling:
-                self.__dict__["_checked"] = inputs
-        elif weights is not None:
-            check_weight_values(weights)
-        if not fits(a.shape[0], self.temperature, two_view):
-            return None
-        return Plan(
+        check_pair(a, b)
+        self.check_embeddings(a)
+        return SmallBatch(
             gradient=objective.gradient,
-            temperature=self.temperature,
+            needs_count=objective.needs_count,
+            temperature=temperature,
             two_view=two_view,
             symmetric=two_view or contrast.symmetric,  # type: ignore[arg-type]
-            count_negatives=objective.needs_count,
             mean=self.reduction == "mean",
-            ids=ids if ids is None else ids.to(a.device),
-            weights=weights if weights is None else weights.detach().to(a.device),
+            ids=check_per_pair("ids", ids, a),
+            weights=check_weights(weights, a),
             differentiable=partial(self._forward, labels=None, ids=ids, weights=weights, contrast=contrast),
         )
 
@@ -231,7 +201,6 @@ class ContrastiveLoss(nn.Module):
             temperature = in_use(self.temperature)
             self._note_temperature()
             if isinstance(a, Tensor):  # the contrast refuses it otherwise
-                check_dense("first", a)
                 self.check_embeddings(a)
                 weights = check_weights(weights, a)
             objective = self.objective(temperature)
@@ -383,7 +352,6 @@ class HasQ:
 
     _q_value: float
     _q: Tensor  # the same for compiled code, which takes a new value without recompiling
-    _checked: Any
     _settings_changed: Callable[[], None]
 
     @property
@@ -399,7 +367,6 @@ class HasQ:
             raise UsageError(f"q must be in [0, 1], got {q!r}")
         self._q_value = float(q)
         self._q = torch.tensor(float(q), dtype=torch.float64, device="cpu")
-        self._checked = None
         self._settings_changed()
 
     def _current_q(self) -> float | Tensor:

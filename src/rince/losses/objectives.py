@@ -88,7 +88,7 @@ class ExtraReduction(NamedTuple):
 Gradient = Callable[[Tensor, Tensor, "float | Tensor"], tuple[Tensor, Tensor, Tensor]]
 """From positive, negatives and number of negatives to the loss and its derivatives by positive and negatives.
 
-Scores are those of ``Scores`` minus 1 / temperature, their largest possible value. Shapes may broadcast.
+Shapes may broadcast.
 """
 
 
@@ -394,21 +394,29 @@ def rince_gradient(
     negatives: Tensor,
     num_negatives: float | Tensor,
     q: float | Tensor,
-    lam: "float | Callable[[float | Tensor], float | Tensor]",
+    lam: float,
+    density_ratio: float | None,
     shift: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``rince`` of scores plus ``shift``, and its derivatives by positive and negatives (``Gradient``)."""
-    q, weight = _positive(q), lam(num_negatives) if callable(lam) else lam
-    log_lam = weight.log() if isinstance(weight, Tensor) else math.log(weight)
+    """``rince`` of scores minus ``shift``, with ``lam`` or that of a density ratio, and its derivatives."""
+    q = _positive(q)
     difference = negatives - positive
-    if shift:
-        positive = positive + shift
     # The formulas of ``_Rince`` without its precautions: scores are bounded here, and nothing overflows.
-    growth = softplus(difference, threshold=40).add_(log_lam).mul_(q).expm1_()
-    power = (positive * q).exp_()
+    growth = softplus(difference, threshold=40)
+    if density_ratio is not None and isinstance(num_negatives, Tensor):
+        growth = growth.sub_((num_negatives / density_ratio).log1p_()).mul_(q).expm1_()
+    else:
+        log_lam = math.log(lam) if density_ratio is None else -math.log1p(num_negatives / density_ratio)
+        growth = _affine(growth, q, log_lam * q).expm1_()
+    power = _affine(positive, q, -shift * q).exp_()
     scaled = growth.mul_(power)
     d_negatives = (scaled + power).mul_(difference.sigmoid_())
     return scaled * (1 / q), scaled - d_negatives, d_negatives
+
+
+def _affine(x: Tensor, factor: float | Tensor, shift: float | Tensor) -> Tensor:
+    """factor * x + shift, in one operation unless the numbers are tensors."""
+    return x * factor + shift if isinstance(factor, Tensor) else torch.rsub(x, shift, alpha=-factor)
 
 
 def _debiased(

@@ -166,14 +166,12 @@ class RINCE(HasQ, ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         # Shifting both scores by c is a factor exp(-q c), and keeps everything in range.
         shift = 1 / temperature if self.scale == "unit" else 0.0
-        gradient = None
-        if not isinstance(temperature, Tensor):
-            back = 0.0 if self.scale == "unit" else 1 / temperature
-            gradient = partial(objectives.rince_gradient, q=self._current_q(), lam=self.lam, shift=back)
-        ratio = isinstance(self.lam, DensityRatio)
-        return Objective(
-            partial(_shifted_rince, self._current_q(), self.lam, shift), gradient=gradient, needs_count=ratio
-        )
+        q, lam = self._current_q(), self.lam
+        function, gradient = partial(_shifted_rince, q, lam, shift), None
+        ratio, fixed_lam = (lam.r, 0.0) if isinstance(lam, DensityRatio) else (None, lam)
+        if not isinstance(shift, Tensor):
+            gradient = partial(objectives.rince_gradient, q=q, lam=fixed_lam, density_ratio=ratio, shift=shift)
+        return Objective(function, gradient=gradient, needs_count=ratio is not None)
 
     def _settings_changed(self) -> None:
         """Warn of large gradients, once."""

@@ -127,7 +127,6 @@ def differences(rank):
     bad = torch.tensor([1.0, 1, 1, -1 if odd else 1])
     yield call(z1, z2, weights=bad), "not negative, got -1" if odd else refused
     yield call(z1.long() if odd else z1, z2), "must be floating point" if odd else refused
-    yield call(z1.to_sparse() if odd else z1, z2), "must be a dense tensor" if odd else refused
     own = {"contrast": "x" if odd else rince.TwoView()}
     yield lambda: rince.RINCE.paper()(z1, z2, **own), "contrast must be a rince contrast" if odd else refused
     yield call(z1, z2, loss=Breaks if odd else rince.RINCE), "of a kind of its own" if odd else refused
