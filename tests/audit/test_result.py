@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -200,14 +201,14 @@ def test_saving_writes_four_files_and_overwrites_only_by_force(tmp_path):
 
 def test_results_are_written_all_or_none(tmp_path, monkeypatch):
     """One of them alone would keep the same command from being given again."""
-    found, write = audit_pairs(*embeddings(300)[:2]), Path.write_text
+    found, replace = audit_pairs(*embeddings(300)[:2]), os.replace
 
-    def stopped(path, text, **options):
-        if path.suffix == ".html":
+    def stopped(old, new):
+        if Path(new).suffix == ".html":
             raise KeyboardInterrupt
-        return write(path, text, **options)
+        replace(old, new)
 
-    monkeypatch.setattr(Path, "write_text", stopped)
+    monkeypatch.setattr(os, "replace", stopped)
     with pytest.raises(KeyboardInterrupt):
         found.save(tmp_path)
     assert not list(tmp_path.iterdir())
@@ -252,7 +253,7 @@ def test_weak_scores_cannot_tell_and_accuse_nobody(share):
     assert len(found.flag(0.9)) == 0 and not found.p_wrong.any()
     low, high = found.auroc_interval
     assert low <= 1 - found.p_values[~wrong].mean() <= high and 0.6 < low < high < 1
-    assert "better embeddings or a fitted scorer" in found.summary()
+    assert "a fitted scorer (--fit, fit=True) or better embeddings" in found.summary()
 
 
 def test_weights_are_one_minus_p_wrong_and_0_for_dropped_pairs():

@@ -131,7 +131,7 @@ def test_without_marks_the_audit_stays_as_it_is():
     found, _ = reviewed(pairs, {}, rate, (0.8 * rate, 1.2 * rate))
     assert found.noise_rate == pytest.approx(rate) and found.precision is None
     assert found.interval == pytest.approx((0.8 * rate, 1.2 * rate), rel=0.05)
-    assert "none of the" in found.summary()
+    assert "None of the" in found.summary()
 
 
 def test_marks_are_read_with_their_names(tmp_path):
@@ -142,7 +142,7 @@ def test_marks_are_read_with_their_names(tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("a,b\n1,2\n", "is no review: it must have the columns row, id and mark"),
+        ("a,b\n1,2\n", "is not a review: it must have the columns row, id and mark"),
         ("row,id,mark\n0,other,keep\n", "belongs to another audit: row 0 is called 'other' there and 'p0' here"),
         ("row,id,mark\n9,p9,keep\n", "names row '9' in line 2: rows go from 0 to 1"),
         ("row,id,mark\n-1,p0,keep\n", "names row '-1'"),

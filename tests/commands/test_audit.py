@@ -205,7 +205,7 @@ def test_raw_texts_are_encoded_grouped_shown_and_kept(raw_pairs, capsys):
     folder, _ = raw_pairs
     assert run(*TEXTS, "--groups", "source") == 0
     printed = capsys.readouterr().out
-    assert "A is texts through bags:bag" in printed and "(kept)" not in printed
+    assert "A: texts encoded with bags:bag" in printed and "(kept)" not in printed
     record = json.loads((folder / "audit" / "audit.json").read_text())
     assert abs(record["noise_rate"] - 0.2) < 0.05
     assert record["groups"][0]["name"] == "crawler" and record["groups"][0]["rate"] > 0.9
@@ -256,7 +256,7 @@ def test_default_text_encoder_fits_a_common_space(raw_pairs, capsys, monkeypatch
     monkeypatch.setattr(columns, "audit_pairs", audit_pairs)
     assert run("pairs.csv:question", "pairs.csv:answer", "--encode") == 0
     assert audited == [((500, 128), (500, 128), True)]
-    assert "A is texts through hashed n-grams" in capsys.readouterr().out
+    assert "A: texts encoded with hashed n-grams" in capsys.readouterr().out
 
 
 def test_suspects_have_the_texts_under_the_names_of_their_columns(raw_pairs, monkeypatch):
@@ -378,7 +378,7 @@ def test_random_marks_recalibrate_all_pairs(columns, capsys):
         rows = list(csv.DictReader(file))
     assert len(rows) == 400 and sum(row["mark"] != "" for row in rows) == 60
     assert run(*given, "--review", folder / "review.csv", "--force") == 0
-    assert "recalibrated by the marks" in capsys.readouterr().out
+    assert "Recalibrated to your marks" in capsys.readouterr().out
 
 
 def test_drop_bad_still_works_and_names_its_successor(columns, capsys):
@@ -513,7 +513,7 @@ def compare_with_one_process(shards, capsys):
     assert tables[0]["flagged"].equals(tables[1]["flagged"]) and tables[0]["id"].to_pylist() == list(range(2000))
     (shards / "review.csv").write_text("row,id,mark\n0,0,keep\n")
     assert main(["audit", "--review", "review.csv", "--out", "there"]) == 0, "it is read back like any other"
-    assert "1 pairs reviewed" in capsys.readouterr().out
+    assert "1 pair reviewed" in capsys.readouterr().out
     assert np.allclose(read_weights("there", 2000), 1 - tables[0]["p_wrong"].to_numpy())
 
 

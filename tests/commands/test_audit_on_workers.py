@@ -75,5 +75,5 @@ def test_raw_items_on_a_worker(photos, tmp_path, capsys):
     assert cli.main(["audit", *photos, "--out", "parts", "--workers", "1", "--json"]) == 0
     assert "parts/suspects.csv" in capsys.readouterr().out
     record, shown, listed = read(tmp_path / "parts")
-    assert record["shards"] == 2 and record["encoders"]["b"] == "texts through hashed n-grams"
+    assert record["shards"] == 2 and record["encoders"]["b"] == "texts encoded with hashed n-grams"
     assert shown["a"][0] is not None and listed[0]["caption"]

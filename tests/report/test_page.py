@@ -125,7 +125,7 @@ def test_page_renders_without_errors_or_requests(browser, saved):
     assert min(browser.evaluate(heights)) > 20
     assert 4 < browser.evaluate("document.querySelectorAll('#list .row').length") < 40
     assert browser.evaluate("document.querySelector('#list img').naturalWidth") >= 48
-    assert f"{100 * result.noise_rate:.1f} %" in browser.evaluate("document.getElementById('verdict').textContent")
+    assert f"{100 * result.noise_rate:.1f}%" in browser.evaluate("document.getElementById('verdict').textContent")
     assert browser.complaints() == []
     assert browser.requests() == [(folder / "audit.html").resolve().as_uri()]
 

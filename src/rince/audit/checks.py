@@ -43,6 +43,7 @@ ORDER_Z, ORDER_CORRELATION = 5.0, 0.1
 MIN_BLOCKS = 10
 HELD_OUT_P, MIN_HELD_OUT = 0.001, 30
 MAX_ROWS = 20_000  # rows that quadratic checks look at
+NONE_FOUND = "None found."
 SPREAD_AXES, EXACT_AXES = 16, 512
 
 Rows = NDArray[np.int64]
@@ -81,6 +82,11 @@ class Issue:
     explanation: str
     details: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether a summary mentions it beside the verdict: claimed issues, and the test of held-out pairs."""
+        return (self.claimed and self.name != "unrelated") or self.name == "trained_on_these"
+
     def spread(self, rows: Rows, n: int) -> "Issue":
         """The issue of some rows as one of all ``n``: 0 for the others."""
         scores = self.scores
@@ -106,7 +112,7 @@ def _issue(name: str, scores: Floats, affected: NDArray[np.bool_], explanation: 
     examples = rows[np.argsort(-scores[rows], kind="stable")][:EXAMPLES]
     return Issue(
         name=name, claimed=bool(len(rows)), scores=scores.astype(np.float32), count=len(rows), examples=examples,
-        explanation=explanation, details=details,
+        explanation=explanation if len(rows) else NONE_FOUND, details=details,
     )  # fmt: skip
 
 
@@ -551,9 +557,10 @@ def leak(a: Matrix, b: Matrix) -> Issue:
         f"{len(columns)} columns occur on both sides up to scale (ids, times, file numbers?) and give the pairing "
         "away: the scorer was fitted without them."
     )
+    claimed = bool(columns) and few
     return Issue(
-        name="leak", claimed=bool(columns) and few, scores=np.zeros(0, np.float32), count=len(columns),
-        examples=np.zeros(0, np.int64), explanation=text, details={"columns": columns},
+        name="leak", claimed=claimed, scores=np.zeros(0, np.float32), count=len(columns),
+        examples=np.zeros(0, np.int64), explanation=text if claimed else NONE_FOUND, details={"columns": columns},
     )  # fmt: skip
 
 
@@ -622,14 +629,23 @@ def trained_on_pairs(scores: Floats, held_out: Floats) -> Issue:
 
     A two-sample Kolmogorov-Smirnov test; both samples must come from the same source.
     """
-    p = kolmogorov_smirnov(scores, held_out) if len(held_out) >= MIN_HELD_OUT else 1.0
-    higher = len(held_out) > 0 and bool(scores.mean() > held_out.mean())
-    text = (
-        f"The audited pairs score higher than {len(held_out):,} held-out pairs (p = {p:.2g}): the model was "
-        "probably trained on the audited pairs."
-    )
+    enough = len(held_out) >= MIN_HELD_OUT
+    p = kolmogorov_smirnov(scores, held_out) if enough else 1.0
+    claimed = p < HELD_OUT_P and bool(scores.mean() > held_out.mean())
+    if claimed:
+        text = (
+            f"The audited pairs score higher than {len(held_out):,} held-out pairs (p = {p:.2g}): the model was "
+            "probably trained on the audited pairs."
+        )
+    elif enough:
+        text = (
+            f"The audited pairs do not score higher than {len(held_out):,} held-out pairs (p = {p:.2g}): no sign that "
+            "the model was trained on them."
+        )
+    else:
+        text = f"{len(held_out):,} held-out pairs are too few for a test: give at least {MIN_HELD_OUT}."
     return Issue(
-        name="trained_on_these", claimed=higher and p < HELD_OUT_P, scores=np.zeros(0, np.float32), count=0,
+        name="trained_on_these", claimed=claimed, scores=np.zeros(0, np.float32), count=0,
         examples=np.zeros(0, np.int64), explanation=text, details={"p": p},
     )  # fmt: skip
 

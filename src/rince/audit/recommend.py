@@ -39,6 +39,15 @@ class Recommendation(NamedTuple):
     trust: bool
     reason: str
 
+    @property
+    def advice(self) -> str:
+        """The recommendation in one line."""
+        weights = ", pairs weighted by the audit" if self.trust else ""
+        return (
+            f"Loss for training (rule of thumb): {self.label.removesuffix(', trust')}, temperature {self.temperature:g}"
+            f"{weights}. Compare losses on your pairs: rince compare A B"
+        )
+
     def build(self, contrast: "Contrast | None" = None) -> "ContrastiveLoss":
         """The loss. Default: ``rince.TwoView()``; use ``rince.CrossView()`` for two modalities."""
         from rince.losses import named_loss

@@ -30,10 +30,13 @@ WIDE = 0.25
 """Width of an interval from which it is called wide."""
 FEW_PAIRS, MANY_PAIRS = 500, 10_000
 EMBEDDINGS = ("unseen", "trained-on-these")
-IF_UNSEEN = "This holds only if the model behind the embeddings was not trained on these pairs (embeddings='unseen')."
+IF_UNSEEN = (
+    "Valid only if the embedding model was not trained on these pairs: a model that was hides wrong ones. Confirm it "
+    "by --embeddings unseen (embeddings='unseen')."
+)
 TRAINED = (
-    "The model behind the embeddings was trained on these pairs and may have memorized wrong ones: the true share may "
-    "lie above the interval. Encode with a model that has not seen the pairs, or fit a scorer to raw features (fit)."
+    "The embedding model was trained on these pairs and may have memorized wrong ones, so more pairs may be unrelated "
+    "than the interval says. Use a model that has not seen the pairs, or encode the raw items (--encode)."
 )
 LARGE = {
     "placeholder": "placeholders",
@@ -149,12 +152,21 @@ class Findings(ABC):
         """A few lines for a terminal."""
         lines = [f"{self.judged_pairs:,} pairs, {len(self.null):,} mismatched pairs, scored by {self.scored_by}"]
         lines[0] += f" ({self.settings})" if self.settings else ""
-        lines += [*self.verdict_lines(fdr), *self.conditions]
-        claimed = [issue.explanation for name, issue in self.issues.items() if issue.claimed and name != "unrelated"]
-        lines += [line for line in claimed if line not in lines]
+        lines += [*self.assumptions, *self.verdict_lines(fdr), *self.limits]
+        lines += [issue.explanation for issue in self.issues.values() if issue.is_reported]
         lines += self.remarks
-        lines.append(self.recommend().reason)
-        return "\n".join(lines)
+        lines.append(self.recommend().advice)
+        return "\n".join(dict.fromkeys(lines))
+
+    @property
+    def assumptions(self) -> list[str]:
+        """Conditions about who made the embeddings, which come before the verdict."""
+        return [line for line in self.conditions if line in (IF_UNSEEN, TRAINED)]
+
+    @property
+    def limits(self) -> list[str]:
+        """All other conditions."""
+        return [line for line in self.conditions if line not in (IF_UNSEEN, TRAINED)]
 
     def record(self, fdr: float = 0.1) -> dict[str, Any]:
         """What ``audit.json`` holds."""
@@ -216,7 +228,7 @@ class Findings(ABC):
                 *self._why_not(),
             ]
         most = max(high, 0.001)  # never "up to 0.0 %"
-        return [f"No unrelated pairs found; up to {most:.1%} of the pairs may be (95% interval). {NOT_COUNTED}"]
+        return [f"No unrelated pairs found, but up to {most:.1%} of the pairs may be (95% interval). {NOT_COUNTED}"]
 
     def _why_not(self) -> list[str]:
         if self.other_class_better:
@@ -227,12 +239,13 @@ class Findings(ABC):
         worst, best = self.auroc_interval
         ways = []
         if best < 0.97:
-            ways += ["better embeddings"] if self.fitted else ["better embeddings", "a fitted scorer (fit=True, --fit)"]
+            ways += ["better embeddings"] if self.fitted else ["a fitted scorer (--fit, fit=True)", "better embeddings"]
         if best >= 0.97 or self.judged_pairs < MANY_PAIRS:
             ways.append("more pairs")
+        beaten = f"{worst:.0%}" if f"{worst:.0%}" == f"{best:.0%}" else f"{worst:.0%} to {best:.0%}"
         return [
-            f"Right pairs outscore {worst:.0%} to {best:.0%} of mismatched ones, so hard right pairs and unrelated "
-            f"ones look alike; {' or '.join(ways)} would help."
+            f"A right pair outscores {beaten} of mismatched pairs on average, so poorly fitting right pairs look like "
+            f"unrelated ones. What would help: {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}."
         ]
 
 

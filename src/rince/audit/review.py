@@ -65,30 +65,33 @@ class Review(NamedTuple):
     def summary(self) -> str:
         """A few lines for a terminal."""
         counts = ", ".join(f"{count:,} {mark}" for mark, count in self.marked.items())
-        lines = [f"{sum(self.marked.values()):,} pairs reviewed: {counts}"]
+        total = sum(self.marked.values())
+        lines = [f"{total:,} pair{'' if total == 1 else 's'} reviewed: {counts}."]
         if self.precision is None:
-            lines.append(f"none of the {self.flagged:,} flagged pairs is marked keep or wrong yet")
+            lines.append(f"None of the {self.flagged:,} flagged pairs is marked keep or wrong yet.")
         else:
             low, high = self.precision_interval
             lines.append(
-                f"{self.confirmed:,} of {self.checked:,} reviewed flags are wrong pairs: precision "
-                f"{self.precision:.1%}, 95 % interval {low:.1%} to {high:.1%}"
+                f"{self.confirmed:,} of {self.checked:,} reviewed flags are wrong pairs: a precision of "
+                f"{self.precision:.1%} (95% interval {low:.1%} to {high:.1%})."
             )
             if self.checked < self.flagged:
                 lines.append(
-                    f"{self.flagged - self.checked:,} flags are not reviewed: the interval holds for them too if you "
-                    "reviewed a random sample (sort the page by random order)"
+                    f"{self.flagged - self.checked:,} flags are not reviewed. The interval holds for them too if you "
+                    "reviewed a random sample (sort the page by random order)."
                 )
         low, high = self.interval
+        before = f" The audit estimated {self.before:.1%} unrelated pairs." if self.before else ""
         lines.append(
-            f"by your marks about {self.noise_rate:.1%} of the pairs are wrong, 95 % interval {low:.1%} to {high:.1%} "
-            f"(the audit estimated {self.before:.1%} unrelated pairs)"
+            f"By your marks about {self.noise_rate:.1%} of the pairs are wrong (95% interval {low:.1%} to {high:.1%})."
+            + before
         )
         if self.recalibrated:
-            lines.append(f"recalibrated by the marks: {self.flagged_after:,} pairs flagged, see reviewed.csv")
+            lines.append(f"Recalibrated to your marks: {self.flagged_after:,} pairs are flagged, see reviewed.csv.")
         else:
             lines.append(
-                f"to recalibrate all pairs, mark {MIN_MARKS} or more in random order, {MIN_OF_EACH} of each kind"
+                f"To recalibrate all pairs, mark at least {MIN_MARKS} in random order, {MIN_OF_EACH} of them keep and "
+                f"{MIN_OF_EACH} wrong."
             )
         return "\n".join(lines)
 
@@ -101,14 +104,14 @@ def read_marks(path: Path, ids: Sequence[str]) -> dict[int, str]:
         ids: The names of the pairs of the audit: those of the review must be the same.
 
     Raises:
-        UsageError: It is no review, or one of another audit.
+        UsageError: It is not a review, or belongs to another audit.
     """
     marks: dict[int, str] = {}
     with open(path, newline="", encoding="utf-8-sig") as file:
         try:
             rows = csv.DictReader(file)
             if not {"row", "id", "mark"} <= set(rows.fieldnames or ()):
-                raise UsageError(f"{path} is no review: it must have the columns row, id and mark, as the page exports")
+                raise UsageError(f"{path} is not a review: it must have the columns row, id and mark")
             for line in rows:
                 row = _row(line, len(ids), path, rows.line_num)
                 if unescaped(line["id"] or "") != ids[row]:

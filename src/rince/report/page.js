@@ -1,6 +1,6 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
-const percent = (x, digits = 1) => (100 * x).toFixed(digits) + " %";
+const percent = (x, digits = 1) => (100 * x).toFixed(digits) + "%";
 const whole = (x) => Math.round(x).toLocaleString("en-GB");
 
 // Text from the data reaches the page through textContent only.
@@ -124,21 +124,21 @@ function verdict(audit) {
   range.style.width = 100 * Math.max(0.005, audit.high - audit.low) + "%";
   mark.style.left = 100 * audit.rate + "%";
   mark.hidden = !audit.found;
-  put(share, put(bar, range, mark), make("p", "", `95 % interval ${percent(audit.low)} to ${percent(audit.high)}`));
+  put(share, put(bar, range, mark), make("p", "", `95% interval ${percent(audit.low)} to ${percent(audit.high)}`));
   const text = make("div", "lines");
-  for (const line of audit.lines) put(text, make("p", "", line));
-  for (const line of audit.conditions) put(text, make("p", "condition", line));
-  const told = new Set(["", ...audit.lines, ...audit.conditions]);
-  for (const issue of audit.issues) if (issue.claimed && issue.name !== "unrelated" && !told.has(issue.text)) put(text, make("p", "", issue.text));
+  for (const line of audit.assumptions) put(text, make("p", "condition", line));
+  const reported = audit.issues.filter((issue) => issue.reported).map((issue) => issue.text);
+  const lines = new Set([...audit.lines, ...audit.limits, ...reported]);
+  for (const line of lines) put(text, make("p", line === audit.lines[0] ? "main" : "", line));
   put($("verdict"), share, text);
 }
 
 function notes(audit) {
   const lines = [
     `${plural(audit.pairs, "pair")} compared with ${whole(audit.mismatched)} mismatched pairs by ${audit.score}.`,
-    audit.auroc === null ? "" : `A right pair outscores about ${percent(audit.auroc, 0)} of mismatched pairs.`,
+    audit.auroc === null ? "" : `A right pair outscores about ${percent(audit.auroc, 0)} of mismatched pairs on average.`,
     ...audit.remarks,
-    audit.advice ? `Rule of thumb for training: ${audit.advice}. ${audit.reason}` : "",
+    audit.advice,
   ];
   for (const line of lines) if (line) put($("note-lines"), make("li", "", line));
 }
@@ -209,7 +209,7 @@ function groups(audit, choose) {
   const widest = Math.max(0.01, ...audit.groups.map((group) => group.interval[1]));
   for (const group of audit.groups) put($("group-rows"), groupRow(group, widest, choose));
   const cut = audit.group_count > audit.groups.length ? ` The first ${whole(audit.groups.length)} of ${whole(audit.group_count)} are listed.` : "";
-  $("groups-hint").textContent = `Unrelated pairs by group with 95 % intervals, suspicious groups first; bars end at ${percent(widest, 0)}. Unusual: its pairs score clearly worse than the others.${cut}`;
+  $("groups-hint").textContent = `Unrelated pairs by group with 95% intervals, suspicious groups first; bars end at ${percent(widest, 0)}. Unusual: its pairs score clearly worse than the others.${cut}`;
 }
 // Marks made by hand: kept in this browser under the key of the audit, exported as CSV, and read back.
 const MARKS = ["keep", "wrong", "unsure"];
@@ -261,16 +261,16 @@ function exportMarks(audit, marks) {
   saveFile("review.csv", "row,id,mark,score,p_wrong\r\n" + lines.join(""));
 }
 
-// What a CSV of marks says, or the reason why it is none of this audit.
+// The marks of a CSV, or why they do not belong to this audit.
 function importMarks(audit, text) {
   const [head, ...lines] = parseCsv(text.replace(/^\ufeff/, ""));
   const [row, id, mark] = ["row", "id", "mark"].map((name) => (head || []).indexOf(name));
-  if (Math.min(row, id, mark) < 0) return "This is no review: it has no columns row, id and mark.";
+  if (Math.min(row, id, mark) < 0) return "This is not a review: it must have the columns row, id and mark.";
   const at = new Map(audit.rows.row.map((number, place) => [number, place])), found = {};
   for (const line of lines) {
     const place = at.get(Number(line[row]));
     if (place === undefined || audit.rows.id[place] !== unsafe(line[id])) return `This review belongs to another audit (row ${line[row]}).`;
-    if (!MARKS.includes(line[mark])) return `There is no mark ${line[mark]}.`;
+    if (!MARKS.includes(line[mark])) return `${line[mark]} is not a mark: marks are keep, wrong and unsure.`;
     found[line[row]] = line[mark];
   }
   return found;

@@ -264,15 +264,15 @@ def page_data(
         "found": result.noise_found,
         "verdict": result.verdict.value,
         "lines": result.verdict_lines(fdr),
-        "conditions": list(result.conditions),
+        "assumptions": result.assumptions,
+        "limits": result.limits,
         "issues": [_issue_data(issue, name_of) for issue in result.issues.values()],
         "auroc": float(result.auroc),
         "uninformative": result.uninformative,
         "fdr": fdr,
         "score": result.scored_by,
         "remarks": list(result.remarks),
-        "advice": advice.label,
-        "reason": advice.reason,
+        "advice": advice.reason,
         "rows": {
             "row": listed.row.tolist(),
             "id": listed.id,
@@ -305,6 +305,7 @@ def _issue_data(issue: "Issue", name_of: Callable[[int], str]) -> dict[str, Any]
         "claimed": issue.claimed,
         "count": issue.count,
         "text": issue.explanation,
+        "reported": issue.is_reported,
         "examples": [{"row": row, "label": label} for row, label in zip(examples, labels, strict=True)],
     }
 
@@ -365,10 +366,10 @@ def shown_items(show: Gallery, rows: list[int], total: int | None = None, media:
 
 def notebook_html(result: "Audit", fdr: float = 0.1) -> str:
     """A result as shown by notebooks: verdict, conditions, claimed issues and the rows that fit worst."""
-    lines = [f"<b>{html.escape(line)}</b>" for line in result.verdict_lines(fdr)[:1]]
-    lines += [html.escape(line) for line in (*result.verdict_lines(fdr)[1:], *result.conditions)]
-    claimed = [issue for name, issue in result.issues.items() if issue.claimed and name != "unrelated"]
-    lines += [f"{html.escape(issue.name)}: {html.escape(issue.explanation)}" for issue in claimed]
+    verdict, *more = result.verdict_lines(fdr)
+    lines = [html.escape(line) for line in result.assumptions] + [f"<b>{html.escape(verdict)}</b>"]
+    reported = [issue.explanation for issue in result.issues.values() if issue.is_reported]
+    lines += [html.escape(line) for line in dict.fromkeys([*more, *result.limits, *reported])]
     rows = by_suspicion(result)[:NOTEBOOK_ROWS].tolist()
     cells = "".join(
         f"<tr><td>{row}</td><td>{result.scores[row]:.3f}</td><td>{result.p_wrong[row]:.2f}</td></tr>" for row in rows

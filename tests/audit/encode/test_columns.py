@@ -50,7 +50,7 @@ def test_tables_of_every_kind_give_the_same_audit(columns, tmp_path):
         assert set(found.flag()) <= set(np.flatnonzero(wrong)) | set(found.flag()[-12:])
         scores.append(found.scores)
     assert len(scores) >= 3 and all((one == scores[0]).all() for one in scores)
-    assert "A is texts through word_bags:bag" in found.remarks
+    assert "A: texts encoded with word_bags:bag" in found.remarks
 
 
 def test_columns_of_numbers_need_no_encoder(columns):

@@ -29,8 +29,8 @@ def test_every_kind_has_an_encoder_that_needs_no_model():
     names = {kind: encoder_for(kind).name for kind in ("texts", "pictures", "sounds")}
     assert names == {
         "texts": "hashed n-grams",
-        "pictures": "a patch stem",
-        "sounds": "statistics of the log spectrogram",
+        "pictures": "random patches of the images",
+        "sounds": "spectrogram statistics",
     }
     assert not any(encoder_for(kind).comparable for kind in names)
 

@@ -35,7 +35,7 @@ def encoded(shards, **options):
 def test_shards_give_the_audit_of_one_process_with_texts_on_the_page(shards, tmp_path):
     assert cli.main(["audit", *shards, "--encode", "--out", "whole", "--ids", "id", "--checks", "none"]) == 0
     found = encoded(shards)
-    assert found.how == ("texts through hashed n-grams",) * 2 and not found.comparable
+    assert found.how == ("texts encoded with hashed n-grams",) * 2 and not found.comparable
     audit_shards(found.shards, fit=True, checks=None, out="parts")
     whole, parts = (json.loads((tmp_path / name / "audit.json").read_text()) for name in ("whole", "parts"))
     for name in ("noise_rate", "interval", "flagged", "fingerprint"):

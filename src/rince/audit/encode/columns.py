@@ -48,8 +48,8 @@ class Side(NamedTuple):
 
     @property
     def description(self) -> str:
-        """How its rows are made, such as "texts through hashed n-grams"; empty if it holds numbers."""
-        return "" if self.raw is None or self.encoder is None else f"{self.raw.kind} through {self.encoder.name}"
+        """How its rows are made, such as "texts encoded with hashed n-grams"; empty if it holds numbers."""
+        return "" if self.raw is None or self.encoder is None else f"{self.raw.kind} encoded with {self.encoder.name}"
 
     @property
     def gallery(self) -> Gallery | None:
@@ -135,7 +135,7 @@ def audit_sides(
     """
     (rows_a, how_a), (rows_b, how_b) = (side.rows(cache, skip_invalid, progress) for side in (a, b))
     check_lengths(len(rows_a), lengths or {})
-    notes = [f"{name} is {how}" for name, how in (("A", how_a), ("B", how_b)) if how]
+    notes = [f"{name}: {how}" for name, how in (("A", how_a), ("B", how_b)) if how]
     keys = [] if duplicates is None else [codes(duplicates, "duplicates", len(rows_a))]
     if near is not None:
         found = near_duplicates(rows_a, rows_b, near, seed)

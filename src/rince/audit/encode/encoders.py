@@ -239,7 +239,7 @@ class Patches(Encoder):
     Needs no model; a common space is fitted on top.
     """
 
-    name = "a patch stem"
+    name = "random patches of the images"
     learns = True
 
     def __init__(self, seed: int = 0):
@@ -371,7 +371,7 @@ class Spectrogram(Encoder):
     the parts are those of what is heard. A common space is fitted on top.
     """
 
-    name = "statistics of the log spectrogram"
+    name = "spectrogram statistics"
     batch = 64
 
     def identity(self) -> str:

@@ -26,7 +26,7 @@ class EncodedShards(NamedTuple):
 
     Attributes:
         shards: The shards.
-        how: How the rows of A and B were made, such as ``"texts through hashed n-grams"``; empty for numbers.
+        how: How the rows of A and B were made, such as ``"texts encoded with hashed n-grams"``; empty for numbers.
         comparable: Whether both sides lie in one space.
     """
 
@@ -68,7 +68,7 @@ def encode_shards(
         >>> np.save("b.npy", np.eye(60))
         >>> shards = rince.audit.file_shards("texts.txt", "b.npy", raw=True)
         >>> encode_shards(shards, "cache", LocalRunner(), specs={"a": "ngrams", "b": None}).how
-        ('texts through hashed n-grams', '')
+        ('texts encoded with hashed n-grams', '')
     """
     new = [FileShard(shard.a, shard.b, shard.rows, shard.columns, shard.root) for shard in shards]
     how = {"a": "", "b": ""}
@@ -82,7 +82,7 @@ def encode_shards(
             continue
         encoders[side] = encoder_for(raw.kind, specs[side], seed)
         files = _encoded(shards, side, raw.kind, specs[side], seed, encoders[side], cache, runner, skip_invalid)
-        how[side] = f"{raw.kind} through {encoders[side].name}"
+        how[side] = f"{raw.kind} encoded with {encoders[side].name}"
         for shard, file, source in zip(new, files, shards, strict=True):
             shard.raw[side] = source.a if side == "a" else source.b
             setattr(shard, side, Source(file, None, part=((file, 0, shard.rows),)))
