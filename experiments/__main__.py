@@ -37,7 +37,7 @@ EVIDENCE = {
     "spoken-digits": ("evidence.spoken_digits:SpokenDigitsTable", "images and recordings of digits, some pairs wrong"),
     "rule-of-thumb": ("evidence.rule_of_thumb:main", "several comparisons as the table behind rince.audit.recommend"),
     "trust": ("evidence.trust:Trust", "trust weights beside other methods for noisy pairs"),
-    "trust-trained": ("evidence.trust_trained:main", "rince train --trust auto end to end"),
+    "trust-trained": ("evidence.trust_trained:TrustTrained", "rince train --trust auto end to end"),
     "flickr8k": ("evidence.flickr8k:main", "trust weights beside noisy-correspondence methods"),
     "flickr8k-tars": ("evidence.flickr8k_tars:main", "rince audit on raw tars, one machine and Dask workers"),
     "false-negatives": (

@@ -151,7 +151,7 @@ def checked(parser: argparse.ArgumentParser, arguments: list[str], *counts: str)
     options = parsed(parser, arguments)
     check_counts(options, "seeds", "epochs", "workers", *counts)
     for name in ("rates", "etas"):
-        if wrong := [rate for rate in getattr(options, name, ()) if not 0 <= rate <= 1]:
+        if wrong := [rate for rate in getattr(options, name, None) or () if not 0 <= rate <= 1]:
             raise UsageError(f"--{name} must lie in [0, 1], got {wrong[0]}")
     return options
 
