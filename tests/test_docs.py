@@ -45,6 +45,14 @@ def test_tests_named_in_a_table_exist(page):
         assert not name or f"def {name}(" in (ROOT / path).read_text("utf-8"), f"{page} names {path}::{name}"
 
 
+def test_scripts_named_in_pages_exist():
+    for page, text in TEXTS.items():
+        for script in re.findall(r"python ((?:benchmarks|examples|scripts)/\w+\.py)", text):
+            assert (ROOT / script).exists(), f"{page.name} names {script}"
+        for module in re.findall(r"python -m ((?:experiments|docs)\.[\w.]+)", text):
+            assert (ROOT / f"{module.replace('.', '/')}.py").exists(), f"{page.name} names {module}"
+
+
 def rince_commands(text):
     """Arguments of ``rince`` in code blocks, and in inline code that is a whole command."""
     lines = re.findall(rf"^ *(?:\$ )?rince ((?:{'|'.join(cli.COMMANDS)})\b[^>\n]*)", text, re.MULTILINE)
