@@ -74,7 +74,7 @@ def describe_weights(audit: "Audit") -> str:
     """One sentence on the share of wrong pairs in an audit, and on its weights."""
     low, high = audit.interval
     if audit.noise_found:
-        return f"about {audit.noise_rate:.1%} of the pairs are wrong (95 % interval {low:.1%} to {high:.1%})"
+        return f"about {audit.noise_rate:.1%} of the pairs are wrong (95% interval {low:.1%} to {high:.1%})"
     if audit.uninformative or audit.cannot_tell:
         follow = f"weights follow the best guess of {audit.best_guess:.0%}"
         told = "all weights are 1" if bool((audit.weights == 1).all()) else follow
