@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from rince.data.video.clips import ClipFormat, TrainingClips, video_list
 from rince.data.video.videos import Videos
 from rince.noise.pairs import Overdub, Shift, Silence
 from rince.views.pair import ClipRecipe, PairViews, SoundRecipe
@@ -237,3 +238,11 @@ def test_sound_is_centered_on_the_clip_or_lies_anywhere_around_it(root, monkeypa
     assert set(found["centered"]) == {0.0}
     # Half of 1 s of sound less 0.25 s of clip, and half a second; never beyond the file.
     assert len(set(found["anywhere"])) > 4 and max(map(abs, found["anywhere"])) <= 0.375 + 0.5
+
+
+def test_clip_position_is_uniform_as_in_avid():
+    form = ClipFormat(num_frames=8, fps=16, audio_duration=2.0, centered=False)  # 0.5 s of frames in 2 s of sound
+    reader = TrainingClips(video_list(["a.mp4"]), form, (0.08, 1.0), (3 / 4, 4 / 3), count=4000, seed=0)
+    shifts = np.array(reader.sound_shifts((0, 5)))
+    assert np.abs(shifts).max() <= 1.25
+    assert np.abs(np.histogram(shifts, 5, (-1.25, 1.25))[0] / 4000 - 0.2).max() < 0.03

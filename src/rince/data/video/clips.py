@@ -345,17 +345,19 @@ class TrainingClips(ClipReader):
             shares = np.random.default_rng((*key, 2)).random(2 * self.count).tolist()
             transforms = [FrameTransform(self._box((*key, i, 3)), self.form.size) for i in range(self.count)]
             own, others = shares[: self.count], shares[self.count :]
-            return self.read(item, own, transforms, bad, self._shifts((*key, 5)), others, (*key, 4))
+            return self.read(item, own, transforms, bad, self.sound_shifts((*key, 5)), others, (*key, 4))
 
         return self.visit(place % len(self), read, self.others((self.seed, step, place, 1)))
 
-    def _shifts(self, key: tuple[int, ...]) -> list[float] | None:
-        """As in AVID: the clip lies anywhere in its sound, and up to half a second further."""
+    def sound_shifts(self, key: tuple[int, ...]) -> list[float] | None:
+        """Seconds from the middle of each clip to that of its sound; None if they are the same.
+
+        As in AVID, the clip lies anywhere in its sound or up to half a second outside.
+        """
         if self.form.centered or not self.form.sound:
             return None
-        random = np.random.default_rng(key)
-        reach = max(0.0, self.form.audio_duration - self.form.length) / 2
-        return (random.uniform(-reach, reach, self.count) + random.uniform(-0.5, 0.5, self.count)).tolist()
+        reach = max(0.0, self.form.audio_duration - self.form.length) / 2 + 0.5
+        return np.random.default_rng(key).uniform(-reach, reach, self.count).tolist()
 
     def _box(self, key: tuple[int, ...]) -> Callable[[int, int], Box]:
         return lambda width, height: crop_box(np.random.default_rng(key), width, height, self.crop, self.ratio)
