@@ -134,9 +134,9 @@ def test_parts_that_do_not_fit_are_named():
         CrossModal(MLP([2, 2]), InfoNCE(), views, torch.optim.Adam)
     with pytest.raises(ValueError, match=r"rince.views.pair.PairViews, got"):
         CrossModal(Towers(MLP([2, 2]), MLP([2, 2])), InfoNCE(), Recipe(), torch.optim.Adam)
-    with pytest.raises(ValueError, match="equally many features, got 2 and 3"):
+    with pytest.raises(ValueError, match="same number of features, got 2 and 3"):
         CrossModal(Towers(MLP([2, 2]), MLP([2, 3])), InfoNCE(), views, torch.optim.Adam, width=0)
-    with pytest.raises(ValueError, match="at least 1 layer, got 0"):
+    with pytest.raises(ValueError, match="layers must be at least 1, got 0"):
         make(layers=0)
 
 

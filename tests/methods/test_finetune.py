@@ -193,12 +193,12 @@ def test_one_view_of_two_is_taken_where_there_are_two():
 
 
 def test_dropout_of_one_is_refused():
-    with pytest.raises(ValueError, match=r"dropout must lie in \[0, 1\), got 1.0"):
+    with pytest.raises(ValueError, match=r"dropout must be in \[0, 1\), got 1.0"):
         make(dropout=1.0)
 
 
 def test_labels_out_of_range_are_one_sentence():
-    with pytest.raises(ValueError, match="labels must lie between 0 and 2, got 0 to 3"):
+    with pytest.raises(ValueError, match=r"labels must be in \[0, 2\], got 0 to 3"):
         fit(make(classes=3))
 
 

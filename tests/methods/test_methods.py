@@ -99,7 +99,7 @@ def test_a_loss_made_for_another_contrast_is_refused():
     with pytest.raises(UsageError, match=r"TwoView\(\).* CrossView\(symmetric=True\)"):
         make(SimCLR, RINCE(contrast=CrossView()))
     for kind, contrast in ((SupCon, Supervised()), (MoCo, Queue(8, 40)), (MoCoV3, CrossView())):
-        with pytest.raises(UsageError, match=f"{kind.__name__} compares by"):
+        with pytest.raises(UsageError, match=f"{kind.__name__} uses the contrast"):
             make(kind, RINCE(contrast=contrast))
     make(SimCLR, RINCE(contrast=TwoView()))
     make(SupCon, RINCE(contrast=Supervised()), positives="several")

@@ -15,11 +15,11 @@ Side = Literal["a", "b"]
 
 
 class CrossModal(Method):
-    """Each side has its own encoder and head; an item is compared with its partner and the partners of the others.
+    """Two modalities with an encoder and a head each, such as clips and sounds, or images and texts.
 
-    N pairs are 2N anchors. "SimCLR style" can be read in two ways: negatives of an anchor are the N - 1 other items of
-    the other side (``negatives="other_side"``, as in AVID), or all 2N - 2 other items of both sides (``"both_sides"``).
-    An online probe is trained on the features of the first side, which the labels belong to.
+    N pairs are 2N anchors. Their negatives are the N - 1 other items of the other side (``negatives="other_side"``, as
+    in AVID), or all 2N - 2 other items of both sides (``"both_sides"``). The online probe is trained on the features of
+    side a.
 
     Example:
         >>> from rince.encoders import MLP, Towers
@@ -46,11 +46,11 @@ class CrossModal(Method):
     ):
         """
         Args:
-            hidden: Width of the heads' hidden layers.
-            width: Width of the embeddings; 0 for no heads; then both encoders must have the same number of features.
-            layers: Linear layers in a head.
-            head_norm: Batch norm in the heads.
-            negatives: Of the other side only, or of both.
+            hidden: Width of the hidden layers of the heads. Default: 512.
+            width: Width of the embeddings; 0 for no heads, which needs encoders of equal width. Default: 128.
+            layers: Number of linear layers in a head. Default: 3.
+            head_norm: Batch norm in the heads. Default: False.
+            negatives: Items of the other side only (default), or of both sides.
 
         Raises:
             UsageError: If encoder or views do not have two sides, or a head has no layers.
@@ -64,11 +64,11 @@ class CrossModal(Method):
         super().__init__(encoder, loss, views, optimizer, **schedules)
         self.compare_by(CrossView() if negatives == "other_side" else TwoView())
         if layers < 1:
-            raise UsageError(f"a head needs at least 1 layer, got {layers}")
+            raise UsageError(f"layers must be at least 1, got {layers}")
         features = [width_of(self.encoder.a), width_of(self.encoder.b)]
         if not width and features[0] != features[1]:
             raise UsageError(
-                f"without heads both encoders must give equally many features, got {features[0]} and {features[1]}"
+                f"width=0 needs encoders with the same number of features, got {features[0]} and {features[1]}"
             )
         for side, before in zip("ab", features, strict=True):
             head = mlp([before, *[hidden] * (layers - 1), width], norm=head_norm) if width else nn.Identity()
@@ -83,7 +83,7 @@ class CrossModal(Method):
         return self.compare_pairs(a, b, batch)
 
     def embed(self, batch: PairBatch) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        """Features of both sides as evaluation sees them."""
+        """Features of both sides, without augmentation."""
         return self.embed_side("a", batch.a), self.embed_side("b", batch.b)
 
     def pair_embeddings(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
@@ -93,14 +93,14 @@ class CrossModal(Method):
         return True
 
     def project(self, features: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        """Both sides in the one space of the loss, where they can be compared."""
+        """Embeddings of both sides, in the common space of the loss."""
         return self.project_side("a", features[0]), self.project_side("b", features[1])
 
     def embed_side(self, side: Side, items: Tensor) -> Tensor:
-        """Features of items of one side, whoever their partners are."""
+        """Features of items of one side, without augmentation."""
         recipe: Any = self.views.get_submodule(side)
         return self.encoder.get_submodule(side)(recipe.plain(items))
 
     def project_side(self, side: Side, features: Tensor) -> Tensor:
-        """Features of one side in the space of the loss."""
+        """Embeddings of features of one side."""
         return self.get_submodule(f"head_{side}")(features)

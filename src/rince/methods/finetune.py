@@ -14,10 +14,10 @@ from rince.methods.method import Method, OptimizerFactory, width_of
 
 
 class FineTune(Method):
-    """Trains on labels. For ``head_epochs`` the encoder is frozen, with its batch norm; then everything is trained.
+    """Fine-tuning on labels: first the classifier on a frozen encoder, then all weights.
 
-    Works on any batch with ``labels`` whose first field holds the items to classify. In tests, the scores of items
-    with the same number in ``ids`` (several clips of a video) are averaged. Items without a label (-1) do not count.
+    Batches have ``labels`` and, in their first field, the items to classify. Tests average the scores of items with
+    the same ``ids``, such as several clips of a video. Items without a label (-1) do not count.
 
     Example:
         >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
@@ -43,22 +43,22 @@ class FineTune(Method):
     ):
         """
         Args:
-            classes: Number of classes; 0 to take it from the data (`rince finetune`).
-            dropout: Share of the features that are set to 0 in each step.
-            head_epochs: Epochs at the start in which only the classifier is trained.
+            classes: Number of classes. Default: 0, taken from the data by `rince finetune`.
+            dropout: Dropout of the features, in [0, 1). Default: 0.5.
+            head_epochs: Number of first epochs that train the classifier only. Default: 5.
             milestones: Epochs, counted from the start, after which the learning rate is reduced.
-            decay: The factor by which it is reduced.
-            linear: Train only the classifier, in all epochs.
+            decay: Factor by which it is reduced. Default: 0.3.
+            linear: Train the classifier only, in all epochs. Default: False.
             tower: Encoder and views of a cross-modal run, "a" or "b".
-            frozen_norm: Batch norm uses its running statistics while the encoder is frozen. False: it uses those of the
-                batch, and updates the running ones, as in AVID's code.
+            frozen_norm: Batch norm of a frozen encoder uses its running statistics (default). False: the statistics of
+                the batch, updating the running ones, as in AVID's code.
 
         Raises:
-            UsageError: If dropout does not lie in [0, 1).
+            UsageError: If dropout is not in [0, 1).
         """
         super().__init__(encoder, loss, single_view(views, tower), optimizer)
         if not 0 <= dropout < 1:
-            raise UsageError(f"dropout must lie in [0, 1), got {dropout}")
+            raise UsageError(f"dropout must be in [0, 1), got {dropout}")
         self.head_epochs, self.milestones, self.decay = head_epochs, tuple(milestones), decay
         self.linear, self.tower, self.classes, self.frozen_norm = linear, tower, classes, frozen_norm
         self.dropout = nn.Dropout(dropout)
@@ -89,8 +89,8 @@ class FineTune(Method):
         items, labels = self.items(batch), batch.labels
         if labels.device.type == "cpu" and not -1 <= int(labels.min()) <= int(labels.max()) < self.classes:
             raise UsageError(
-                f"labels must lie between 0 and {self.classes - 1}, got {int(labels.min())} to {int(labels.max())}: "
-                "set method.classes, or leave it out; -1 stands for no label"
+                f"labels must be in [0, {self.classes - 1}], got {int(labels.min())} to {int(labels.max())}: set "
+                "method.classes, or omit it; -1 stands for no label"
             )
         views = self.views(items, self.draw(len(items)), cropped=batch.cropped)
         views = views[0] if isinstance(views, tuple) else views
@@ -135,7 +135,7 @@ class FineTune(Method):
         self._tested.append((batch.ids.cpu(), scores.cpu(), batch.labels.cpu()))
 
     def tested_elsewhere(self, batch_idx: int) -> bool:
-        """Whether another rank tests this batch: ranks take turns unless the data are divided among them."""
+        """Whether another rank tests this batch. Ranks take turns unless the data are sharded."""
         data: Any = self.trainer.datamodule
         return not getattr(data, "sharded_tests", False) and batch_idx % self.trainer.world_size != self.global_rank
 
@@ -170,23 +170,20 @@ class FineTune(Method):
 
 
 def single_view(views: nn.Module, tower: str | None) -> nn.Module:
-    """The views of one side of a pair, or of the first view; other views unchanged."""
+    """Views of one side of pairs, or the first of two views; other views unchanged."""
     for name in (tower, "first"):
         if name and isinstance(found := getattr(views, name, None), nn.Module):
             return found
     if not hasattr(views, "plain"):
-        raise UsageError(
-            f"{type(views).__name__} does not make a single view to classify: set views, such as "
-            "rince.views.image.Recipe"
-        )
+        raise UsageError(f"{type(views).__name__} does not make a single view to classify: set views, such as Recipe")
     return views
 
 
 class LinearEvaluation(FineTune):
-    """A linear classifier on the features of a frozen encoder, trained on augmented crops, tested by top-1 and top-5.
+    """Linear classifier on a frozen encoder, trained on augmented crops; top-1 and top-5 accuracy.
 
-    Only one batch is in memory at a time, training resumes after an interruption, and several processes share the work.
-    It is a method of ``rince finetune``, as in ``rince finetune RUN imagenet/linear --trainer.devices 8``.
+    A method of ``rince finetune``, as in ``rince finetune RUN imagenet/linear --trainer.devices 8``. It keeps one batch
+    in memory.
 
     Example:
         >>> encoder, views = rince.encoders.ConvNet(width=8), rince.views.SimCLRViews(size=32)
@@ -205,8 +202,8 @@ class LinearEvaluation(FineTune):
     ):
         """
         Args:
-            classes: Number of classes; 0 to take it from the data (`rince finetune`).
-            lr_schedule: A cosine to 0, a constant rate, or a tenth after 60 % and again after 80 % of training.
+            classes: Number of classes. Default: 0, taken from the data by `rince finetune`.
+            lr_schedule: Cosine decay to 0 (default), constant, or divided by ten after 60 % and 80 % of the training.
             tower: Encoder and views of a cross-modal run, "a" or "b".
         """
         super().__init__(encoder, loss, views, optimizer, classes, dropout=0.0, head_epochs=0, linear=True, tower=tower)

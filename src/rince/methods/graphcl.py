@@ -1,4 +1,4 @@
-"""GraphCL: a graph against a view of itself, and the views of all other graphs of the batch."""
+"""GraphCL: contrastive learning on graphs."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class GraphCL(Method):
-    """Both views through the encoder and a head of the same width; N anchors with N - 1 negatives each.
+    """GraphCL: encoder and head on a graph and its view; N anchors with N - 1 negatives each.
 
     Example:
         >>> views = rince.views.GraphViews()
@@ -32,7 +32,7 @@ class GraphCL(Method):
     ):
         """
         Args:
-            symmetric: Use the views as anchors too. In the published form only the graphs are anchors.
+            symmetric: Use the views as anchors too. Default: False, as published.
         """
         super().__init__(encoder, loss, views, optimizer, **schedules)
         self.compare_by(CrossView(symmetric=symmetric))
@@ -46,14 +46,14 @@ class GraphCL(Method):
         return self.compare_pairs(z1, z2, batch)
 
     def two_views(self, batch: "Batch") -> "tuple[Batch, Batch]":
-        """Two views of every graph, the second one of its partner where the data give it another graph's."""
+        """Two views of every graph; the second one is of its partner if the batch has partners."""
         draws = generator(self.seed, self.batches_seen(), 10, self.global_rank)
         if not self.has_partners(batch):
             return self.views(batch, draws)
         return self.views(batch, draws)[0], self.views(batch.partners, draws)[1]
 
     def embeddings(self, first: "Batch", second: "Batch") -> tuple[Tensor, Tensor, Tensor]:
-        """Features of the first view, and both views in the space of the loss."""
+        """Features of the first view, and embeddings of both."""
         features = self.encoder(first)
         return features, self.head(features), self.head(self.encoder(second))
 

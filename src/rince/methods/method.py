@@ -21,15 +21,13 @@ OptimizerFactory = Callable[[Iterable[Any]], torch.optim.Optimizer]
 
 
 class Method(LightningModule):
-    """A training method. A subclass defines the loss of a batch (``batch_loss``).
+    """Base class of training methods. A subclass implements ``batch_loss``.
 
-    It may have a projection ``head`` from features to embeddings, and its own ``embed`` from a batch to features.
+    It may set ``head``, the projection from features to embeddings, and override ``embed``, which maps a batch to
+    features. The first four arguments are the same for all methods: encoder, loss, views and optimizer.
 
-    The first four arguments are the same for all methods, so that a configuration names them once: the encoder, the
-    loss, the views and the optimizer.
-
-    All random numbers of a step depend only on the seed and the step: ``self.draw(items)`` gives such
-    numbers, and the global generators of torch, numpy and Python are seeded at the start of every step.
+    Random numbers of a step depend on the seed and the step only. Draw them from ``self.draw(items)``; the global
+    generators of torch, numpy and Python are seeded at the start of every step.
 
     Example:
         >>> class Plain(rince.methods.Method):
@@ -43,10 +41,10 @@ class Method(LightningModule):
     seed: int = 0
     pairing: Literal["self", "label"] = "self"
     weights_for: Literal["pairs", "labels"] | None = "pairs"
-    """What weights belong to: pairs, or the labels that form pairs; None if the method does not use weights."""
+    """What weights refer to: pairs, or the labels that form pairs. None if the method does not use weights."""
 
     two_views_each: bool = False
-    """Whether it calls its views with images, draw, partners and cropped, and gets two views of every image."""
+    """Whether the views must return two views of every image."""
 
     def __init__(
         self,
@@ -61,15 +59,15 @@ class Method(LightningModule):
     ):
         """
         Args:
-            encoder: Maps a view to features; its attribute ``features`` is their number.
-            loss: Called with the embeddings of both views.
-            views: Maps a batch to two views of each item.
-            optimizer: Called with the parameters; returns an optimizer.
-            warmup_epochs: Epochs over which the learning rate rises to its full value.
-            lr_schedule: The learning rate after that: a cosine schedule to 0, constant, or divided by ten after
-                60 % of training and again after 80 % (MoCo v1).
-            q_schedule: How q of the loss grows from ``q_start`` to its own value during training.
-            q_start: Where q starts if it has a schedule.
+            encoder: Module that maps a view to features. Its attribute ``features`` is their number.
+            loss: Loss of the embeddings of both views.
+            views: Module that makes two random views of every item of a batch.
+            optimizer: Function of the parameters that returns an optimizer.
+            warmup_epochs: Epochs of linear warmup of the learning rate. Default: 0.
+            lr_schedule: Learning rate after the warmup: cosine decay to 0 (default), constant, or divided by ten after
+                60 % and 80 % of the training (MoCo v1).
+            q_schedule: Schedule of q of the loss, from ``q_start`` to its own value. Default: constant.
+            q_start: First value of q under a schedule. Default: 0.01.
 
         Raises:
             UsageError: If warmup_epochs is negative.
@@ -92,21 +90,21 @@ class Method(LightningModule):
             check_two_views(type(self).__name__, self.views)
 
     def compare_by(self, contrast: Contrast) -> None:
-        """Set the contrast of this method. It belongs to the method, so several methods can share one loss.
+        """Set the contrast of this method, which its loss is called with.
 
         Raises:
-            UsageError: If the loss was made with another contrast, or with a queue of its own.
+            UsageError: If the loss was constructed with another contrast or its own queue.
         """
         given = self.loss.contrast if isinstance(self.loss, ContrastiveLoss) and self.loss.chose_contrast else None
         if given is not None and (repr(given) != repr(contrast) or any(True for _ in given.buffers())):
             raise UsageError(
-                f"{type(self).__name__} compares by {contrast!r}, but the loss was made with {given!r}: leave the "
-                f"contrast out, as in {type(self.loss).__name__}(...)"
+                f"{type(self).__name__} uses the contrast {contrast!r}, but the loss was constructed with {given!r}: "
+                f"omit contrast= in {type(self.loss).__name__}(...)"
             )
         self.contrast = contrast
 
     def contrastive(self, a: Tensor, b: Tensor, **given: Tensor) -> Tensor:
-        """Loss of embeddings under this method's contrast. Losses from outside rince are called as they are."""
+        """Loss of embeddings under this method's contrast. Losses of other libraries are called without one."""
         if isinstance(self.loss, ContrastiveLoss):
             return self.loss(a, b, contrast=self.contrast, **given)
         return self.loss(a, b, **given)
@@ -117,14 +115,14 @@ class Method(LightningModule):
         return self.contrastive(a, b, **given) if weights is None else self.contrastive(a, b, weights=weights, **given)
 
     def pair_weights(self, batch: Any) -> Tensor | None:
-        """Weight of each pair of a batch; None if the batch has none.
+        """(items,) weights of the pairs of a batch, or None.
 
-        A method whose batches are neither ``ImageBatch`` nor ``PairBatch`` overrides this, if they have weights.
+        Override it for batches with weights that are neither ``ImageBatch`` nor ``PairBatch``.
         """
         return batch.weights if isinstance(batch, ImageBatch | PairBatch) else None
 
     def has_partners(self, batch: Any) -> bool:
-        """Whether items are paired with other items, so that a pair can be mismatched."""
+        """Whether items are paired with other items, so that pairs can be mismatched."""
         return batch.partners is not None
 
     def temperature(self, otherwise: float) -> float | Tensor:
@@ -136,7 +134,7 @@ class Method(LightningModule):
         return self.views(batch.images, self.draw(len(batch.images)), batch.partners, batch.cropped)
 
     def batch_loss(self, batch: Any) -> Tensor:
-        """Loss of a batch. Subclasses must implement it."""
+        """Loss of a batch. Subclasses implement it."""
         raise NotImplementedError
 
     def embed(self, batch: Any) -> Tensor:
@@ -209,14 +207,14 @@ class Method(LightningModule):
         return loss
 
     def pair_embeddings(self, batch: Any) -> tuple[Tensor, Tensor]:
-        """Both sides of the pairs of a batch in the space of the loss, as evaluation sees them, one pair per row."""
+        """Embeddings of both sides of the pairs of a batch without augmentation, one pair per row."""
         first = self.project(self.embed(batch))
         return first, first if batch.partners is None else self.project(
             self.embed(batch._replace(images=batch.partners))
         )
 
     def note(self, features: Tensor, labels: Tensor | None) -> None:
-        """Store features and labels of this step for callbacks such as the online probe."""
+        """Store the features and labels of this step for callbacks such as the online probe."""
         self.last_features = (features.detach(), labels)
 
     def note_similarity(self, a: Tensor, b: Tensor) -> None:

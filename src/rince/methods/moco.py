@@ -17,7 +17,7 @@ from rince.views.views import ImageBatch
 
 
 def frozen_copy(network: nn.Module) -> nn.Module:
-    """A copy without gradients. Its batch norms still follow the batches they see."""
+    """Copy without gradients, in training mode: its batch norms update their statistics."""
     return copy.deepcopy(network).requires_grad_(False)
 
 
@@ -29,9 +29,10 @@ def follow(slow: nn.Module, fast: nn.Module, momentum: float) -> None:
 
 
 class MoCo(Method):
-    """Queries are first views, keys are second views by a momentum encoder; negatives are the newest earlier keys.
+    """MoCo v1 and v2: keys from a momentum encoder, and a queue of earlier keys as negatives.
 
-    ``hidden=0`` is v1's head of a single layer; v2 has a hidden layer, and also its own views and a cosine schedule.
+    First views are queries, second views are keys. ``hidden=0`` is the single-layer head of v1. v2 has a hidden layer,
+    other views and a cosine schedule.
 
     Example:
         >>> from rince.encoders import ConvNet
@@ -56,19 +57,19 @@ class MoCo(Method):
     ):
         """
         Args:
-            hidden: Width of the head's hidden layer; 0 for a head of a single layer.
-            width: Width of the embeddings.
-            queue: Number of keys in the queue, which are the negatives.
-            momentum: Of the momentum encoder.
-            batch_norm: "shuffled" lets keys be encoded by another process than their queries, so that batch statistics
-                leak nothing; "as_is" does not shuffle, for synchronized batch norm (trainer.sync_batchnorm) or none.
+            hidden: Width of the hidden layer of the head; 0 for a head of one layer. Default: 512.
+            width: Width of the embeddings. Default: 128.
+            queue: Number of keys in the queue. Default: 65,536.
+            momentum: Momentum of the key encoder, in [0, 1). Default: 0.999.
+            batch_norm: "shuffled" (default) encodes keys on another rank than their queries, so that batch statistics
+                do not leak. "as_is" does not, for synchronized batch norm (trainer.sync_batchnorm) or none.
 
         Raises:
-            UsageError: If the momentum does not lie in [0, 1).
+            UsageError: If momentum is not in [0, 1).
         """
         super().__init__(encoder, loss, views, optimizer, **schedules)
         if not 0 <= momentum < 1:
-            raise UsageError(f"momentum of the slow encoder must lie in [0, 1), got {momentum}")
+            raise UsageError(f"momentum must be in [0, 1), got {momentum}")
         self.compare_by(Queue(width, queue))
         features = width_of(encoder)
         self.head = mlp([features, hidden, width] if hidden else [features, width], norm=False)
@@ -88,7 +89,7 @@ class MoCo(Method):
         return self.compare_pairs(query, key, batch)
 
     def keys(self, views: Tensor) -> Tensor:
-        """Embeddings of the second views by the slow encoder, which get no gradient."""
+        """Embeddings of the second views by the momentum encoder, without gradient."""
         if not self.shuffled or self.trainer.world_size == 1:
             return self.slow_head(self.slow_encoder(views))
         size, rank = len(views), self.global_rank
@@ -102,14 +103,14 @@ class MoCo(Method):
 
 
 def _from_all(tensor: Tensor) -> Tensor:
-    """The rows of all processes, which have equally many, without gradient."""
+    """Rows of all ranks, which have equally many, without gradient."""
     parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, tensor.contiguous())
     return torch.cat(parts)
 
 
 class MoCoV3(Method):
-    """Encoder, projector and predictor, and a momentum copy without predictor; the sum of both directions, times 2t.
+    """MoCo v3: a predictor and a momentum encoder, no queue. The loss is the sum of both directions, times 2t.
 
     Example:
         >>> from rince.encoders import ConvNet
@@ -134,19 +135,19 @@ class MoCoV3(Method):
     ):
         """
         Args:
-            hidden: Width of the hidden layers of projector and predictor.
-            width: Width of the embeddings.
-            momentum: Of the momentum encoder at the start; it rises to 1 by a cosine schedule.
-            head_norm: Batch norm in projector and predictor.
-            predictor_norm: The predictor ends with batch norm too. MoCo v3 has it so for vision transformers, not for
-                ResNets.
+            hidden: Width of the hidden layers of projector and predictor. Default: 4096.
+            width: Width of the embeddings. Default: 256.
+            momentum: Initial momentum, in [0, 1]; it rises to 1 by a cosine schedule. Default: 0.996.
+            head_norm: Batch norm in projector and predictor. Default: True.
+            predictor_norm: Batch norm after the predictor, as MoCo v3 has for vision transformers but not for ResNets.
+                Default: False.
 
         Raises:
-            UsageError: If the momentum does not lie in [0, 1].
+            UsageError: If momentum is not in [0, 1].
         """
         super().__init__(encoder, loss, views, optimizer, **schedules)
         if not 0 <= momentum <= 1:
-            raise UsageError(f"momentum of the slow encoder must lie in [0, 1], got {momentum}")
+            raise UsageError(f"momentum must be in [0, 1], got {momentum}")
         self.compare_by(CrossView(symmetric=False))
         self.projector = mlp([width_of(encoder), hidden, width], norm=head_norm, last_norm=head_norm)
         self.predictor = mlp(
@@ -169,9 +170,9 @@ class MoCoV3(Method):
         return self.both_ways((query1, key2), (query2, key1), batch)
 
     def both_ways(self, forth: tuple[Tensor, Tensor], back: tuple[Tensor, Tensor], batch: ImageBatch) -> Tensor:
-        """The losses of both directions, added and scaled."""
+        """Sum of the losses of both directions, times 2t."""
         temperature = self.temperature(otherwise=0.5)
-        if isinstance(temperature, Tensor):  # as a factor it would be learned to be 0, and the loss with it
+        if isinstance(temperature, Tensor):  # otherwise it would be learned to be 0
             temperature = temperature.detach()
         return 2 * temperature * (self.compare_pairs(*forth, batch) + self.compare_pairs(*back, batch))
 

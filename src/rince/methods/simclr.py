@@ -12,7 +12,7 @@ from rince.views.views import ImageBatch
 
 
 class SimCLR(Method):
-    """Both views through the encoder and a projection head; 2N anchors with 2N - 2 negatives each.
+    """SimCLR: encoder and projection head on two views; 2N anchors with 2N - 2 negatives each.
 
     Example:
         >>> from rince.encoders import ConvNet
@@ -37,11 +37,11 @@ class SimCLR(Method):
     ):
         """
         Args:
-            hidden: Width of the head's hidden layer; 0 for a head of a single layer.
-            width: Width of the embeddings; 0 for no head at all.
-            head_norm: Batch norm in the head.
-            head_bias: Bias in the head's last layer.
-            batch_norm: Whether batch statistics are taken over both views together, in one pass, or view by view.
+            hidden: Width of the hidden layer of the head; 0 for a head of one layer. Default: 512.
+            width: Width of the embeddings; 0 for no head. Default: 128.
+            head_norm: Batch norm in the head. Default: True.
+            head_bias: Bias in the last layer of the head. Default: True.
+            batch_norm: Batch statistics over both views together (default), or per view.
         """
         super().__init__(encoder, loss, views, optimizer, **schedules)
         self.compare_by(self.own_contrast())
@@ -71,13 +71,13 @@ class SimCLR(Method):
 
 
 class SupCon(SimCLR):
-    """One positive per anchor, drawn among the images of its label, or all of the batch that share it.
+    """SimCLR with positives of the same label: one drawn per anchor, or all of the batch.
 
-    "one" is the form of the paper's label-noise experiments; "several" is supervised contrastive learning with the sum
-    outside the logarithm, with two views of every image.
+    ``positives="one"`` is the form of the paper's label-noise experiments. ``"several"`` is supervised contrastive
+    learning with the sum outside the logarithm, on two views of every image.
 
-    Weights are those of labels: a pair of "one" is weighted by their product; with "several", an image whose label
-    weighs less than 0.5 has its own other view as its only positive.
+    Weights refer to labels. With ``"one"`` a pair has the product of two weights. With ``"several"`` an image whose
+    label weighs less than 0.5 has its own other view as its only positive.
 
     Example:
         >>> from rince.encoders import ConvNet
@@ -98,9 +98,9 @@ class SupCon(SimCLR):
     ):
         """
         Args:
-            positives: One other image of the same label, or every view of the batch with it.
+            positives: One random image of the same label (default), or all views of the batch with it.
         """
-        self.several = positives == "several"  # before the rest, which asks for the contrast
+        self.several = positives == "several"  # used by own_contrast
         super().__init__(encoder, loss, views, optimizer, **simclr)
         self.pairing = "self" if self.several else "label"
 
@@ -110,10 +110,10 @@ class SupCon(SimCLR):
     def compare(self, z1: Tensor, z2: Tensor, batch: ImageBatch) -> Tensor:
         if not self.several:
             return self.compare_pairs(z1, z2, batch)
-        # Where nobody knows the label (-1), the only positive is the other view: a label of its own for each.
+        # Images without a label (-1) have their other view as the only positive: each gets a label of its own.
         alone = batch.labels < 0
         if batch.weights is not None:
-            # A label that is more likely wrong than right makes no pairs; the other view of an image is right anyway.
+            # So do images whose label is more likely wrong than right; the pair of their two views is right anyway.
             alone = alone | (batch.weights < 0.5)
             batch = batch._replace(weights=torch.where(alone, 1.0, batch.weights))
         return self.compare_pairs(z1, z2, batch, labels=torch.where(alone, -1 - batch.ids, batch.labels))

@@ -1,4 +1,4 @@
-"""metrics.csv, the table of metrics that a run writes while it trains."""
+"""metrics.csv: the metrics of a run."""
 
 import csv
 import io
@@ -15,10 +15,10 @@ Row = dict[str, str]
 
 
 class MetricsTable(Logger):
-    """One line per logged step, one column per metric.
+    """Logger that writes one line per logged step and one column per metric.
 
-    Only the last line is kept in memory. It is written again if its step logs further metrics, as the last step of an
-    epoch does, and the whole table if there is a new column.
+    The last line is rewritten if its step logs more metrics, as the last step of an epoch does. The whole table is
+    rewritten for a new column.
     """
 
     def __init__(self, path: Path):
@@ -37,11 +37,11 @@ class MetricsTable(Logger):
         return ""
 
     def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
-        """They are in config.yaml."""
+        """Does nothing: they are in config.yaml."""
 
     @rank_zero_only
     def drop_from(self, step: int) -> None:
-        """Delete lines from ``step`` on, which a run resumed from an earlier checkpoint writes again."""
+        """Delete the lines from ``step`` on, which a resumed run writes again."""
         if self.path.exists():
             self.columns, rows = read_table(self.path)
             self._write([row for row in rows if int(row["step"]) < step])
@@ -80,7 +80,7 @@ class MetricsTable(Logger):
 
 
 def read_table(path: Path) -> tuple[list[str], list[Row]]:
-    """Columns and rows of a table of metrics, without damaged lines: the last one of a killed run may be incomplete."""
+    """Columns and rows of a table, without incomplete lines such as the last one of a killed run."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     reader = csv.DictReader(line for line in lines if line.endswith("\n"))
     columns = list(reader.fieldnames or [])

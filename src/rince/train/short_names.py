@@ -126,7 +126,7 @@ def summary(path: str) -> str:
     file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if path.startswith("rince.") else ():
         if isinstance(node, ast.ClassDef) and node.name == name:
-            return (ast.get_docstring(node) or "").split("\n")[0].replace("``", "")
+            return (ast.get_docstring(node) or "").split("\n")[0].replace(":class:", "").replace("`", "")
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
             return summary(f"{node.module}.{name}")
     return ""

@@ -159,7 +159,7 @@ def test_bad_input_is_one_line(finetune, pretrained, tmp_path, capsys):
         ),
         ([pretrained], ["--splits", "1", "2"], "has no splits: leave out --splits"),
         ([pretrained], ["--method.droput", "0"], "there is no option 'droput'; did you mean 'dropout'?"),
-        ([pretrained], ["--method.classes", "3"], "labels must lie between 0 and 2, got 0 to 9: set method.classes"),
+        ([pretrained], ["--method.classes", "3"], "labels must be in [0, 2], got 0 to 9: set method.classes"),
         ([pretrained], ["--tower", "zzz"], "has one encoder and no towers, got --tower zzz"),
         ([pretrained], ["--tower", "a"], "has one encoder and no towers, got --tower a: leave it out"),
         ([pretrained], ["--linear", "--from_scratch"], "only the classifier: leave out one of them"),
