@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.evidence.spoken_pairs import log_mel
-from experiments.paper.images.cifar10 import STEM_CONFIG
+from experiments.paper.images.cifar10 import STEM_CONFIG, evaluate
 from experiments.training import settings_of, trained
 from rince._support.command_options import parsed
 from rince._support.fingerprints import of_lines, of_tensors
@@ -77,7 +77,29 @@ def _sentences(folder: Path, pairs: int) -> Columns:
 MELS, FRAMES = 24, 16
 
 
-class SpokenDigitTowers(TwoTowers):
+def recordings(source: str | None) -> str:
+    return str(source or Path(os.environ.get("RINCE_DATA", "data")) / "fsdd.zip")
+
+
+class Recordings(Task):
+    """Mixin: the data are recordings of digits, in a folder or zip file."""
+
+    source: str
+
+    def check(self) -> None:
+        if not Path(self.source).exists():
+            raise UsageError(f"there are no spoken digits at {self.source}: give --source, a folder or zip file")
+
+    def fingerprint(self) -> str:
+        """Of the content of a file, or of the names and sizes of all files of a folder."""
+        path = Path(self.source)
+        if path.is_dir():
+            files = sorted(file for file in path.rglob("*") if file.is_file())
+            return of_lines(f"{file.relative_to(path)} {file.stat().st_size}" for file in files)
+        return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+
+
+class SpokenDigitTowers(Recordings, TwoTowers):
     """Parts are the data set's own: takes 0 to 4 are for tests, and no image is in two parts.
 
     Many pairs of a batch are of the same digit, so that an anchor's negatives hold others that fit as well.
@@ -93,14 +115,7 @@ class SpokenDigitTowers(TwoTowers):
             temperatures=(0.1, 0.2, 0.5),
             rates=(0.0, 0.4),
         )
-        self.source = str(source or Path(os.environ.get("RINCE_DATA", "data")) / "fsdd.zip")
-
-    def check(self) -> None:
-        if not Path(self.source).exists():
-            raise UsageError(f"there are no spoken digits at {self.source}: give --source, a folder or zip file")
-
-    def fingerprint(self) -> str:
-        return _fingerprint(Path(self.source))
+        self.source = recordings(source)
 
     def parts(self, rate: float, seed: int) -> Split:
         found = features(self.source)
@@ -172,7 +187,7 @@ class Trained(Task):
         return self.measure(*trained(settings_of(self.config, changes), out / "trained" / name))
 
 
-class SpokenDigitsTrained(Trained):
+class SpokenDigitsTrained(Recordings, Trained):
     """Images of digits and people saying them."""
 
     config = "spoken_digits/infonce"
@@ -188,18 +203,10 @@ class SpokenDigitsTrained(Trained):
             rates=(0.0, 0.4),
             tune_seeds=1,
         )
-        self.source = str(source or Path(os.environ.get("RINCE_DATA", "data")) / "fsdd.zip")
-
-    def check(self) -> None:
-        if not Path(self.source).exists():
-            raise UsageError(f"there are no spoken digits at {self.source}: give --source, a folder or zip file")
-
-    def fingerprint(self) -> str:
-        return _fingerprint(Path(self.source))
+        self.source = recordings(source)
 
     def changes(self, run: Run, out: Path) -> dict[str, Any]:
-        data = {"data.source": self.source, "data.wrong_pairs": run["rate"], "data.wrong_pairs_seed": run["seed"]}
-        return data
+        return {"data.source": self.source, "data.wrong_pairs": run["rate"], "data.wrong_pairs_seed": run["seed"]}
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:
         return same_class_first(method, data)
@@ -254,16 +261,8 @@ class CIFAR10LabelNoise(Trained):
         return {"data.source.root": self.source, "data.cache": str(cache), "data.noise": flips}
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:
-        from experiments.features import features_of
-        from rince.evaluate.probes import fit_linear
-
-        images, labels = data.split("train")
-        probe = fit_linear(features_of(method, images), labels, 0.1)
-        result = {}
-        for part in ("validation", "test"):
-            held_out, truth = data.split(part)
-            result[part] = 100 * probe.accuracy(features_of(method, held_out), truth)
-        return result
+        found = evaluate(method, data, neighbors=False)
+        return {part: found[f"encoder_linear_{part}"] for part in ("validation", "test")}
 
 
 TASKS: dict[str, type[Task]] = {
@@ -296,11 +295,3 @@ def main(arguments: list[str]) -> int:
     options = parsed(parser, arguments)
     task = find_task(options.task, options.source)
     return compare_losses(task, options, shlex.join(["python", "-m", "experiments", "compare", *arguments]))
-
-
-def _fingerprint(path: Path) -> str:
-    """Of the content of a file, or of the names and sizes of all files of a folder."""
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-        return of_lines(f"{file.relative_to(path)} {file.stat().st_size}" for file in files)
-    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -1,21 +1,10 @@
-"""Batches that hold all five captions of a picture: losses that know or guess the false negatives, on Flickr8k.
-
-    RINCE_DATA=/path/to/data python -m experiments false-negatives --out runs/false-negatives
-
-Features, towers and test as in ``python -m experiments flickr8k``; no pair is wrong. A batch is 51 pictures with all
-their captions, so that every anchor has four false negatives among 254. Settings are chosen on the validation part with
-seed 0. A guide (as in GIST) masks negatives whose captions are alike: the cosine of their frozen embeddings is above a
-threshold. Each finished run is one line of ``OUT/runs.jsonl``: a second start continues from there.
-"""
+"""Batches that hold all five captions of a picture: losses that know or guess the false negatives, on Flickr8k."""
 
 import argparse
-import itertools
-import json
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
@@ -23,6 +12,9 @@ from torch.nn.functional import cross_entropy, normalize
 import rince
 from experiments.evidence.flickr8k import recalls
 from experiments.evidence.noisy_pairs import Task, load_task, tower
+from experiments.experiment import Experiment, grid
+from experiments.tables import Cell
+from rince.compare.grid import Result, Run
 
 PICTURES, EPOCHS = 51, 10
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -61,6 +53,11 @@ METHODS: dict[str, tuple[Callable[..., Loss], dict[str, tuple[float, ...]]]] = {
 }
 
 
+@functools.cache
+def task() -> Task:
+    return load_task("flickr8k")
+
+
 def batches(task: Task, seed: int) -> Iterator[Tensor]:
     """Rows of the pairs of 51 pictures each."""
     generator = torch.Generator().manual_seed(seed)
@@ -72,7 +69,7 @@ def batches(task: Task, seed: int) -> Iterator[Tensor]:
             yield of_picture[chosen].flatten()
 
 
-def run(task: Task, loss: Loss, seed: int) -> dict[str, float]:
+def train(task: Task, loss: Loss, seed: int) -> dict[str, float]:
     a, b, picture = task.train.a[task.train.a_of], task.train.b, task.train.a_of
     embedded = normalize(b, dim=1)  # principal components of the frozen embeddings
     torch.manual_seed(seed)
@@ -90,35 +87,36 @@ def run(task: Task, loss: Loss, seed: int) -> dict[str, float]:
     return {"validation": recalls(towers, task.validation)["sum"], "test": recalls(towers, task.test)["sum"]}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        "python -m experiments false-negatives",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+class FalseNegatives(Experiment):
+    name = "false-negatives"
+    summary = (
+        "Batches of 51 pictures of Flickr8k with all five captions each, so that every anchor has four false negatives "
+        "among 254; no pair is wrong. Settings are chosen on the validation part with seed 0. A guide (as in GIST) "
+        "masks negatives whose captions are alike under frozen embeddings. Writes results.csv and table.md."
     )
-    parser.add_argument("--out", type=Path, default=Path("runs/false-negatives"), help="folder of the results")
-    parser.add_argument("--seeds", type=int, default=3, help="runs per method")
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    options.out.mkdir(parents=True, exist_ok=True)
-    path, task = options.out / "runs.jsonl", load_task("flickr8k")
-    done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    corner = "sum of R@1, 5, 10 both ways"
 
-    def result(method: str, setting: dict[str, float], seed: int) -> dict[str, Any]:
-        key = {"method": method, "setting": setting, "seed": seed}
-        for line in done:
-            if all(line[name] == value for name, value in key.items()):
-                return line
-        done.append({**key, **run(task, METHODS[method][0](**setting), seed)})
-        with open(path, "a") as file:
-            file.write(json.dumps(done[-1]) + "\n")
-        return done[-1]
+    def runs(self, options: argparse.Namespace) -> list[Run]:
+        return [run for method, (_, settings) in METHODS.items() for run in grid(method=[method], **settings, seed=[0])]
 
-    print("| sum of R@1, 5, 10 both ways | setting | test |\n| --- | --- | --- |")
-    for method, (_, grid) in METHODS.items():
-        points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-        setting = max(points, key=lambda point: result(method, point, 0)["validation"])
-        sums = [result(method, setting, seed)["test"] for seed in range(1, options.seeds + 1)]
-        names = ", ".join(f"{name} {value:g}" for name, value in setting.items())
-        spread = f" ± {np.std(sums, ddof=1):.1f}" if len(sums) > 1 else ""
-        print(f"| {method} | {names} | {np.mean(sums):.1f}{spread} |", flush=True)
+    def next_runs(self, results: Sequence[Result], options: argparse.Namespace) -> list[Run]:
+        """Fresh seeds at the best setting of every method."""
+        chosen: dict[str, Result] = {}
+        for result in results:
+            best = chosen.setdefault(result["settings"]["method"], result)
+            if result["settings"]["seed"] == 0 and result["validation"] > best["validation"]:
+                chosen[result["settings"]["method"]] = result
+        seeds = range(1, options.seeds + 1)
+        return [{**best["settings"], "seed": seed} for best in chosen.values() for seed in seeds]
+
+    def work(self, run: Run, options: argparse.Namespace) -> Result:
+        setting = {key: value for key, value in run.items() if key not in ("method", "seed")}
+        scores = train(task(), METHODS[run["method"]][0](**setting), run["seed"])
+        return {**scores, "headline": f"{scores['test']:.1f}"}
+
+    def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
+        for result in results:
+            run = result["settings"]
+            if run["seed"] > 0:
+                names = [f"{key} {value:g}" for key, value in run.items() if key not in ("method", "seed")]
+                yield f"{run['method']} ({', '.join(names)})", "test", result["test"]

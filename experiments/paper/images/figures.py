@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cosine_similarity
 
+from experiments.experiment import Experiment
 from experiments.figures import COLORS, legend, panels, save
 from experiments.paper.images.cifar10 import AugmentationNoise, LabelNoise
 from experiments.tables import Cell
@@ -18,7 +19,29 @@ from rince._support.step_seeds import Draws, generator
 from rince.compare.grid import Result, Run
 
 
-class LabelNoiseFigure(LabelNoise):
+class Numbers(Experiment):
+    """Mixin: arrays of every run in a file, for figures."""
+
+    def file_of(self, run: Run, options: argparse.Namespace) -> Path:
+        return Path(options.out) / "numbers" / f"{self.run_name(run).replace(' ', '-')}.npz"
+
+    def save_numbers(self, run: Run, options: argparse.Namespace, **arrays: np.ndarray) -> None:
+        with written_whole(self.file_of(run, options)) as path, open(path, "wb") as file:
+            np.savez(file, **arrays)
+
+    def densities(self, axis: Any, runs: Sequence[Run], options: argparse.Namespace, scores: str, mask: str,
+                  names: tuple[str, str]) -> None:  # fmt: skip
+        """Draw the distributions of the scores of some runs, where a mask holds and where not."""
+        files = [np.load(self.file_of(run, options)) for run in runs]
+        for color, name, wanted in zip(COLORS, names, (True, False), strict=False):
+            values = np.concatenate([file[scores][file[mask] == wanted] for file in files])
+            axis.hist(values, bins=60, range=(-1, 1), density=True, alpha=0.55, label=name, color=color)
+
+    def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
+        return []
+
+
+class LabelNoiseFigure(Numbers, LabelNoise):
     """A picture of trained networks. Runs that the table has finished are taken as they are, others are done."""
 
     losses = ("infonce", "rince-1")
@@ -36,10 +59,6 @@ class LabelNoiseFigure(LabelNoise):
         """Method and data of a run."""
         place = argparse.Namespace(**{**vars(options), "out": options.table})
         return trained(self.settings(run, place), self.folder_of(run, place))
-
-    def file_of(self, run: Run, options: argparse.Namespace) -> Path:
-        """Where the numbers of the picture are kept."""
-        return Path(options.out) / "numbers" / f"{self.run_name(run).replace(' ', '-')}.npz"
 
 
 PAIR_STREAM = 71  # of the seed: which pairs are looked at
@@ -68,8 +87,7 @@ class PairScores(LabelNoiseFigure):
         )
         z = features_of(method, images, "projection")
         scores, right = cosine_similarity(z, z[partner]).numpy(), (truth == truth[partner]).numpy()
-        with written_whole(self.file_of(run, options)) as path, open(path, "wb") as file:
-            np.savez(file, scores=scores, right=right)
+        self.save_numbers(run, options, scores=scores, right=right)
         auc = auc_of(right, scores)
         return {
             "auc": auc,
@@ -95,11 +113,7 @@ class PairScores(LabelNoiseFigure):
                 mine = [
                     r["settings"] for r in results if (self.title(r["settings"]), r["settings"]["eta"]) == (title, eta)
                 ]
-                kept = [np.load(self.file_of(run, options)) for run in mine]
-                for color, name, wanted in ((COLORS[0], "same class", True), (COLORS[1], "other class", False)):
-                    scores = np.concatenate([file["scores"][file["right"] == wanted] for file in kept])
-                    style = {"bins": 60, "range": (-1, 1), "density": True, "alpha": 0.55, "label": name}
-                    axes[i, j].hist(scores, color=color, **style)
+                self.densities(axes[i, j], mine, options, "scores", "right", ("same class", "other class"))
                 axes[i, j].set_title(f"{title}, eta {eta:g}", fontsize=10)
         for axis in axes[-1]:
             axis.set_xlabel("cosine of a positive pair", fontsize=9)
@@ -108,10 +122,8 @@ class PairScores(LabelNoiseFigure):
         legend(figure, axes[0, 0])
         return figure
 
-    def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
-        return []
 
-
+MAP_IMAGES = 1500
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
@@ -123,14 +135,6 @@ class TSNE(LabelNoiseFigure):
     )
     corner = "same class among the ten nearest in the map, %"
     etas = (0.4, 0.8)
-    shared = ("images", "space")
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--images", type=int, default=1500, help="test images in a map (%(default)s)")
-        parser.add_argument(
-            "--space", choices=("encoder", "projection"), default="projection", help="of the features (%(default)s)"
-        )
 
     def runs(self, options: argparse.Namespace) -> list[Run]:
         """Without noise every loss too, as in the paper."""
@@ -144,16 +148,15 @@ class TSNE(LabelNoiseFigure):
         from experiments.features import features_of
 
         method, data = self.network(run, options)
-        images, labels = (part[: options.images] for part in data.split("test"))
-        features = features_of(method, images, options.space).double().numpy()
+        images, labels = (part[:MAP_IMAGES] for part in data.split("test"))
+        features = features_of(method, images, "projection").double().numpy()
         features /= np.linalg.norm(features, axis=1, keepdims=True)
         perplexity = min(30, len(images) / 4)
         places = Map(perplexity=perplexity, init="pca", random_state=run["seed"]).fit_transform(features)
         near = NearestNeighbors(n_neighbors=11).fit(places).kneighbors(places, return_distance=False)[:, 1:]
         truth = labels.numpy()
         agreement = 100 * float((truth[near] == truth[:, None]).mean())
-        with written_whole(self.file_of(run, options)) as path, open(path, "wb") as file:
-            np.savez(file, places=places, labels=truth)
+        self.save_numbers(run, options, places=places, labels=truth)
         return {"agreement": agreement, "headline": f"{agreement:.1f} % of the neighbors are of the same class"}
 
     def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
@@ -180,14 +183,11 @@ class TSNE(LabelNoiseFigure):
         legend(figure, axes[0, 0], columns=5, marker_size=5)
         return figure
 
-    def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
-        return []
-
 
 VIEW_STREAM, IMAGES, SHOWN = 72, 2000, 8
 
 
-class ViewScores(AugmentationNoise):
+class ViewScores(Numbers, AugmentationNoise):
     name = "view-scores"
     summary = (
         "Scores of two views of each of 2,000 test images by trained networks: which are best and worst, and how well "
@@ -213,15 +213,11 @@ class ViewScores(AugmentationNoise):
         chosen = np.concatenate([order[:SHOWN], order[-SHOWN:]])
         recipe = method.views.first
         pixels = [(v[chosen] * recipe.std[:, None, None] + recipe.mean[:, None, None]).clamp(0, 1) for v in views]
-        with written_whole(self.file_of(run, options)) as path, open(path, "wb") as file:
-            shown = torch.stack(pixels).permute(0, 1, 3, 4, 2).numpy()
-            np.savez(file, pixels=shown, scores=scores[chosen], all_scores=scores, hit=hit.numpy())
+        shown = torch.stack(pixels).permute(0, 1, 3, 4, 2).numpy()
+        self.save_numbers(run, options, pixels=shown, scores=scores[chosen], all_scores=scores, hit=hit.numpy())
         found = auc_of(hit.numpy(), -scores)
         headline = "no view was cropped too far" if found is None else f"AUC of cropped views {found:.1f} %"
         return {"auc": found, "mean": float(scores.mean()), "headline": headline}
-
-    def file_of(self, run: Run, options: argparse.Namespace) -> Path:
-        return Path(options.out) / "numbers" / f"{self.run_name(run).replace(' ', '-')}.npz"
 
     def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
         for r in results:
@@ -254,19 +250,13 @@ class ViewScores(AugmentationNoise):
             runs.setdefault(f"{self.title(r['settings'])}, eta {r['settings']['eta']:g}", []).append(r["settings"])
         figure, axes = panels(len(runs), height=2.4, sharex=True, sharey="row")
         for axis, (title, mine) in zip(axes.flat, runs.items(), strict=True):
-            files = [np.load(self.file_of(run, options)) for run in mine]
-            for color, name, wanted in ((COLORS[0], "ordinary views", False), (COLORS[1], "cropped too far", True)):
-                scores = np.concatenate([file["all_scores"][file["hit"] == wanted] for file in files])
-                axis.hist(scores, bins=60, range=(-1, 1), density=True, alpha=0.55, label=name, color=color)
+            self.densities(axis, mine, options, "all_scores", "hit", ("cropped too far", "ordinary views"))
             axis.set_title(title, fontsize=10)
             axis.set_xlabel("cosine of two views", fontsize=9)
         axes.flat[0].set_ylabel("density", fontsize=9)
         legend(figure, axes.flat[0])
         save(figure, Path(options.out) / "scores")
         return table
-
-    def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
-        return []
 
 
 def views_of(method: Any, images: torch.Tensor, seed: int) -> tuple[list[torch.Tensor], torch.Tensor]:

@@ -2,7 +2,9 @@
 
 import torch
 
+from experiments.__main__ import main
 from experiments.evidence import false_negatives as experiment
+from experiments.evidence.false_negatives import METHODS
 from experiments.evidence.noisy_pairs import Part, Task, shuffle, tower
 
 
@@ -33,8 +35,12 @@ def test_a_guide_that_knows_the_pictures_equals_ids():
     assert not torch.isclose(experiment.guided(1.0, 0.2, 2.0)(a, b, picture, alike), guided)
 
 
-def test_every_method_trains(monkeypatch):
+def test_settings_are_chosen_on_seed_0_and_reported_on_others(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(experiment, "EPOCHS", 1)
-    for make, grid in experiment.METHODS.values():
-        setting = {name: values[-1] for name, values in grid.items()}
-        assert 0 <= experiment.run(small_task(), make(**setting), 0)["test"] <= 600
+    monkeypatch.setattr(experiment, "task", small_task)
+    few = {name: (make, {key: values[1:2] for key, values in grid.items()}) for name, (make, grid) in METHODS.items()}
+    few["InfoNCE"] = METHODS["InfoNCE"][0], {"temperature": (0.1, 0.2)}
+    monkeypatch.setattr(experiment, "METHODS", few)
+    assert main(["false-negatives", "--seeds", "2", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("±") == len(METHODS) and "2 seeds" in shown and "InfoNCE, guide (temperature 0.1, thr" in shown

@@ -161,23 +161,11 @@ def test_an_interrupted_set_leaves_nothing_behind(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_changed_set_is_refused_and_left_alone(tmp_path):
-    folder = write_videos(tmp_path, 8, 8, size=32)
-    victim = folder / "test" / "orbit-disc" / "0000.mp4"
-    victim.write_bytes(victim.read_bytes()[:-20])
-    with pytest.raises(ValueError, match="have been changed: delete the folder"):
-        write_videos(tmp_path, 8, 8, size=32)
-    (folder / "whole.json").unlink()
-    with pytest.raises(ValueError, match="have been changed"):
-        write_videos(tmp_path, 8, 8, size=32)
-
-
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         ({"train": 12, "test": 8}, "train must be a multiple of the 8 classes, got 12"),
         ({"train": 8, "test": 0}, "test must be a multiple of the 8 classes, got 0"),
-        ({"train": 8, "test": 8, "size": 33}, "size must be an even number of at least 16 pixels, got 33"),
     ],
 )
 def test_bad_settings_are_refused(tmp_path, settings, sentence):
