@@ -1,7 +1,7 @@
 """Every built-in configuration and every documented command, for a few steps on tiny files in the real layout.
 
 Precision is that of the configuration, and workers load data where it has any. Only sizes and lengths are smaller:
-images, batches, networks of video, steps, and one worker for eight. The command of a configuration is the one in its
+images, batches, networks, steps, and one worker for eight. The command of a configuration is the one in its
 own header. A run is trained once per process; tests of one run share a process (``--dist loadgroup``).
 """
 
@@ -26,13 +26,14 @@ NAMES = sorted(str(path.relative_to(CONFIGS).with_suffix("")) for path in CONFIG
 COMMAND = re.compile(r"^[\s#]*(rince (?:train|finetune|evaluate|export) .*)$")
 STEPS = "--trainer.max_steps 3 --checkpoint_every 2"
 WORKERS = "--data.workers 1"
+RESNET = "--encoder.depth 18"
 VIDEO = f"--encoder.a.width 4 --encoder.b.width 4 --data.size 32 --views.a.size 32 --data.batch_size 4 {WORKERS}"
 SMALL = {  # options for a small machine, by the folder or the name of a configuration
     "acav100m": f"{VIDEO} --data.subset 6 {STEPS}",
-    "cifar10": f"--data.batch_size 4 {STEPS}",
-    "cifar10/small-augmentation-noise": "--data.validation 20 --data.limit 20",
+    "cifar10": f"{RESNET} --data.batch_size 4 {STEPS}",
+    "cifar10/small-augmentation-noise": "--encoder.depth 1 --data.validation 20 --data.limit 20",
     "digits": f"--data.limit 128 --data.batch_size 32 {STEPS}",
-    "imagenet": f"--data.size 32 --views.size 32 --data.batch_size 8 {WORKERS} {STEPS}",
+    "imagenet": f"{RESNET} --data.size 32 --views.size 32 --data.batch_size 8 {WORKERS} {STEPS}",
     "imagenet/linear": f"--data.size 32 --views.size 32 --data.batch_size 8 {WORKERS}",
     "imagenet/linear-published": f"--data.size 32 --views.size 32 --data.batch_size 8 {WORKERS}",
     "imagenet/moco": "--method.queue 64",
