@@ -109,3 +109,37 @@ def test_single_huge_value_does_not_stop_the_audit(fit, value):
     a[3, 2] = value
     result = audit_pairs(a, b, fit=fit)
     assert result.verdict.value == "none found" and len(result.flag()) == 0
+
+
+@pytest.mark.parametrize("options", ({}, {"fit": True}, {"score": "cosine"}), ids=str)
+def test_pairs_that_all_share_an_id_cannot_be_mismatched(options):
+    a = np.random.default_rng(0).normal(size=(200, 6))
+    with pytest.raises(UsageError, match="all pairs share an id"):
+        audit_pairs(a, a + 1, ids=["x"] * 200, **options)
+
+
+def test_held_out_pairs_are_mentioned_whatever_they_say():
+    random = np.random.default_rng(0)
+    a, new = random.normal(size=(400, 8)), random.normal(size=(100, 8))
+    noise = 0.5 * random.normal(size=(500, 8))
+    found = audit_pairs(a, a + noise[:400], held_out=(new, new + noise[400:]), checks=None)
+    assert not found.issues["trained_on_these"].claimed and "do not score higher than 100" in found.summary()
+    few = audit_pairs(a, a + noise[:400], held_out=(new[:9], new[:9]), checks=None)
+    assert "9 held-out pairs are too few" in few.summary()
+
+
+def test_conditions_about_embeddings_come_before_the_verdict():
+    random = np.random.default_rng(0)
+    a = random.normal(size=(400, 8))
+    lines = audit_pairs(a, a + 0.1 * random.normal(size=a.shape), checks=None).summary().splitlines()
+    assert "not trained on these pairs" in lines[1] and lines[2].startswith("No unrelated pairs found")
+
+
+def test_stretches_are_named_by_rows_of_the_input():
+    random = np.random.default_rng(0)
+    a = random.normal(size=(1500, 16))
+    b = a + 0.3 * random.normal(size=a.shape)
+    b[900:1200] = np.roll(b[900:1200], 1, axis=0)
+    b[:100] = 1.0  # placeholders are not judged
+    (stretch,) = audit_pairs(a, b).issues["shifted"].details["stretches"]
+    assert abs(stretch["first"] - 900) < 4 and abs(stretch["last"] - 1199) < 4

@@ -145,6 +145,7 @@ def test_bad_rows_are_left_out_on_demand(columns, capsys):
         (["a.npy", "b.npy", "--texts-a", "nothing.csv"], "there is no file"),
         (["a.npy", "a.npy"], "A and B are both a.npy"),
         (["a.npy", "b.xls"], "b.xls cannot be read: files must end in .npy"),
+        (["a.npy", "b.npy", "--out", "a.npy/out"], "a.npy/out cannot be written to"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(columns, capsys, monkeypatch, change, message):
@@ -158,7 +159,7 @@ def test_bad_input_is_one_line_and_writes_nothing(columns, capsys, monkeypatch, 
     np.save("short_ids.npy", np.arange(7))
     (folder / "broken.npy").write_bytes(b"garbage")
     (folder / "b.xls").write_text("{}")
-    assert run(*change, "--out", "out") == 2
+    assert run("--out", "out", *change) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error
     assert not (folder / "out").exists()

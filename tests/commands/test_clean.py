@@ -222,7 +222,7 @@ left, replace = 1 - (sys.argv[2] == "clean"), os.replace
 
 def counted(old, new):
     global left
-    left -= str(new).startswith(sys.argv[1])
+    left -= str(new).startswith(sys.argv[1]) and ".results.new" not in str(new)
     if left < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return replace(old, new)

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince.audit.estimate import Null
+from rince.audit.null import NONE_APART
 from rince.audit.scan import Sample
+from rince.errors import UsageError
 from rince.pairs.matrix import Keys, Matrix, chunks, unit_rows
 
 REFERENCES = 1024
@@ -170,6 +172,8 @@ def draw_mismatched(keys: Keys, size: int, random: np.random.Generator) -> tuple
     apart = np.ones(len(i), dtype=bool)
     for key in keys:
         apart &= key[i] != key[j]
+    if not apart.any():
+        raise UsageError(NONE_APART)
     return i[apart][:size], j[apart][:size]
 
 

@@ -120,6 +120,8 @@ def read_marks(path: Path, ids: Sequence[str]) -> dict[int, str]:
                 marks[row] = line["mark"].strip()
         except (csv.Error, UnicodeDecodeError) as error:
             raise UsageError(f"{path} cannot be read: {error}") from error
+    if not marks:
+        raise UsageError(f"{path} has no marks: mark pairs on the page, and export the review")
     return marks
 
 

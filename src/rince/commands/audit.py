@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rince._support.atomic_files import check_writable, write_text, written_whole
 from rince._support.command_options import check_counts, check_local, local_path, parsed
 from rince._support.regular_files import check_regular
-from rince.errors import UsageError
+from rince.errors import FileError, UsageError
 
 if TYPE_CHECKING:
     from rince.audit.encode.columns import AuditedSides, Side
@@ -118,15 +118,13 @@ def parser() -> argparse.ArgumentParser:
     output.add_argument("--table", choices=("csv", "parquet"), help="format of the table (csv; on a cluster parquet)")
     output.add_argument("--title", help="heading of the page")
     for side in "ab":
-        shown = output.add_mutually_exclusive_group()
-        shown.add_argument(
-            f"--images-{side}",
+        output.add_argument(
             f"--media-{side}",
+            f"--images-{side}",
+            f"--texts-{side}",
+            dest=f"show_{side}",
             metavar="WHAT",
-            help=f"images, audio or videos of {side.upper()} for the page: a folder, a column of paths, or .npy",
-        )
-        shown.add_argument(
-            f"--texts-{side}", metavar="WHAT", help=f"texts of {side.upper()} for the page: a column or a .txt file"
+            help=f"what the page shows of {side.upper()}: a folder of media, a column of texts or paths, .txt, or .npy",
         )
     output.add_argument("--review", type=Path, metavar="CSV", help="marks exported from the page: corrected rate")
     output.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -200,7 +198,7 @@ def _checks(options: argparse.Namespace, default: Sequence[str]) -> list[str]:
 def _audit_here(options: argparse.Namespace) -> "AuditedSides":
     """Audit in memory and save. Temporary files go to the folder of the results, which has space for them."""
     from rince.audit.api import CHECKS
-    from rince.audit.encode.columns import audit_sides, check_lengths, column_values, file_side
+    from rince.audit.encode.columns import audit_sides, check_lengths, column_values, file_side, shown_column
     from rince.audit.review import read_marks
     from rince.audit.save import check_folder, other_columns, pair_name
     from rince.pairs.columns import check_different, values
@@ -220,12 +218,12 @@ def _audit_here(options: argparse.Namespace) -> "AuditedSides":
     check_different(pairs.a, pairs.b)
     check_folder(out, options.force)
     check_aligned(pairs, always=raw)
-    given = {name: column_values(getattr(options, name), pairs.a, header) for name in ("ids", "groups", "duplicates")}
+    given = {name: column_values(getattr(options, name), pairs.a) for name in ("ids", "groups", "duplicates")}
     if given["ids"] is None and pairs.ids is not None:
         given["ids"] = values(pairs.ids)
     ids = given["ids"]
     a, b = sides(pairs, ids)
-    shows: list[Any] = [named_gallery(options, name, ids) for name in "ab"]
+    shows = [shown_column(show, pairs.a, options.media_root, ids) for show in (options.show_a, options.show_b)]
     shows = [side.gallery if show is None else show for show, side in zip(shows, (a, b), strict=True)]
     lengths = {**given, "what to show of A": shows[0], "what to show of B": shows[1]}
     if a.raw is not None or b.raw is not None:  # before items are encoded
@@ -253,7 +251,7 @@ def _audit_here(options: argparse.Namespace) -> "AuditedSides":
             progress=not options.quiet,
             lengths=lengths,
             held_out=held_out,
-            remarks=[show.remark for show in shows if getattr(show, "remark", "")],
+            remarks=[remark for show in shows if (remark := getattr(show, "remark", ""))],
             checks=_checks(options, CHECKS),
             embeddings=options.embeddings,
             score=options.score,
@@ -285,7 +283,10 @@ def _audit_here(options: argparse.Namespace) -> "AuditedSides":
 def _new_folder(folder: Path) -> Iterator[None]:
     """A writable folder, which is removed again if it is new and an error leaves it empty."""
     new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{folder} cannot be written to ({error.strerror})") from error
     try:
         check_writable(folder)
         yield
@@ -294,32 +295,6 @@ def _new_folder(folder: Path) -> Iterator[None]:
             if new and empty.is_dir() and not any(empty.iterdir()):
                 empty.rmdir()
         raise
-
-
-def named_gallery(options: argparse.Namespace, name: str, ids: Any = None) -> Any:
-    """What the user named for the page to show of side ``name``; None without."""
-    from rince.pairs.columns import mapped_npy, naming, values
-    from rince.pairs.source import source
-    from rince.report.gallery import Arrays, Files, Texts
-
-    media, texts = getattr(options, f"images_{name}"), getattr(options, f"texts_{name}")
-    if texts is not None:
-        if Path(texts).suffix == ".txt" and Path(texts).is_file():
-            with open(texts, encoding="utf-8", errors="replace") as file:
-                return Texts([line.rstrip("\n") for line in file])  # splitlines would split at rarer characters, too
-        return Texts(values(source(texts, not options.no_header)))
-    if media is None:
-        return None
-    if Path(media).is_dir():
-        return Files.from_folder(Path(media), ids)
-    where = source(media, not options.no_header)
-    if where.kind == ".npy":
-        with naming(where.path):
-            array = mapped_npy(where.path)
-        if array.ndim > 1:
-            return Arrays(array)
-    paths = [where.folder / str(path) if path is not None and str(path) else None for path in values(where)]
-    return Files(paths, root=getattr(options, "media_root", None) or where.folder)
 
 
 def _review(options: argparse.Namespace, features: Any = None) -> "Review":
@@ -364,8 +339,8 @@ def _on_cluster(options: argparse.Namespace) -> int:
         ids=options.ids,
         duplicates=options.duplicates,
         groups=options.groups,
-        show_a=options.images_a or options.texts_a,
-        show_b=options.images_b or options.texts_b,
+        show_a=options.show_a,
+        show_b=options.show_b,
         header=not options.no_header,
         raw=_encodes(options),
         media_root=options.media_root,

@@ -5,7 +5,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rince._support.atomic_files import naming_full
 from rince._support.command_options import add_output_options, parsed, print_result
@@ -65,9 +65,13 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="random seed of --repair (0)")
     for side in "ab":
         parser.add_argument(
-            f"--images-{side}", f"--media-{side}", metavar="WHAT", help=f"media of {side.upper()} for repair.html"
+            f"--media-{side}",
+            f"--images-{side}",
+            f"--texts-{side}",
+            dest=f"show_{side}",
+            metavar="WHAT",
+            help=f"media or texts of {side.upper()} for repair.html",
         )
-        parser.add_argument(f"--texts-{side}", metavar="WHAT", help=f"texts of {side.upper()} for repair.html")
     parser.add_argument("--ids", metavar="FILE[:COLUMN]", help="ids of the rows, to verify against the audit")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="write shards on a Dask cluster")
     parser.add_argument("--workers", type=int, metavar="N", help="write shards in N Dask processes on this machine")
@@ -126,10 +130,11 @@ def main(arguments: list[str]) -> int:
             progress=not options.quiet,
         )
         if options.repair is not None and not kept.all():
+            from rince.audit.encode.columns import shown_column
             from rince.trust.repair import repair_sentence, write_repair  # with torch
 
             partners = _partners(options, [pairs.a, pairs.b], audited, kept)
-            shows = [_shown(options, side) for side in "ab"]
+            shows = [shown_column(show, pairs.a) for show in (options.show_a, options.show_b)]
             new = write_repair(folder, partners, audited, shows[0], shows[1])
             files += [options.out / path.name for path in new]
             lines.append(repair_sentence(partners))
@@ -176,10 +181,3 @@ def _partners(options: argparse.Namespace, where: "list[Source]", audited: "Audi
         a, b = (matrix(one, Path(scratch)) for one in where)
     fit = options.fit or a.shape[1] != b.shape[1] or bool(audited.record.get("fitted"))
     return best_partners(a, b, rows, audited.weights, k=min(options.repair, len(b)), fit=fit, seed=options.seed)
-
-
-def _shown(options: argparse.Namespace, side: str) -> Any:
-    """What the page shows of a side, read as ``rince audit`` does; None where nothing is named."""
-    from rince.commands.audit import named_gallery
-
-    return named_gallery(options, side)

@@ -67,6 +67,18 @@ def test_wrong_names_are_one_sentence(columns):
     with pytest.raises(UsageError, match="reply; it has question, answer"):
         audit_table(table, "question", "reply")
     with pytest.raises(UsageError, match="no column name"):
+        audit_table(table, "question", "answer", encoder="word_bags:bag", groups="name")
+    with pytest.raises(UsageError, match="leave out ngrams"):
+        audit_table(table, "e", ["x"] * 4, encoder="ngrams")
+    with pytest.raises(UsageError, match="no column name"):
         audit_table(table, "question", "answer", encoder="word_bags:bag", ids="name")
     with pytest.raises(TypeError, match="datasets, got dict"):
         audit_table(columns[0], "question", "answer")
+
+
+def test_built_in_encoders_need_no_word_about_training(columns):
+    pytest.importorskip("sklearn")
+    table = arrow.table(columns[0])
+    found = audit_table(table, "question", "answer", fit=False, groups="id")
+    assert not found.conditions
+    assert audit_table(table, "question", "answer", encoder="word_bags:bag").conditions

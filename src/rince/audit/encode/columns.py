@@ -19,12 +19,12 @@ from rince.audit.result import Audit, kept_rows
 from rince.audit.units import joined
 from rince.errors import UsageError
 from rince.pairs.arrow_files import ArrowTable, as_arrow, number_columns, open_arrow, value_column
-from rince.pairs.columns import column_names, matrix, values
+from rince.pairs.columns import column_source, mapped_npy, matrix, naming, values
 from rince.pairs.fingerprint import SidePrint, item_codes, sums_of
 from rince.pairs.matrix import Matrix, codes
 from rince.pairs.raw import Raw, lines_of, raw_column, raw_of_table
-from rince.pairs.source import FOLDER, LINES, TABLES, Source, source
-from rince.report.gallery import Gallery
+from rince.pairs.source import FOLDER, LINES, Source, source
+from rince.report.gallery import Arrays, Gallery, Texts
 
 Columns = str | Sequence[str]
 
@@ -66,13 +66,7 @@ class Side(NamedTuple):
 
 
 def file_side(
-    where: Source,
-    encode: bool,
-    spec: str | None,
-    ids: Any,
-    root: Path | None,
-    scratch: Path,
-    seed: int = 0,
+    where: Source, encode: bool, spec: str | None, ids: Any, root: Path | None, scratch: Path, seed: int = 0
 ) -> Side:
     """A column of a file as a side.
 
@@ -91,11 +85,15 @@ def file_side(
             return matrix(where, scratch)
 
     raw = raw_column(where, root, ids) if encode else None
+    return _side(numbers, where.folder, raw, spec, seed, str(where))
+
+
+def _side(numbers: Callable[[], Matrix], folder: Path, raw: Raw | None, spec: str | None, seed: int, name: str) -> Side:
     if raw is None:
         if spec is not None:
-            raise UsageError(f"{where} holds numbers, which need no encoder: leave out {spec}")
-        return Side(numbers, where.folder)
-    return Side(numbers, where.folder, raw, encoder_for(raw.kind, spec, seed), spec)
+            raise UsageError(f"{name} holds numbers, which need no encoder: leave out {spec}")
+        return Side(numbers, folder)
+    return Side(numbers, folder, raw, encoder_for(raw.kind, spec, seed), spec)
 
 
 class AuditedSides(NamedTuple):
@@ -146,6 +144,8 @@ def audit_sides(
     if fit is None:  # unless both sides hold numbers or are encoded by one model, there is no common space yet
         same = a.spec is not None and a.spec == b.spec and a.encoder is not None and a.encoder.comparable
         fit = (a.encoder is not None or b.encoder is not None) and not same
+    if all(side.encoder is not None and side.encoder.built_in for side in (a, b)):
+        options["embeddings"] = options.get("embeddings") or "unseen"  # such an encoder looks at one side at a time
     if held_out is not None:
         if fit:
             raise UsageError("held-out pairs are compared by cosine: leave them out (--held-out), or give --no-fit")
@@ -195,6 +195,7 @@ def audit_table(
     fit: bool | None = None,
     ids: str | None = None,
     duplicates: str | None = None,
+    groups: str | None = None,
     find_near_duplicates: bool | float = False,
     seed: int = 0,
     skip_invalid: bool = False,
@@ -216,6 +217,7 @@ def audit_table(
         fit: Learn a common space. Default: only if the two sides are not encoded by one model.
         ids: Column with the names of the pairs; pairs with equal ids are never used as mismatched pairs.
         duplicates: Column with equal values for pairs that show the same thing.
+        groups: Column such as language or source, for the check for groups.
         find_near_duplicates: Find rows that are nearly equal; a number is the smallest cosine.
         seed: Random seed. Default: 0.
         skip_invalid: Leave out pairs with missing or unreadable items. Default: False.
@@ -258,6 +260,7 @@ def audit_table(
         fit=fit,
         ids=_table_values(opened, ids),
         duplicates=_table_values(opened, duplicates),
+        groups=_table_values(opened, groups),
         near=near,
         seed=seed,
         skip_invalid=skip_invalid,
@@ -281,9 +284,7 @@ def _table_side(
         return np.concatenate(blocks) if blocks else np.empty((0, len(names)), dtype=np.float32)
 
     raw = raw_of_table(table, columns, folder, root) if isinstance(columns, str) else None
-    if raw is None:
-        return Side(numbers, folder)
-    return Side(numbers, folder, raw, encoder_for(raw.kind, spec, seed), spec)
+    return _side(numbers, folder, raw, spec, seed, f"{table.name}:{','.join(names)}")
 
 
 def _table_values(table: ArrowTable, name: str | None) -> NDArray[Any] | None:
@@ -300,15 +301,27 @@ def _check_columns(table: ArrowTable, names: list[str]) -> None:
             raise UsageError(f"{table.name} has no column {name}; it has {', '.join(there[:20])}")
 
 
-def column_values(text: str | None, beside: Source, header: bool) -> NDArray[Any] | None:
+def column_values(text: str | None, beside: Source) -> NDArray[Any] | None:
     """One value per pair, such as ids: ``FILE[:COLUMN]``, or the name of a column of the file ``beside``."""
     if text is None:
         return None
-    if not Path(text).exists() and ":" not in text and beside.kind in TABLES and text in column_names(beside):
-        return values(beside._replace(column=text))
-    where = source(text, header, raw=True)
+    where = column_source(text, beside, raw=True)
     if where.kind == LINES:
         return np.array(lines_of(where), dtype=object)
     if where.kind == FOLDER:
         raise UsageError(f"{where.path} is a folder: name a file with one value per pair, as FILE:COLUMN")
     return values(where)
+
+
+def shown_column(text: str | None, beside: Source, root: Path | None = None, ids: Any = None) -> Gallery | None:
+    """What a page shows of one side: a folder of media, a column of texts or paths, a .txt file or .npy images."""
+    if text is None:
+        return None
+    where = column_source(text, beside, raw=True)
+    if where.kind == ".npy":
+        with naming(where.path):
+            array = mapped_npy(where.path)
+        if array.ndim > 1:
+            return Arrays(array)
+    raw = raw_column(where, root, ids)
+    return Texts(values(where)) if raw is None else raw.gallery

@@ -36,6 +36,8 @@ class Encoder(ABC):
 
     Attributes:
         name: Name in the summary.
+        built_in: Whether it is one of rince's own, which needs no model and sees one side of the pairs only. Default:
+            False.
         comparable: Whether both sides encoded by it lie in one space, so that their cosine is meaningful. If not, a
             common space is fitted (``fit=True``). Default: False.
         learns: Whether ``learn`` must see a sample before ``encode`` is called. Default: False.
@@ -56,6 +58,7 @@ class Encoder(ABC):
     """
 
     name: str
+    built_in: bool = False
     comparable: bool = False
     learns: bool = False
     batch: int = 256
@@ -142,6 +145,7 @@ class NGrams(Encoder):
     """
 
     name = "hashed n-grams"
+    built_in = True
     learns = True
     batch = 2048
 
@@ -168,7 +172,8 @@ class NGrams(Encoder):
         width = min(self.width, len(sample) - 1, rows.shape[1] - 1)
         if width < 1 or not rows.nnz:
             raise UsageError(f"{len(sample)} texts with {rows.nnz} n-grams are too few for {self.name}")
-        self._svd = decomposition.TruncatedSVD(width, n_iter=3, random_state=self.seed).fit(rows)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of equal texts, which have no variance
+            self._svd = decomposition.TruncatedSVD(width, n_iter=3, random_state=self.seed).fit(rows)
 
     def encode(self, items: Sequence[str]) -> NDArray[np.float32]:
         return self._svd.transform(self._weighted(self._counts(items))).astype(np.float32)
@@ -240,6 +245,7 @@ class Patches(Encoder):
     """
 
     name = "random patches of the images"
+    built_in = True
     learns = True
 
     def __init__(self, seed: int = 0):
@@ -372,6 +378,7 @@ class Spectrogram(Encoder):
     """
 
     name = "spectrogram statistics"
+    built_in = True
     batch = 64
 
     def identity(self) -> str:

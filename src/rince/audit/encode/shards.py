@@ -16,7 +16,7 @@ from rince.audit.scan import rows_of_shard
 from rince.audit.shards.runner import Runner
 from rince.errors import UsageError
 from rince.pairs.files import exists
-from rince.pairs.raw import Kind
+from rince.pairs.raw import Kind, Raw
 from rince.pairs.shards import FileShard
 from rince.pairs.source import Source
 
@@ -74,14 +74,15 @@ def encode_shards(
     how = {"a": "", "b": ""}
     encoders: dict[str, Encoder] = {}
     for side in "ab":
-        raw = shards[0].items(side)
+        raw, spec = shards[0].items(side), specs[side]
         if raw is None:
-            if specs[side] is not None:
+            if spec is not None:
                 where = shards[0].a if side == "a" else shards[0].b
-                raise UsageError(f"{where} holds numbers, which need no encoder: leave out {specs[side]}")
+                raise UsageError(f"{where} holds numbers, which need no encoder: leave out {spec}")
             continue
-        encoders[side] = encoder_for(raw.kind, specs[side], seed)
-        files = _encoded(shards, side, raw.kind, specs[side], seed, encoders[side], cache, runner, skip_invalid)
+        encoders[side] = encoder_for(raw.kind, spec, seed)
+        column = _Column(side, raw.kind, spec, seed, skip_invalid)
+        files = _encoded(shards, column, encoders[side], cache, runner)
         how[side] = f"{raw.kind} encoded with {encoders[side].name}"
         for shard, file, source in zip(new, files, shards, strict=True):
             shard.raw[side] = source.a if side == "a" else source.b
@@ -91,19 +92,28 @@ def encode_shards(
     return EncodedShards(new, (how["a"], how["b"]), not encoders or (same and encoders["a"].comparable))
 
 
-def _encoded(
-    shards: Sequence[FileShard],
-    side: str,
-    kind: Kind,
-    spec: str | None,
-    seed: int,
-    encoder: Encoder,
-    cache: str,
-    runner: Runner,
-    skip_invalid: bool,
-) -> list[Path]:
+class _Column(NamedTuple):
+    """One side of all shards, and how it is encoded."""
+
+    side: str
+    kind: Kind
+    spec: str | None
+    seed: int
+    skip_invalid: bool
+
+    def of(self, shard: FileShard) -> Raw:
+        """The items of a shard."""
+        raw = shard.items(self.side)
+        if raw is None or raw.kind != self.kind:
+            found = "numbers" if raw is None else raw.kind
+            raise UsageError(f"{shard.name} holds {found} where the first shard holds {self.kind}")
+        return raw
+
+
+def _encoded(shards: Sequence[FileShard], column: _Column, encoder: Encoder, cache: str, runner: Runner) -> list[Path]:
     """The files of the rows of one side, written where the cache does not have them."""
-    prints = runner.gather(runner.map(functools.partial(_fingerprint, side=side, kind=kind), shards), "reading items")
+    count = len(shards)
+    prints = runner.gather(runner.map(_fingerprint, shards, [column] * count), "reading items")
     learned_from = "".join(prints) if encoder.learns else ""
     texts = (f"{one} {encoder.identity()} {learned_from}" for one in prints)
     names = [f"{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.npy" for text in texts]
@@ -114,32 +124,24 @@ def _encoded(
     learned = None
     if encoder.learns:
         ends = np.cumsum([0, *(shard.rows for shard in shards)])
-        rows = learning_rows(int(ends[-1]), kind)
+        rows = learning_rows(int(ends[-1]), column.kind)
         wanted = [rows_of_shard(rows, int(start), shard.rows) for start, shard in zip(ends[:-1], shards, strict=True)]
-        arguments = list(shards), [side] * len(shards), [encoder] * len(shards), wanted
-        samples = runner.map(_learning_items, *arguments)
-        name = str(shards[0].a if side == "a" else shards[0].b)
-        learned = runner.submit(learn, encoder, samples, name)
-    build = functools.partial(_encode_shard, side=side, kind=kind, spec=spec, seed=seed, skip_invalid=skip_invalid)
-    columns = [shards[k] for k in todo], [learned] * len(todo), [cache] * len(todo), [names[k] for k in todo]
-    runner.gather(runner.map(build, *columns), f"encoding {kind}")
+        samples = runner.map(_learning_items, shards, [column] * count, [encoder] * count, wanted)
+        learned = runner.submit(learn, encoder, samples, str(shards[0].a if column.side == "a" else shards[0].b))
+    targets = [(cache, names[k]) for k in todo]
+    tasks = [shards[k] for k in todo], [column] * len(todo), [learned] * len(todo), targets
+    runner.gather(runner.map(_encode_shard, *tasks), f"encoding {column.kind}")
     if missing := next((file for file in files if not exists(file)), None):
         raise UsageError(f"the workers wrote no {missing} here: name a folder that all of them reach (--cache)")
     return files
 
 
-def _fingerprint(shard: FileShard, side: str, kind: Kind) -> str:
-    raw = shard.items(side)
-    if raw is None or raw.kind != kind:
-        found = "numbers" if raw is None else raw.kind
-        raise UsageError(f"{shard.name} holds {found} where the first shard holds {kind}")
-    return raw.fingerprint()
+def _fingerprint(shard: FileShard, column: _Column) -> str:
+    return column.of(shard).fingerprint()
 
 
-def _learning_items(shard: FileShard, side: str, encoder: Encoder, rows: NDArray[np.int64]) -> list[object]:
-    raw = shard.items(side)
-    assert raw is not None
-    return learning_items(raw, encoder, rows)
+def _learning_items(shard: FileShard, column: _Column, encoder: Encoder, rows: NDArray[np.int64]) -> list[object]:
+    return learning_items(column.of(shard), encoder, rows)
 
 
 @functools.lru_cache(maxsize=4)
@@ -148,21 +150,9 @@ def _encoder(kind: Kind, spec: str | None, seed: int) -> Encoder:
     return encoder_for(kind, spec, seed)
 
 
-def _encode_shard(
-    shard: FileShard,
-    learned: Encoder | None,
-    cache: str,
-    name: str,
-    *,
-    side: str,
-    kind: Kind,
-    spec: str | None,
-    seed: int,
-    skip_invalid: bool,
-) -> None:
-    raw = shard.items(side)
-    assert raw is not None
-    rows, bad = encode_rows(raw, learned or _encoder(kind, spec, seed))
-    check_rows(raw, rows, bad, skip_invalid)
-    with opened_whole(cache, name) as file:
+def _encode_shard(shard: FileShard, column: _Column, learned: Encoder | None, target: tuple[str, str]) -> None:
+    raw = column.of(shard)
+    rows, bad = encode_rows(raw, learned or _encoder(column.kind, column.spec, column.seed))
+    check_rows(raw, rows, bad, column.skip_invalid)
+    with opened_whole(*target) as file:
         np.save(file, rows)
