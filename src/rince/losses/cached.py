@@ -1,21 +1,22 @@
 """Gradient caching: the gradient of a large batch in the memory of a small one.
 
 A contrastive loss needs the embeddings of the whole batch, but the encoder does not need the batch at once. The batch
-is encoded in chunks without a graph, the loss is computed from all embeddings, and the backward pass encodes every
-chunk once more, with a graph, and backpropagates the chunk's part of the gradient. The result is exact: the second pass
-has the random numbers, autocast state, modes and buffers of the first.
+is encoded in chunks without keeping their activations, the loss is computed from all embeddings, and the backward pass
+encodes every chunk once more. The result is exact: the second pass has the random numbers, autocast state and buffers
+of the first.
 
 Gao et al., 2021, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup.
 """
 
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 
 from rince.errors import UsageError
 
@@ -35,7 +36,7 @@ def cached(
             methods of modules such as ``model.encode_image``.
         inputs: Inputs of the encoders, one entry per side of the pairs: a tensor, a list, a tuple of arguments or a
             mapping of keyword arguments, all with one row per pair. Tensors of one number, and values that are neither
-            tensors nor lists, are not divided. Do not change tensors before ``backward``, which encodes them again.
+            tensors nor lists, are not divided. Do not change them before ``backward``, which encodes them again.
         chunk: Rows per chunk.
         **given: Further arguments of the loss, such as ``labels``, ``ids`` and ``weights``.
 
@@ -43,8 +44,7 @@ def cached(
         The value of the loss.
 
     Raises:
-        UsageError: If chunk is below 1, inputs differ in length, encoders are not modules, or tensors inside of
-            containers require a gradient.
+        UsageError: If chunk is below 1, inputs differ in length, or encoders are not modules.
 
     Layers that use the whole batch, such as batch normalization, get chunks. Under ``DistributedDataParallel``
     gradients are exchanged once per backward pass, and not at all inside ``no_sync``. Encoders with sharded parameters
@@ -58,11 +58,12 @@ def cached(
     if isinstance(inputs, (Tensor, Mapping, str)):
         raise UsageError(f"inputs must hold one entry per side of the pairs, got one {type(inputs).__name__}")
     inputs = list(inputs)
-    several = isinstance(encoders, (Sequence, nn.ModuleList))
-    every: list[Any] = list(encoders) if several else [encoders] * len(inputs)  # type: ignore[arg-type]
-    if len(every) != len(inputs):
-        raise UsageError(f"there must be one encoder per input, or one for all: got {len(every)} for {len(inputs)}")
-    return loss(*(encode(encoder, items, chunk) for encoder, items in zip(every, inputs, strict=True)), **given)
+    per_input: list[Any] = (
+        list(encoders) if isinstance(encoders, (Sequence, nn.ModuleList)) else [encoders] * len(inputs)
+    )
+    if len(per_input) != len(inputs):
+        raise UsageError(f"there must be one encoder per input, or one for all: got {len(per_input)} for {len(inputs)}")
+    return loss(*(encode(encoder, items, chunk) for encoder, items in zip(per_input, inputs, strict=True)), **given)
 
 
 def encode(encoder: Encoder, inputs: Any, chunk: int) -> Tensor:
@@ -76,27 +77,24 @@ def encode(encoder: Encoder, inputs: Any, chunk: int) -> Tensor:
     Returns:
         The embeddings of all rows.
     """
-    if not isinstance(chunk, numbers.Integral) or isinstance(chunk, bool) or chunk < 1:
+    if not isinstance(chunk, numbers.Integral) or chunk < 1:
         raise UsageError(f"chunk must be a whole number of at least 1, got {chunk!r}")
-    if isinstance(encoder, DistributedDataParallel):
-        return _through_ddp(encoder, inputs, int(chunk))
-    return _encode(encoder, _owner(encoder), inputs, int(chunk))
+    args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (inputs, {})
+    args = args if isinstance(args, tuple) else (args,)
+    if not isinstance(encoder, DistributedDataParallel):
+        return _encode(encoder, args, kwargs, int(chunk))
+    # For the wrapper this is one forward pass and one backward pass: buffers are synchronized once, gradients are
+    # exchanged once, and its own ``no_sync`` means what it always means.
+    module = encoder.module
+    encoder.module = _InChunks(module, int(chunk))
+    try:
+        return encoder(*args, **kwargs)
+    finally:
+        encoder.module = module
 
 
-def _encode(encoder: Callable[..., Tensor], owner: nn.Module, inputs: Any, chunk: int) -> Tensor:
-    parts = _Inputs(inputs)
-    parameters = [p for p in owner.parameters() if p.requires_grad]
-    wanted = [*parameters, *(x for x in parts.tensors if x.requires_grad)]
-    if torch.is_grad_enabled():
-        parts.refuse_gradients_inside()
-    if not torch.is_grad_enabled() or not wanted:
-        ranges = _ranges(len(parts), chunk)
-        return _stacked((_embedding(parts.call(encoder, rows), rows) for rows in ranges), ranges)
-    return _Cached.apply(_Replay(encoder, owner, parts, chunk, len(parameters)), *wanted)
-
-
-class _Through(nn.Module):
-    """Stands in for the module inside DistributedDataParallel while a batch goes through it chunk by chunk."""
+class _InChunks(nn.Module):
+    """Replaces the module inside DistributedDataParallel during a forward pass."""
 
     def __init__(self, module: nn.Module, chunk: int):
         super().__init__()
@@ -104,115 +102,91 @@ class _Through(nn.Module):
         self.chunk = chunk
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        module: Any = self.encoder
-        return _encode(module, module, kwargs if kwargs else args, self.chunk)
+        encoder: Any = self.encoder
+        return _encode(encoder, args, kwargs, self.chunk)
 
 
-def _through_ddp(encoder: DistributedDataParallel, inputs: Any, chunk: int) -> Tensor:
-    # For the wrapper this is one forward pass and one backward pass: buffers are synchronized once, gradients are
-    # exchanged once, and its own ``no_sync`` means what it always means.
-    module = encoder.module
-    args, kwargs = _arguments(inputs)
-    encoder.module = _Through(module, chunk)
-    try:
-        return encoder(*args, **kwargs)
-    finally:
-        encoder.module = module
+def _encode(encoder: Encoder, args: tuple[Any, ...], kwargs: dict[str, Any], chunk: int) -> Tensor:
+    module = encoder if isinstance(encoder, nn.Module) else getattr(encoder, "__self__", None)
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"an encoder must be a module or a method of one, got {type(encoder).__name__}")
+    if any("FullyShardedDataParallel" in type(m).__name__ or hasattr(m, "reshard") for m in module.modules()):
+        raise UsageError("rince.cached does not take encoders with sharded parameters: use DistributedDataParallel")
+    lengths = {len(x) for x in (*args, *kwargs.values()) if _has_rows(x)}
+    if not lengths:
+        raise UsageError("inputs must hold a tensor or a list with one row per pair")
+    if len(lengths) > 1:
+        raise UsageError(f"all inputs of an encoder must have one row per pair, got {sorted(lengths)} rows")
+    (length,) = lengths
 
-
-class _Inputs:
-    """Arguments of an encoder: those with rows are taken in chunks, the others go whole into every chunk."""
-
-    def __init__(self, inputs: Any):
-        self.args, self.kwargs = _arguments(inputs)
-        self.values = [*self.args, *self.kwargs.values()]
-        self.tensors = [x for x in self.values if isinstance(x, Tensor)]
-        lengths = [len(x) for x in self.values if _has_rows(x)]
-        if not lengths:
-            raise UsageError(f"inputs must hold a tensor or a list with one row per pair, got {type(inputs).__name__}")
-        if len(set(lengths)) > 1:
-            raise UsageError(f"all inputs of an encoder must have one row per pair, got {sorted(set(lengths))} rows")
-        self.length = lengths[0]
-        self.versions = [(x, x._version) for x in _tensors_in(self.values) if not x.is_inference()]
-
-    def __len__(self) -> int:
-        return self.length
-
-    def call(self, encoder: Callable[..., Tensor], rows: slice, pieces: Sequence[Tensor] = ()) -> Tensor:
-        """Encode some rows; ``pieces`` stand in for the tensors that want a gradient, or for their rows."""
-        new = iter(pieces)
-
-        def take(value: Any) -> Any:
-            if pieces and isinstance(value, Tensor) and value.requires_grad:
-                return next(new)
+    def embedding(_: Any, rows: slice) -> Tensor:
+        def of_rows(value: Any) -> Any:
             return value[rows] if _has_rows(value) else value
 
-        return encoder(*[take(value) for value in self.args], **{name: take(x) for name, x in self.kwargs.items()})
+        with _no_autocast_cache():
+            output = encoder(*map(of_rows, args), **{name: of_rows(value) for name, value in kwargs.items()})
+        if not isinstance(output, Tensor):
+            raise UsageError(f"an encoder must return a tensor of embeddings, got {type(output).__name__}: wrap it")
+        if output.shape[:1] != (rows.stop - rows.start,):
+            expected = rows.stop - rows.start
+            raise UsageError(f"an encoder must return one row per pair: expected {expected}, got {tuple(output.shape)}")
+        return output
 
-    def refuse_gradients_inside(self) -> None:
-        """Tensors inside of other inputs reach the encoder, but no gradient would find its way back to them."""
-        for value in self.values:
-            if not isinstance(value, Tensor) and any(x.requires_grad for x in _tensors_in([value])):
-                raise UsageError(
-                    f"a tensor inside of a {type(value).__name__} wants a gradient, which rince.cached gives only to "
-                    "tensors that are arguments of their own: give it as one, or give its .detach()"
-                )
+    copies: Copies = {}
 
-    def check_unchanged(self) -> None:
-        """Raises where a tensor was written to since the first pass: the second one would encode something else."""
-        for x, version in self.versions:
-            if x._version != version:
-                raise UsageError(
-                    f"an input of rince.cached, {tuple(x.shape)} of {x.dtype}, was changed in place before the "
-                    "backward pass, which encodes it again: change a copy, or call backward first"
-                )
+    def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+        nonlocal copies
+        copies = _copy_buffers(module, copies)
+        return nullcontext(), _WithBuffers(module, copies)
 
-
-def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments out of what a user gives for one side of the pairs."""
-    if isinstance(inputs, Mapping):
-        return (), dict(inputs)
-    return (inputs, {}) if isinstance(inputs, tuple) else ((inputs,), {})
-
-
-def _rows_of(tensor: Tensor, rows: slice) -> Tensor:
-    """Some rows; a tensor of one number has none and stays whole."""
-    return tensor[rows] if tensor.dim() else tensor
+    parts = []
+    parameter = next(module.parameters(), None)  # shows ``checkpoint`` the device whose random numbers count
+    for start in range(0, max(length, 1), chunk):
+        rows = slice(start, min(start + chunk, length))
+        part = checkpoint(embedding, parameter, rows, use_reentrant=False, context_fn=contexts)
+        if start == 0:
+            whole = part.new_empty((length, *part.shape[1:]))
+        whole[rows] = part.detach()
+        part.data = whole[rows]  # memory of its own would lie between the activations of two chunks, and split it up
+        parts.append(part)
+    return torch.cat(parts)
 
 
 def _has_rows(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, Tensor) and value.dim() > 0)
 
 
-def _tensors_in(value: Any) -> Iterator[Tensor]:
-    """All tensors in lists, tuples and mappings, at any depth."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple, Mapping)):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _tensors_in(part)
+@contextmanager
+def _no_autocast_cache() -> Iterator[None]:
+    """Cast weights for every chunk: one cast for all would add up their gradients in half precision."""
+    enabled = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(enabled)
 
 
-def _modes_of(owner: nn.Module) -> list[tuple[nn.Module, bool]]:
-    return [(m, m.training) for m in owner.modules()]
+Copies = dict[tuple[nn.Module, str], tuple[Tensor, int, Tensor]]
+"""By module and name: a buffer, its version, and a copy of that version."""
 
 
-def _set_modes(modes: list[tuple[nn.Module, bool]]) -> None:
-    """One by one: ``train`` and ``eval`` would go on to the parts, which may have modes of their own."""
-    for module, training in modes:
-        if module.training != training:
-            module.training = training
-
-
-def _buffers_of(owner: nn.Module) -> list[tuple[nn.Module, str, Tensor]]:
-    """Copies of what a forward pass may change, such as running statistics. In evaluation nothing changes."""
-    trained = (m for m in owner.modules() if m.training)
-    return [(m, name, b.detach().clone()) for m in trained for name, b in m._buffers.items() if b is not None]
+def _copy_buffers(module: nn.Module, known: Copies) -> Copies:
+    """Copies of buffers that a forward pass may change, such as running statistics: those in training mode."""
+    copies = Copies()
+    for part in module.modules():
+        for name, buffer in part._buffers.items() if part.training else ():
+            if buffer is not None:
+                last = known.get((part, name))
+                same = last is not None and last[0] is buffer and last[1] == buffer._version
+                value = last[2] if last is not None and same else buffer.detach().clone()
+                copies[part, name] = buffer, buffer._version, value
+    return copies
 
 
 @torch.no_grad()
-def _restore(buffers: list[tuple[nn.Module, str, Tensor]]) -> None:
-    for module, name, value in buffers:
+def _set_buffers(copies: Copies) -> None:
+    for (module, name), (_, _, value) in copies.items():
         buffer = module._buffers[name]
         if buffer is not None and buffer.shape == value.shape:
             buffer.copy_(value)
@@ -220,135 +194,15 @@ def _restore(buffers: list[tuple[nn.Module, str, Tensor]]) -> None:
             module._buffers[name] = value.clone()
 
 
-def _random_state(devices: Sequence[torch.device]) -> list[Tensor]:
-    others = [torch.get_device_module(d).get_rng_state(d) for d in devices if d.type not in ("cpu", "meta")]
-    return [torch.get_rng_state(), *others]
+class _WithBuffers:
+    """Context with the buffers of the first pass of a chunk."""
 
+    def __init__(self, module: nn.Module, copies: Copies):
+        self.module, self.copies = module, copies
 
-def _set_random_state(devices: Sequence[torch.device], state: list[Tensor]) -> None:
-    torch.set_rng_state(state[0])
-    for device, value in zip((d for d in devices if d.type not in ("cpu", "meta")), state[1:], strict=True):
-        torch.get_device_module(device).set_rng_state(value, device)
+    def __enter__(self) -> None:
+        self.now = _copy_buffers(self.module, {})
+        _set_buffers(self.copies)
 
-
-def _autocast_state(kind: str) -> tuple[str, torch.dtype, bool]:
-    return kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
-
-
-class _Replay:
-    """How a batch was encoded, so that every chunk can be encoded again in the very same way."""
-
-    def __init__(self, encoder: Callable[..., Tensor], owner: nn.Module, parts: _Inputs, chunk: int, parameters: int):
-        self.encoder, self.owner, self.parts, self.parameters = encoder, owner, parts, parameters
-        self.ranges = _ranges(len(parts), chunk)
-        self.devices = sorted({p.device for p in (*owner.parameters(), *parts.tensors)}, key=str)
-        self.autocast = [_autocast_state(kind) for kind in sorted({"cpu", *(d.type for d in self.devices)})]
-        self.modes, self.buffers = _modes_of(owner), _buffers_of(owner)
-        self.states: list[Tensor] = []
-
-    def first(self) -> Tensor:
-        return _stacked(self._chunks(), self.ranges)
-
-    def _chunks(self) -> Iterator[Tensor]:
-        for i, rows in enumerate(self.ranges):
-            state = _random_state(self.devices)
-            if not self.states:
-                self.states = [s.new_empty((len(self.ranges), *s.shape)) for s in state]
-            for every, s in zip(self.states, state, strict=True):
-                every[i] = s
-            with self.like_then():
-                yield _embedding(self.parts.call(self.encoder, rows), rows)
-
-    def again(self, gradient: Tensor, wanted: Sequence[Tensor]) -> list[Tensor | None]:
-        """The gradient of every wanted tensor: parameters first, then inputs."""
-        self.parts.check_unchanged()
-        parameters, inputs = wanted[: self.parameters], wanted[self.parameters :]
-        total: list[Tensor | None] = [None] * len(parameters)
-        of_inputs = [torch.zeros_like(x) for x in inputs]
-        modes = _modes_of(self.owner)
-        _set_modes(self.modes)
-        now, buffers = _random_state(self.devices), _buffers_of(self.owner)
-        _restore(self.buffers)
-        try:
-            for i, rows in enumerate(self.ranges):
-                # Copies: torch reads the state from the start of the storage, whatever the view.
-                _set_random_state(self.devices, [every[i].clone() for every in self.states])
-                pieces = [_rows_of(x, rows).detach().requires_grad_() for x in inputs]
-                with torch.enable_grad(), self.like_then():
-                    embedding = _embedding(self.parts.call(self.encoder, rows, pieces), rows)
-                if not embedding.requires_grad:
-                    continue
-                found = torch.autograd.grad(
-                    embedding, [*parameters, *pieces], gradient[rows].to(embedding.dtype), allow_unused=True
-                )
-                for i, new in enumerate(found[: len(parameters)]):
-                    total[i] = _sum(total[i], new)
-                for whole, new in zip(of_inputs, found[len(parameters) :], strict=True):
-                    if new is not None:
-                        _rows_of(whole, rows).add_(new)
-        finally:
-            _set_random_state(self.devices, now)
-            _restore(buffers)
-            _set_modes(modes)
-        return [*total, *of_inputs]
-
-    def like_then(self) -> ExitStack:
-        """The autocast of the first pass, without its cache: weights cast without a graph must not be used again."""
-        stack = ExitStack()
-        for kind, dtype, enabled in self.autocast:
-            stack.enter_context(torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=False))
-        return stack
-
-
-class _Cached(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, replay: _Replay, *wanted: Tensor) -> Tensor:
-        ctx.replay = replay
-        ctx.save_for_backward(*wanted)
-        return replay.first()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise UsageError("gradients of gradients (create_graph=True) do not go through rince.cached")
-        return (None, *ctx.replay.again(gradient, ctx.saved_tensors))
-
-
-def _ranges(length: int, chunk: int) -> list[slice]:
-    return [slice(i, min(i + chunk, length)) for i in range(0, max(length, 1), chunk)]
-
-
-def _owner(encoder: Encoder) -> nn.Module:
-    """The module whose parameters an encoder uses."""
-    owner = encoder if isinstance(encoder, nn.Module) else getattr(encoder, "__self__", None)
-    if not isinstance(owner, nn.Module):
-        raise UsageError(f"an encoder must be a module or a method of one, got {type(encoder).__name__}")
-    if any("FullyShardedDataParallel" in type(m).__name__ or hasattr(m, "reshard") for m in owner.modules()):
-        raise UsageError("rince.cached does not take encoders with sharded parameters: use DistributedDataParallel")
-    return owner
-
-
-def _embedding(output: Any, rows: slice) -> Tensor:
-    if not isinstance(output, Tensor):
-        raise UsageError(f"an encoder must return a tensor of embeddings, got {type(output).__name__}: wrap it")
-    if output.shape[:1] != (rows.stop - rows.start,):
-        raise UsageError(
-            f"an encoder must return one row per pair: expected {rows.stop - rows.start}, got {tuple(output.shape)}"
-        )
-    return output
-
-
-def _stacked(chunks: Iterable[Tensor], ranges: Sequence[slice]) -> Tensor:
-    """One tensor out of chunks. Were each kept until all are there, small pieces would split up the free memory."""
-    whole: Tensor | None = None
-    for rows, part in zip(ranges, chunks, strict=True):
-        whole = part.new_empty((ranges[-1].stop, *part.shape[1:])) if whole is None else whole
-        whole[rows] = part
-    assert whole is not None
-    return whole
-
-
-def _sum(total: Tensor | None, new: Tensor | None) -> Tensor | None:
-    if new is None:
-        return total
-    return new.clone() if total is None else total.add_(new)  # a gradient may be shared: only a copy can grow
+    def __exit__(self, *error: object) -> None:
+        _set_buffers(self.now)

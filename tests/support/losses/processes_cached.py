@@ -15,7 +15,7 @@ class Tower(nn.Module):
     def __init__(self):
         super().__init__()
         self.map = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 8))
-        self.spare = nn.Linear(2, 2)
+        self.spare = nn.Linear(2, 2, bias=False)
 
     def forward(self, x, spare=False):
         return self.map(x) + (self.spare.weight.sum() if spare else 0)
