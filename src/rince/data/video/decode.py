@@ -238,7 +238,8 @@ class VideoFile:
 
     def _rewind(self) -> None:
         """Go to the first packet. Some containers seek by decoding time, which is earlier; some cannot seek."""
-        if not self._seek((self.stream.start_time or 0) - int(10 / self.stream.time_base)):
+        first = self.stream.start_time or 0
+        if not any(self._seek(stamp) for stamp in (first - int(10 / self.stream.time_base), first)):
             self.close()
             self._open()
 
@@ -295,15 +296,13 @@ class VideoFile:
         transforms = [FrameTransform() for _ in starts] if transforms is None else transforms
         if not times.min() >= -ROUNDING:
             raise UsageError(f"a clip must start at 0 s or later, got {float(times.min())}")
-        per_frame = [transform for transform in transforms for _ in steps]
         try:
-            frames = self._read_frames(times, per_frame)
+            frames = self._read_frames(times, transforms)
         except TooShort as error:
             if short == "refuse" or error.end <= 2 * ROUNDING:
                 raise
             inside = times % error.end if short == "loop" else times
-            frames = self._read_frames(np.minimum(inside, error.end - 2 * ROUNDING), per_frame)
-        clips = [np.stack(frames[i : i + num_frames]) for i in range(0, len(frames), num_frames)]
+            frames = self._read_frames(np.minimum(inside, error.end - 2 * ROUNDING), transforms)
         sounds: list[NDArray[np.float32] | None] = [None] * len(starts)
         if audio and self.soundtrack is not None:
             middles = [start + num_frames / fps / 2 for start in starts]
@@ -312,7 +311,7 @@ class VideoFile:
                 last = max(half, self.duration - half)
                 middles = [min(max(half, m + shift), last) for m, shift in zip(middles, shifts, strict=True)]
             sounds = list(self.sounds(middles, audio_duration, sample_rate))
-        return [Clip(*both) for both in zip(clips, sounds, strict=True)]
+        return [Clip(*both) for both in zip(frames, sounds, strict=True)]
 
     def sounds(self, middles: Sequence[float], duration: float, sample_rate: int) -> list[NDArray[np.float32]]:
         """The sound around each of the moments, ``duration`` seconds of it."""
@@ -322,14 +321,19 @@ class VideoFile:
             return self.soundtrack.around(middles, duration, sample_rate)
 
     def _read_frames(self, times: NDArray[np.float64], transforms: Sequence[FrameTransform]) -> list[NDArray[np.uint8]]:
-        """The frame shown at each of the times, through its transform."""
-        frames: list[Any] = [None] * len(times)
+        """For each transform, the frames of a clip: those shown at its share of the times."""
+        clips: list[Any] = [None] * len(transforms)
+        num_frames = len(times) // len(transforms)
         order = np.argsort(times, kind="stable")
         with video_errors(self.path):
             for run in np.split(order, np.flatnonzero(np.diff(times[order]) > MAX_GAP) + 1):
                 for i, frame in self._shown_at(times, run.tolist()):
-                    frames[i] = transforms[i](frame).copy()
-        return frames
+                    clip, place = divmod(i, num_frames)
+                    pixels = transforms[clip](frame)
+                    if clips[clip] is None:
+                        clips[clip] = np.empty((num_frames, *pixels.shape), np.uint8)
+                    clips[clip][place] = pixels
+        return clips
 
     def _shown_at(self, times: NDArray[np.float64], waiting: list[int]) -> Iterator[tuple[int, Any]]:
         """Decode forward; yield the last frame at or before each of the waiting times, with its index."""
