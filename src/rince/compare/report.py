@@ -206,7 +206,10 @@ def write_report(summary: Summary, results: list[Result], folder: Path, command:
     }
     with atomic_results(folder, FIGURES) as new:
         try:
-            drawn = _draw(summary, new)
+            drawn = list(FIGURES)
+            for name in drawn:
+                kind = name.rpartition(".")[2]
+                figure(summary).savefig(new / name, format=kind, metadata={"Date": None} if kind == "svg" else None)
         except Exception:  # the numbers are written even if matplotlib fails
             drawn = []
             for name in FIGURES:
@@ -228,14 +231,6 @@ def summary_record(summary: Summary, command: str) -> dict[str, Any]:
         "cells": [vars(cell) for cell in summary.cells.values()],
         "advice": summary.advice(),
     }
-
-
-def _draw(summary: Summary, folder: Path) -> list[str]:
-    drawn = figure(summary)
-    for name in FIGURES:
-        kind = name.rpartition(".")[2]
-        drawn.savefig(folder / name, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    return list(FIGURES)
 
 
 def figure(summary: Summary) -> Any:

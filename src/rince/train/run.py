@@ -51,18 +51,14 @@ class Job(NamedTuple):
         return nested_settings(self.text)
 
 
-class RunHooks:
-    """What a kind of run adds to training: weights of pairs, or a test at the end. The base class adds nothing."""
+class RunHooks(Callback):
+    """Lightning callback with hooks around the training, such as for weights of pairs. The base class does nothing."""
 
     def prepare(self, method: Any, data: Any) -> None:
         """Pass weights, or a selection of pairs, to the data. Called after its setup, also in a resumed run."""
 
     def begin(self, method: Any) -> None:
         """Load weights into the method. Called before the first step of a new run."""
-
-    def callbacks(self, resumed: bool) -> list[Callback]:
-        """Further callbacks of the trainer."""
-        return []
 
     def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
         """Entries for result.json. Called after the last step, on all ranks."""
@@ -148,7 +144,7 @@ def _fit(job: Job, hooks: RunHooks) -> Trainer:
     table, together = MetricsTable(folder.metrics), EndTogether()
     checkpoints = SaveCheckpoints(folder, config.checkpoint_every, fingerprint, settings)
     probe = [OnlineProbe(data.classes)] if config.probe and data.classes else []
-    callbacks = [*probe, *hooks.callbacks(resume is not None), together, checkpoints]
+    callbacks = [*probe, hooks, together, checkpoints]
     trainer = make_trainer(options | {"default_root_dir": folder.path}, callbacks, [table], [WholeFiles()])
     if resume is None:
         hooks.begin(method)

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from jsonargparse import Namespace
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_only
 from numpy.typing import NDArray
 from torch import Tensor
@@ -134,9 +134,18 @@ class TableWeights(RunHooks):
         below = int((self.weights < 0.5).sum())
         return {"mean": float(self.weights.mean(dtype=np.float64)), "below_half": below}
 
-    def callbacks(self, resumed: bool) -> list[Callback]:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Log a summary of the weights before the first step."""
         rate = {"noise_rate": self.details["noise_rate"]} if "noise_rate" in self.details else {}
-        return [WeightLog({f"trust/{name}": value for name, value in (rate | self.summary()).items()}, resumed)]
+        if trainer.global_step == 0 and trainer.is_global_zero:
+            for logger in trainer.loggers:
+                logger.log_metrics({f"trust/{name}": value for name, value in (rate | self.summary()).items()}, step=0)
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        """Reject batches without weights."""
+        if pl_module.pair_weights(batch) is None:
+            data = type(trainer.datamodule).__name__
+            raise UsageError(f"{data} gives batches without weights: its loader must pass weights_of(ids)")
 
     def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
         return {"trust": {"source": self.source, "pairs": len(self.weights), **self.details, **self.summary()}}
@@ -162,23 +171,6 @@ class EstimatedWeights(TableWeights):
     def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
         record, steps = super().conclude(trainer, method, data)["trust"], trainer.global_step
         return {"trust": {**record, "cost": (self.details["steps"] + steps) / max(1, steps)}}
-
-
-class WeightLog(Callback):
-    """Logs a summary of the weights at the first step, and rejects batches that lost their weights."""
-
-    def __init__(self, summary: dict[str, float], resumed: bool):
-        self.summary, self.resumed = summary, resumed
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not self.resumed and trainer.is_global_zero:
-            for logger in trainer.loggers:
-                logger.log_metrics(self.summary, step=0)
-
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        if pl_module.pair_weights(batch) is None:
-            data = type(trainer.datamodule).__name__
-            raise UsageError(f"{data} gives batches without weights: its loader must pass weights_of(ids)")
 
 
 def check_use(method: Any) -> None:
@@ -543,39 +535,37 @@ class FoldRun(RunHooks):
     def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
         """Write scores of the held-out pairs and of mismatched pairs made from them beside the run."""
         labels = method.weights_for == "labels"
-        found = gathered(trainer, method, data, self.held_out, _labeled_embeddings if labels else _pair_embeddings)
+        rows = gathered(trainer, method, data, self.held_out, _labeled if labels else type(method).pair_embeddings)
         if trainer.is_global_zero:
-            scored = self._label_scores(found) if labels else self._pair_scores(method, found)
+            if labels:
+                scored = _label_scores(rows)
+            else:
+                temperature, share = float(method.temperature(otherwise=0.1)), MISMATCHED // self.folds
+                key = self.seed, self.number
+                scored = fold_scores(rows["a"].float(), rows["b"].float(), [], temperature, key, share)
             content = {name: value for name, value in scored._asdict().items() if value is not None}
-            content |= {"rows": found["ids"].numpy(), "pairs": np.array(data.training_pairs)}
+            content |= {"rows": rows["ids"].numpy(), "pairs": np.array(data.training_pairs)}
             if (equal := data.equal_pairs()) is not None:
                 content["equal"] = equal
             with written_whole(Path(trainer.default_root_dir) / SCORES) as beside, open(beside, "wb") as file:
                 np.savez(file, **content)
         return {}
 
-    def _pair_scores(self, method: Any, found: dict[str, Tensor]) -> Scored:
-        temperature = float(method.temperature(otherwise=0.1))
-        share = MISMATCHED // self.folds
-        return fold_scores(found["a"], found["b"], [], temperature, (self.seed, self.number), share)
 
-    def _label_scores(self, found: dict[str, Tensor]) -> Scored:
-        labels, known, z = found["b"], found["b"] >= 0, normalize(found["a"], dim=1)
-        own, null, other_class_better = label_scores(z[known], labels[known], int(labels.max()) + 1)
-        scores = torch.full((len(z),), float(null.max()) + 1)  # the only item of its label, or no label
-        scores[known] = torch.where(torch.isnan(own), scores[known], own)
-        by_accident = share_right_by_chance(labels[known].numpy())
-        share = other_class_better * float(known.float().mean())
-        return Scored(scores.numpy(), null.numpy(), None, by_accident, share)
+def _labeled(method: Any, batch: Any) -> tuple[Tensor, Tensor]:
+    """Embeddings and labels."""
+    return method.project(method.embed(batch)), batch.labels
 
 
-def _pair_embeddings(method: Any, batch: Any) -> tuple[Tensor, Tensor]:
-    a, b = method.pair_embeddings(batch)
-    return a.float(), b.float()
-
-
-def _labeled_embeddings(method: Any, batch: Any) -> tuple[Tensor, Tensor]:
-    return method.project(method.embed(batch)).float(), batch.labels
+def _label_scores(rows: dict[str, Tensor]) -> Scored:
+    """Scores of labels "b" by embeddings "a"."""
+    labels, known, z = rows["b"], rows["b"] >= 0, normalize(rows["a"].float(), dim=1)
+    own, null, other_class_better = label_scores(z[known], labels[known], int(labels.max()) + 1)
+    scores = torch.full((len(z),), float(null.max()) + 1)  # the only item of its label, or no label
+    scores[known] = torch.where(torch.isnan(own), scores[known], own)
+    by_accident = share_right_by_chance(labels[known].numpy())
+    share = other_class_better * float(known.float().mean())
+    return Scored(scores.numpy(), null.numpy(), None, by_accident, share)
 
 
 def fold_of(pairs: int, folds: int, seed: int, equal: NDArray[np.int64] | None = None) -> Tensor:
