@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from rince._support.command_errors import add_bug_hint, sentence_of
 from rince._support.signals import Terminated, is_main_rank, termination_as_exception
@@ -121,12 +122,17 @@ def _print_error(sentence: str) -> None:
 def _drop_output() -> None:
     """Discard output that could not be written, so that Python does not try again at exit."""
     for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None:
-                stream.flush()
-        except OSError:
+        if stream is not None and not _flushed(stream):
             with contextlib.suppress(OSError, ValueError):  # a stream that is not a file
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _flushed(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

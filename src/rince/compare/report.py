@@ -206,10 +206,10 @@ def write_report(summary: Summary, results: list[Result], folder: Path, command:
     }
     with atomic_results(folder, FIGURES) as new:
         try:
-            drawn = list(FIGURES)
+            drawn, picture = list(FIGURES), figure(summary)
             for name in drawn:
                 kind = name.rpartition(".")[2]
-                figure(summary).savefig(new / name, format=kind, metadata={"Date": None} if kind == "svg" else None)
+                picture.savefig(new / name, format=kind, metadata={"Date": None} if kind == "svg" else None)
         except Exception:  # the numbers are written even if matplotlib fails
             drawn = []
             for name in FIGURES:
