@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from rince.audit.encode.run import decode_image
 from rince.noise.pairs import wrong_pairs
 from rince.pairs.columns import values
-from rince.pairs.formats import format_of
+from rince.pairs.format import format_of
 from rince.pairs.source import source
 
 RATE = 0.2

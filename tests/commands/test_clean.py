@@ -131,7 +131,7 @@ def test_an_audit_of_other_pairs_or_without_use_is_refused(audited, capsys, tmp_
     folder = audited[0]
     np.save(tmp_path / "a.npy", np.load(folder / "a.npy")[:-1])
     assert clean(folder, a=tmp_path / "a.npy", out="other") == 2
-    assert f"has {N - 1} rows, the audit {N}: it is the audit of other pairs" in capsys.readouterr().err
+    assert f"has {N - 1} rows, the audit {N}: this is not the audit of these pairs" in capsys.readouterr().err
     (tmp_path / "audit.csv").write_bytes((folder / "audit" / "audit.csv").read_bytes())
     (tmp_path / "audit.json").write_text(json.dumps({"useless": True}))
     assert clean(folder, "--audit", str(tmp_path), out="other") == 2
@@ -185,7 +185,7 @@ def test_an_array_is_no_audit(tmp_path, capsys):
     array = str(tmp_path / "a.npy")
     np.save(array, np.ones((60, 3)))
     assert cli.main(["clean", array, array, "--audit", array]) == 2
-    assert "a.npy is no table of rince audit: give the audit.csv" in capsys.readouterr().err
+    assert "a.npy is not a table of rince audit: give the audit.csv" in capsys.readouterr().err
 
 
 def two_audits(folder, data):

@@ -80,22 +80,22 @@ def test_two_rows_that_changed_places_are_enough(folder, capsys):
 
 def test_other_data_of_the_same_length_are_refused(folder, capsys):
     write({**pairs(1), "u": np.arange(N)})
-    assert "hold other data than those of the audit sa/audit.csv: audit again" in refused(folder, capsys)
+    assert "hold data other than those of the audit sa/audit.csv: audit again" in refused(folder, capsys)
     columns = pairs(0)
     columns["vec_b"][250, 3] += 0.01
     write(columns)
-    assert "s.parquet:vec_b holds other data than those of the audit" in refused(folder, capsys)
+    assert "s.parquet:vec_b holds data other than those of the audit" in refused(folder, capsys)
     write({**columns, "vec_b": columns["u"]})
-    assert "s.parquet:vec_b holds other data" in refused(folder, capsys), "it has no numbers at all"
+    assert "s.parquet:vec_b holds data other" in refused(folder, capsys), "it has no numbers at all"
 
 
 def test_exchanged_and_equal_sides_are_refused(folder, capsys):
     error = refused(folder, capsys, a="s.parquet:vec_b", b="s.parquet:vec_a")
-    assert "are exchanged: give s.parquet:vec_a first, then s.parquet:vec_b" in error
+    assert "are swapped: give s.parquet:vec_a first, then s.parquet:vec_b" in error
     np.save("a.npy", pairs(0)["vec_a"])
     assert "A and B are both a.npy" in refused(folder, capsys, a="a.npy", b="a.npy")
     np.save("b.npy", pairs(0)["vec_a"])
-    assert "b.npy holds other data" in refused(folder, capsys, a="a.npy", b="b.npy")
+    assert "b.npy holds data other" in refused(folder, capsys, a="a.npy", b="b.npy")
 
 
 @pytest.mark.parametrize("kept", ["audit.json of before", "audit.csv alone", "of another version"])
@@ -139,9 +139,9 @@ def test_a_table_with_the_ids_of_the_audit_may_hold_something_else(folder, capsy
     ids = pairs(0)["u"]
     write({"question": texts, "answer": texts, "u": ids}, "texts.parquet")
     sides = {"a": "texts.parquet:question", "b": "texts.parquet:answer"}
-    assert "other data" in refused(folder, capsys, **sides)
+    assert "data other than" in refused(folder, capsys, **sides)
     np.savetxt("ids.csv", ids, "%s", header="u", comments="")
-    assert "other data" in refused(folder, capsys, "--ids", "ids.csv", **sides), "ids of another file say nothing"
+    assert "data other than" in refused(folder, capsys, "--ids", "ids.csv", **sides), "ids of another file say nothing"
     assert clean("--ids", "u", **sides) == 0
     write({"question": texts, "answer": texts, "u": ids[ORDER]}, "texts.parquet")
     assert main(["clean", *sides.values(), "--audit", "sa", "--out", "other", "--ids", "u"]) == 2
@@ -156,7 +156,7 @@ def test_rows_that_were_left_out_may_hold_anything(folder, capsys):
     np.save("b.npy", np.where(np.arange(N)[:, None] == 90, 7, columns["vec_b"]))
     assert clean("--out", "fine", a="a.npy", b="b.npy") == 0
     np.save("b.npy", np.where(np.arange(N)[:, None] == 91, 7, columns["vec_b"]))
-    assert "b.npy holds other data" in refused(folder, capsys, a="a.npy", b="b.npy")
+    assert "b.npy holds data other" in refused(folder, capsys, a="a.npy", b="b.npy")
 
 
 def test_encoded_texts_are_known_by_what_stands_in_the_column(folder, capsys):

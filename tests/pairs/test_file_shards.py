@@ -8,7 +8,7 @@ from rince.audit import audit_pairs, audit_shards, file_shards
 from rince.errors import UsageError
 from rince.noise import wrong_pairs
 from rince.pairs.columns import number_batches
-from rince.pairs.formats import format_of
+from rince.pairs.format import format_of
 from rince.pairs.source import source
 
 pytest.importorskip("fsspec")

@@ -9,8 +9,7 @@ import torch
 
 from rince.errors import UsageError
 from rince.pairs import array_files, format
-from rince.pairs.columns import naming
-from rince.pairs.formats import Selection, format_of
+from rince.pairs.format import Selection, format_of, naming
 from rince.pairs.source import Source
 
 N = 50
@@ -109,7 +108,7 @@ def test_more_rows_than_the_audit_and_existing_weights_are_refused(tmp_path):
         written(tmp_path / "x.npz", TRUST, column="a")
     for content in (b"", struct.pack("<Q", 10**12), struct.pack("<Q", 2) + b"[]"):
         (tmp_path / "x.safetensors").write_bytes(content)
-        with pytest.raises(UsageError, match=r"x\.safetensors is not a whole"):
+        with pytest.raises(UsageError, match=r"x\.safetensors is cut off or not a"):
             written(tmp_path / "x.safetensors")
 
 

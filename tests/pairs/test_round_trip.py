@@ -662,7 +662,7 @@ def test_single_argument_lists_columns_and_suggests_two(tmp_path):
 def test_items_of_tars_are_read_by_several_threads(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 
-    from rince.pairs.formats import format_of
+    from rince.pairs.format import format_of
 
     for number, rows in enumerate(np.array_split(np.arange(N), 7)):
         put(tmp_path / f"{number}.tar", tar(rows.tolist()))

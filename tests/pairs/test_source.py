@@ -105,5 +105,5 @@ def test_folders_and_texts_need_encode(tmp_path):
 
 def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "x.csv")
-    with pytest.raises(UsageError, match=r"x\.csv is no regular file"):
+    with pytest.raises(UsageError, match=r"x\.csv is not a regular file"):
         source(str(tmp_path / "x.csv"))

@@ -33,7 +33,7 @@ def test_fingerprints_of_media_names_and_contents(tmp_path):
 @pytest.mark.parametrize("rows", [59, 61])
 def test_another_number_of_rows_is_said_as_such(tmp_path, rows):
     np.save(tmp_path / "a.npy", np.ones((60, 3)))
-    with pytest.raises(UsageError, match=f"has 60 rows, the audit {rows}: it is the audit of other pairs"):
+    with pytest.raises(UsageError, match=f"has 60 rows, the audit {rows}: this is not the audit of these pairs"):
         side_print(source(str(tmp_path / "a.npy")), NUMBERS, np.ones(rows, dtype=bool), tmp_path)
 
 

@@ -20,7 +20,7 @@ from rince.audit.shards.runner import LocalRunner
 from rince.audit.shards.score import SAMPLE_CHECKS, ScoredShards, late_issues, score_shards, scored_spaces
 from rince.audit.units import block_folds, num_units
 from rince.errors import UsageError
-from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, codes
+from rince.pairs.matrix import MIN_PAIRS, Matrix, as_matrix, check_columns, codes
 from rince.pairs.shards import Arrays, Shard, Usable, unusable
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def audit_pairs(
     keys = [codes(x, name, n) for name, x in (("ids", ids), ("duplicates", duplicates)) if x is not None]
     labels = None if groups is None else codes(groups, "groups", n)
     invalid = unusable(Arrays(a, b), zero_is_bad=not fit) if skip_invalid else np.empty(0, dtype=np.int64)
-    if n - len(invalid) < FEWEST:
-        raise UsageError(f"An audit needs at least {FEWEST} pairs, got {n - len(invalid)}.")
+    if n - len(invalid) < MIN_PAIRS:
+        raise UsageError(f"An audit needs at least {MIN_PAIRS} pairs, got {n - len(invalid)}.")
     options = _Options(fit, scorer if fit else score, seed, config, progress)
     if n - len(invalid) > MAX_CHECKED:
         result, rows = _large(Arrays(a, b, keys, progress), wanted & set(SAMPLE_CHECKS), invalid, options)
@@ -225,7 +225,7 @@ def _prepared(
         placeholders = issue_checks.placeholder(a, b, seed)
         issues.append(placeholders.spread(rows, n))
         real = placeholders.scores == 0
-        if FEWEST <= real.sum() < len(rows):
+        if MIN_PAIRS <= real.sum() < len(rows):
             rows, a, b = rows[real], a[real], b[real]
     data = _Data(rows, a, b, a, b)
     if fit and "leak" in wanted:
@@ -272,7 +272,7 @@ def without_group(result: Audit, doubtful: NDArray[np.bool_], null: Null, seed: 
     not exact), to all with the group. The group is not flagged, and its weights stay 1.
     """
     rest = np.flatnonzero(~doubtful)
-    if len(rest) < FEWEST:
+    if len(rest) < MIN_PAIRS:
         return result
     share = len(rest) / len(doubtful)
     units = max(1, round(result.units * share))

@@ -19,9 +19,9 @@ from rince.audit.estimate import Null
 from rince.audit.scan import Sample
 from rince.errors import UsageError, WrongType
 from rince.pairs.matrix import (
-    FEWEST,
-    FEWEST_PER_CLASS,
-    MOST_CLASSES,
+    MAX_CLASSES,
+    MIN_PAIRS,
+    MIN_PER_CLASS,
     Keys,
     as_array,
     chunks,
@@ -72,8 +72,8 @@ def as_scored(scores: Any, null: Any = None) -> Scored:
             raise WrongType("The scores of mismatched pairs are missing: call judge(scores, null).")
         both = Scored(scores, null)
     both = both._replace(scores=_as_scores(both.scores, "scores"), null=_as_scores(both.null, "null"))
-    if len(both.scores) < FEWEST:
-        raise UsageError(f"An audit needs at least {FEWEST} pairs, got {len(both.scores)}.")
+    if len(both.scores) < MIN_PAIRS:
+        raise UsageError(f"An audit needs at least {MIN_PAIRS} pairs, got {len(both.scores)}.")
     if not len(both.null):
         raise UsageError("null must hold the scores of mismatched pairs, got none")
     units = both.clusters
@@ -163,7 +163,7 @@ def class_side(left: NDArray[np.int64], right: NDArray[np.int64]) -> str | None:
     """Which side is a class, by the codes of the rows: ``"left"``, ``"right"`` or None. The one with fewer classes."""
     counts = {side: distinct(codes) for side, codes in (("left", left), ("right", right))}
     side = min(counts, key=lambda name: (counts[name], name == "left"))
-    return side if counts[side] <= min(MOST_CLASSES, len(left) // FEWEST_PER_CLASS) else None
+    return side if counts[side] <= min(MAX_CLASSES, len(left) // MIN_PER_CLASS) else None
 
 
 def distinct(codes: NDArray[np.int64], most: int = 1000) -> int:

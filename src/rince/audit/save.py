@@ -21,7 +21,7 @@ from rince._support.optional_imports import require
 from rince.errors import ExistingFile, MissingFile, UsageError
 from rince.pairs.columns import chosen, values
 from rince.pairs.files import exists, file_system, is_dir, is_url, location, matches, opened
-from rince.pairs.formats import format_of
+from rince.pairs.format import format_of
 from rince.pairs.matrix import one_dimensional
 from rince.pairs.source import ARROW_TABLES, JSON_LINES, TEXT_TABLES, Source, source
 from rince.report.page import Listed
@@ -185,11 +185,11 @@ def other_columns(a: Source, b: Source, rows: NDArray[np.int64]) -> dict[str, li
     sides = {*chosen(a, fields), *chosen(b, fields)}
     names = [name for name in fields if name not in sides and fields.count(name) == 1][:MAX_COLUMNS]
     plain = (str, int, float, np.generic, type(None))
-    first = next(table.batches(names)) if names else []
+    first = next(table.batches(names))[1] if names else []
     names = [name for name, column in zip(names, first, strict=True) if all(isinstance(cell, plain) for cell in column)]
     found: dict[str, list[str]] = {name: [""] * len(rows) for name in names}
     order, start = np.argsort(rows), 0
-    for batch in table.batches(names) if names else ():
+    for _, batch in table.batches(names) if names else ():
         stop = start + len(batch[0])
         places = order[slice(*np.searchsorted(rows[order], [start, stop]))].tolist()
         for name, column in zip(names, batch, strict=True):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from rince.audit.units import equal_pairs
 from rince.errors import UsageError
 from rince.pairs.fingerprint import NUMBERS, Fingerprint, SidePrint, Sums, added_sums, sums_of
-from rince.pairs.matrix import Checked, Keys, RowCheck, checked_together, cosines_, row_codes
+from rince.pairs.matrix import Keys, RowCheck, cosines_, row_codes
 from rince.pairs.shards import Pieces, Shard
 
 SHUFFLED = 10_000_000  # rows up to which all row numbers are shuffled to draw some
@@ -40,7 +40,7 @@ class Scan(NamedTuple):
 
     scores: NDArray[np.float32] | None
     codes: NDArray[np.int64]
-    checks: tuple[Checked, Checked]
+    checks: tuple[RowCheck, RowCheck]
     samples: tuple[Sample, Sample]
     widths: tuple[int, int]
     sums: tuple[Sums, Sums]
@@ -95,7 +95,7 @@ def scan(
         own = row_codes(x), row_codes(y)
         sums = [total.plus(sums_of(one, start + first)) for total, one in zip(sums, own, strict=True)]
         for check, side in zip(checks, (x, y), strict=True):
-            check.see(side, first)
+            check.see(side, offset + first)
         pools[0].add(x, own[0], own[1], first)
         pools[1].add(y, own[1], own[0], first)
         rows = slice(first, first + len(x))
@@ -107,7 +107,7 @@ def scan(
     return Scan(
         scores=scores,
         codes=codes,
-        checks=(checks[0].summary(offset), checks[1].summary(offset)),
+        checks=checks,
         samples=(a.sample(keys), b.sample(keys)),
         widths=(a.x.shape[1], b.x.shape[1]),
         sums=(sums[0], sums[1]),
@@ -150,7 +150,7 @@ def join_samples(samples: list[Sample]) -> Sample:
 class ScanSummary(NamedTuple):
     """The small part of a scan."""
 
-    checks: tuple[Checked, Checked]
+    checks: tuple[RowCheck, RowCheck]
     widths: tuple[int, int]
     sums: tuple[Sums, Sums]
     keys: int
@@ -163,7 +163,10 @@ def summarize(found: Scan) -> ScanSummary:
 def check_scans(pairs: int, scans: list[ScanSummary]) -> Fingerprint:
     """Reject unusable rows and shards of different widths; returns the fingerprint of all rows."""
     for side in range(2):
-        checked_together([one.checks[side] for one in scans]).refuse_unusable()
+        whole = RowCheck("ab"[side], zero_is_bad=False)
+        for one in scans:
+            whole.add(one.checks[side])
+        whole.refuse_unusable()
     known = [(k, one.widths) for k, one in enumerate(scans) if one.widths != (0, 0)]
     first = known[0][1]
     for k, widths in known:

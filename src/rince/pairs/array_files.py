@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import math
-import struct
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,10 +15,12 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from rince._support.optional_imports import require
 from rince._support.zip_files import opened_zip
 from rince.errors import UsageError
 from rince.pairs.files import is_url, location, opened, written
 from rince.pairs.format import WEIGHT, Format, Selection, check_no_weights
+from rince.pairs.source import Source
 
 CHUNK_BYTES = 16_000_000
 
@@ -174,117 +175,48 @@ class Npz(Format):
                     npy.write_array(out, weights[kept])
 
 
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1"}
-DTYPES |= {"U16": "<u2", "U32": "<u4", "U64": "<u8", "BOOL": "?"}
+class Tensors(Format):
+    """A tensor, or tensors by name, saved by ``torch.save`` or safetensors. Files are loaded without running code.
 
+    Tensors with one row per pair are filtered, anything else is copied.
+    """
 
-class Safetensors(Format):
-    """Named tensors; those with one row per pair are filtered, the others are copied."""
-
-    skips_rows = True
-
-    @functools.cached_property
-    def fields(self) -> list[str]:
-        return sorted(name for name in self._header(self.shards[0])[0] if name != "__metadata__")
-
-    def _header(self, shard: Path) -> tuple[dict[str, Any], int]:
-        with opened(shard) as file:
-            content = file.read(8)
-            try:
-                (length,) = struct.unpack("<Q", content)
-                if length > 100_000_000:
-                    raise ValueError("its header is longer than 100 MB")
-                header = json.loads(file.read(length))
-                if not all("data_offsets" in entry for name, entry in header.items() if name != "__metadata__"):
-                    raise ValueError("an entry of its header has no place")
-            except (struct.error, ValueError, TypeError, AttributeError) as error:
-                raise UsageError(f"{location(shard)} is not a whole .safetensors file ({error})") from error
-        return header, 8 + length
-
-    def _tensor(self, shard: Path, field: str) -> tuple[dict[str, Any], int]:
-        header, begin = self._header(shard)
-        if field not in header:
-            raise UsageError(f"{location(shard)} has no tensor {field}; it has {', '.join(self.fields)}")
-        return header[field], begin
-
-    def rows(self, shard: Path) -> int:
-        return _length(self._tensor(shard, self.where.column or self.fields[0])[0]["shape"], shard)
-
-    def read(self, shard: Path, fields: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[list[Any]]:
-        entry, begin = self._tensor(shard, fields[0])
-        shape, bf16 = entry["shape"], entry["dtype"] == "BF16"
-        stop = _length(shape, shard) if stop is None else stop
-        dtype = np.dtype("<u2" if bf16 else DTYPES.get(entry["dtype"], "V1"))
-        if dtype.kind == "V":
-            raise UsageError(f"{location(shard)} has the dtype {entry['dtype']} in {fields[0]}: save it as F32 or F16")
-        row_bytes = dtype.itemsize * math.prod(shape[1:])
-        with opened(shard) as file:
-            file.seek(begin + entry["data_offsets"][0] + start * row_bytes)
-            for part in _chunks(stop - start, row_bytes):
-                rows = part.stop - part.start
-                block = np.frombuffer(_read_exactly(file, rows * row_bytes, shard), dtype).reshape(rows, *shape[1:])
-                yield [(block.astype(np.uint32) << np.uint32(16)).view(np.float32) if bf16 else block]
-
-    def write(self, shard: Path, target: Path, selection: Selection) -> None:
-        header, begin = self._header(shard)
-        notes = header.pop("__metadata__", None)
-        names = sorted(header, key=lambda name: header[name]["data_offsets"][0])
-        pairs = _length(self._tensor(shard, self.where.column or self.fields[0])[0]["shape"], shard)
-        kept, weights = selection.take(pairs, shard)
-        if weights is not None:
-            check_no_weights(shard, names)
-        rows = int(kept.sum())
-        fresh: dict[str, Any] = {} if notes is None else {"__metadata__": notes}
-        place = 0
-        for name in names:
-            first, last = header[name]["data_offsets"]
-            per_pair = header[name]["shape"][:1] == [pairs]
-            size = (last - first) // max(1, pairs) * rows if per_pair else last - first
-            shape = [rows, *header[name]["shape"][1:]] if per_pair else header[name]["shape"]
-            fresh[name] = {"dtype": header[name]["dtype"], "shape": shape, "data_offsets": [place, place + size]}
-            place += size
-        if weights is not None:
-            fresh[WEIGHT] = {"dtype": "F32", "shape": [rows], "data_offsets": [place, place + 4 * rows]}
-        text = json.dumps(fresh, separators=(",", ":")).encode()
-        text += b" " * (-len(text) % 8)
-        with opened(shard) as file, written(target) as out:
-            out.write(struct.pack("<Q", len(text)) + text)
-            for name in names:
-                first, last = header[name]["data_offsets"]
-                file.seek(begin + first)
-                if header[name]["shape"][:1] != [pairs]:
-                    out.write(_read_exactly(file, last - first, shard))
-                    continue
-                row_bytes = (last - first) // max(1, pairs)
-                for part in _chunks(pairs, row_bytes):
-                    block = np.frombuffer(_read_exactly(file, row_bytes * (part.stop - part.start), shard), np.uint8)
-                    out.write(block.reshape(part.stop - part.start, row_bytes)[kept[part]].tobytes())
-            if weights is not None:
-                out.write(weights[kept].astype("<f4").tobytes())
-
-
-class TorchFile(Format):
-    """A tensor, or a dictionary of tensors, saved by ``torch.save``; loaded without running code."""
+    def __init__(self, where: Source):
+        super().__init__(where)
+        self.skips_rows = where.kind == ".safetensors" and not is_url(where.path)
 
     @functools.cached_property
     def fields(self) -> list[str]:
         content = self._load(self.shards[0])
-        return [name for name, value in content.items() if hasattr(value, "shape")] if isinstance(content, dict) else []
+        named = content.items() if isinstance(content, dict) else ()
+        names = [name for name, value in named if hasattr(value, "shape")]
+        return sorted(names) if self.where.kind == ".safetensors" else names
 
     def _load(self, shard: Path) -> Any:
+        """A tensor or a dictionary, mapped into memory where possible."""
         import torch
 
-        with opened(shard) as file:
-            try:
-                local = not is_url(shard) and zipfile.is_zipfile(shard)
+        try:
+            if self.where.kind == ".safetensors":
+                safetensors = require("safetensors.torch", "audit")
+                if not is_url(shard):
+                    return safetensors.load_file(shard)
+                with opened(shard) as file:
+                    return safetensors.load(file.read())
+            with opened(shard) as file:
+                mapped = not is_url(shard) and zipfile.is_zipfile(shard)
                 content = torch.load(
-                    shard if local else io.BytesIO(file.read()), map_location="cpu", weights_only=True, mmap=local
+                    shard if mapped else io.BytesIO(file.read()), map_location="cpu", weights_only=True, mmap=mapped
                 )
-            except Exception as error:  # a damaged file raises anything
-                raise UsageError(
-                    f"{location(shard)} holds more than tensors, or is not a file of torch.save: save one tensor, or "
-                    "use .npy or .safetensors"
-                ) from error
+        except Exception as error:  # a damaged file raises anything
+            if isinstance(error, (UsageError, FileNotFoundError)):
+                raise
+            if self.where.kind == ".safetensors":
+                raise UsageError(f"{location(shard)} is cut off or not a .safetensors file ({error})") from error
+            raise UsageError(
+                f"{location(shard)} holds more than tensors, or is not a file of torch.save: save one tensor, or use "
+                ".npy or .safetensors"
+            ) from error
         tensors = content.values() if isinstance(content, dict) else [content]
         if not any(isinstance(value, torch.Tensor) for value in tensors):
             raise UsageError(f"{location(shard)} must hold one tensor or a dictionary of them")
@@ -297,7 +229,7 @@ class TorchFile(Format):
             return content
         field = self.fields[0] if field is None and self.fields else field
         if field not in content or not isinstance(content[field], torch.Tensor):
-            raise UsageError(f"{location(shard)} has no tensor {field}")
+            raise UsageError(f"{location(shard)} has no tensor {field}; it has {', '.join(self.fields)}")
         return content[field]
 
     def rows(self, shard: Path) -> int:
@@ -310,10 +242,11 @@ class TorchFile(Format):
         plain = tensor.layout == torch.strided and tensor.device.type == "cpu"
         if not plain or tensor.is_nested or tensor.is_quantized or tensor.is_complex():
             raise UsageError(f"{location(shard)} holds no plain tensor: save it dense, on the CPU and not complex")
-        _length(tensor.shape, shard)
-        tensor = tensor.detach()[start:stop]
-        exact = not tensor.is_floating_point() or tensor.dtype in (torch.float32, torch.float64)
-        yield [(tensor if exact else tensor.float()).numpy()]
+        stop = _length(tensor.shape, shard) if stop is None else stop
+        exact = not tensor.is_floating_point() or tensor.dtype in (torch.float16, torch.float32, torch.float64)
+        for part in _chunks(stop - start, tensor.element_size() * math.prod(tensor.shape[1:])):
+            rows = tensor.detach()[start + part.start : start + part.stop]
+            yield [(rows if exact else rows.float()).numpy()]
 
     def write(self, shard: Path, target: Path, selection: Selection) -> None:
         import torch
@@ -330,7 +263,12 @@ class TorchFile(Format):
                 check_no_weights(shard, list(content))
                 new[WEIGHT] = torch.from_numpy(weights[kept])
         with written(target) as out:
-            torch.save(new, out)
+            if self.where.kind == ".safetensors":
+                with opened(shard) as file:
+                    notes = json.loads(file.read(int.from_bytes(file.read(8), "little"))).get("__metadata__")
+                out.write(require("safetensors.torch", "audit").save(new, notes))
+            else:
+                torch.save(new, out)
 
 
 def _filtered(value: Any, mask: Any) -> Any:

@@ -5,14 +5,10 @@ into an unnamed temporary file, so that they are never held in memory as a whole
 and None among ids and texts.
 """
 
-import csv
 import fnmatch
 import tempfile
-import tokenize
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +18,7 @@ from numpy.typing import NDArray
 from rince.errors import UsageError
 from rince.pairs.arrow_files import ArrowTable, is_list, is_number, number_columns, open_arrow, value_column
 from rince.pairs.files import is_url, location, suffix_of
-from rince.pairs.formats import Format, Tar, format_of
+from rince.pairs.format import format_of, naming
 from rince.pairs.matrix import as_matrix, label_numbers
 from rince.pairs.source import ARROW_TABLES, FOLDER, JSON_LINES, KINDS, TABLES, TAR, TEXT_TABLES, Source, source
 from rince.pairs.text_files import is_number as reads_as_number
@@ -99,35 +95,6 @@ def values(where: Source) -> NDArray[Any]:
     return array
 
 
-# What readers raise for files that are not whole; the last two are numpy's for a header.
-READERS = (ValueError, EOFError, OverflowError, csv.Error, zipfile.BadZipFile, NotImplementedError)
-BROKEN = (*READERS, SyntaxError, tokenize.TokenError)
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Errors of readers name the file."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{location(path)} is not UTF-8 text: convert it (iconv -f latin1 -t utf-8), or name it .gz or "
-            ".zst if it is compressed"
-        ) from error
-    except BROKEN as error:
-        if isinstance(error, UsageError) or str(path) in str(error):
-            raise
-        # numpy takes whatever it does not know for Python objects, and says how to load them, which runs their code.
-        unsafe = "pickle" in str(error) or "Python objects" in str(error)
-        why = "it is no .npy file, or holds Python objects" if unsafe else error
-        raise UsageError(f"{path} cannot be read: {why}") from error
-    except OSError as error:
-        if error.errno is not None:  # what the system says
-            raise
-        why = " ".join(str(error).split())  # what pyarrow says of a damaged file
-        raise UsageError(f"{path} cannot be read: {why}") from error
-
-
 def column_source(text: str, beside: Source, raw: bool = False) -> Source:
     """``FILES[:COLUMN]``, or the name of a column of the files ``beside``."""
     if beside.kind in TABLES and ":" not in text and not Path(text).exists() and suffix_of(Path(text)) not in KINDS:
@@ -153,7 +120,7 @@ def number_batches(where: Source) -> Iterator[NDArray[np.float32]]:
     else:
         found = format_of(where)
         names = chosen(where, found.fields) if where.kind in TABLES else array_name(where, found.fields)
-        batches = _shard_batches(found, names)
+        batches = found.batches(names)
     start, width = 0, 0
     for shard, batch in batches:
         columns = [_numbers(column, name, where, start) for name, column in zip(names or [""], batch, strict=True)]
@@ -164,16 +131,6 @@ def number_batches(where: Source) -> Iterator[NDArray[np.float32]]:
             )
         yield block
         start, width = start + len(block), block.shape[1]
-
-
-def _shard_batches(content: Format, names: list[str]) -> Iterator[tuple[Path | str, list[Any]]]:
-    """The batches of all shards; errors name the shard."""
-    if isinstance(content, Tar):
-        content.check_keys()
-    for shard, start, stop in content.where.segments:
-        with naming(shard):
-            for batch in content.read(shard, names, start, stop):
-                yield shard, batch
 
 
 def array_name(where: Source, names: list[str]) -> list[str]:
@@ -193,7 +150,7 @@ def value_batches(where: Source) -> Iterator[NDArray[Any]]:
     """The one chosen column, as it is, in batches."""
     if where.kind not in TABLES:
         content = format_of(where)
-        for batch in content.batches(array_name(where, content.fields)):
+        for _, batch in content.batches(array_name(where, content.fields)):
             yield np.asarray(batch[0])
         return
     names = chosen(where, column_names(where))
@@ -202,7 +159,7 @@ def value_batches(where: Source) -> Iterator[NDArray[Any]]:
     if where.kind in ARROW_TABLES:
         yield from value_column(open_arrow(where), names[0])
         return
-    for batch in format_of(where).batches(names):
+    for _, batch in format_of(where).batches(names):
         column = np.empty(len(batch[0]), dtype=object)
         column[:] = batch[0]
         yield column

@@ -129,13 +129,6 @@ def opened(path: str | os.PathLike[str], raw: bool = False) -> Iterator[IO[bytes
 
 
 @contextmanager
-def opened_text(path: str | os.PathLike[str]) -> Iterator[io.TextIOWrapper]:
-    """A UTF-8 text file, its line ends as they are; a byte order mark is left out."""
-    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-        yield text
-
-
-@contextmanager
 def written(path: str | os.PathLike[str], raw: bool = False) -> Iterator[IO[bytes]]:
     """A new file to write to, compressed by its ending unless ``raw``; missing folders are made."""
     name = location(path)

@@ -1,10 +1,15 @@
 """The base class of file formats: one class per format reads batches of its fields and writes a selection of its rows.
 
-To add a format, subclass :class:`Format`, list its suffix in ``rince.pairs.formats`` and in ``rince.pairs.source``.
+To add a format, subclass :class:`Format` and list its suffix in ``rince.pairs.source.FORMATS``.
 """
 
+import csv
+import importlib
+import tokenize
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,7 @@ from numpy.typing import NDArray
 
 from rince.errors import UsageError
 from rince.pairs.files import location
-from rince.pairs.source import Source
+from rince.pairs.source import FORMATS, Source
 
 ROWS = 8192
 KEY = "__key__"
@@ -81,15 +86,16 @@ class Format(ABC):
     def write(self, shard: Path, target: Path, selection: Selection) -> None:
         """Write the selected rows of a shard; everything else stays as it is."""
 
-    def batches(self, fields: Sequence[str]) -> Iterator[list[Any]]:
-        """All rows of the source in batches: one array or list per field."""
-        for shard, start, stop in self.where.segments:
-            yield from self.read(shard, fields, start, stop)
+    def check(self) -> None:  # noqa: B027
+        """Raise for shards that contradict each other. Default: they cannot."""
 
-    @property
-    def adds_weights(self) -> bool:
-        """Whether a file can hold the weights as another field; otherwise they are written to a file of their own."""
-        return bool(self.fields)
+    def batches(self, fields: Sequence[str]) -> Iterator[tuple[Path, list[Any]]]:
+        """All rows of the source in batches: the shard, and one array or list per field. Errors name the shard."""
+        self.check()
+        for shard, start, stop in self.where.segments:
+            with naming(shard):
+                for batch in self.read(shard, fields, start, stop):
+                    yield shard, batch
 
 
 def in_batches(rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
@@ -107,3 +113,45 @@ def in_batches(rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
 def check_no_weights(shard: Path, names: Sequence[str]) -> None:
     if WEIGHT in names:
         raise UsageError(f"{location(shard)} already has a field {WEIGHT!r}: rename it, or leave out --weights")
+
+
+def format_of(where: Source) -> Format:
+    """The format of a source.
+
+    Raises:
+        UsageError: It is a folder of media files, which has no rows.
+    """
+    if where.kind not in FORMATS:
+        raise UsageError(f"{where} is a folder of media files: name a file with one row per pair")
+    module, name = FORMATS[where.kind].split(".")
+    found: type[Format] = getattr(importlib.import_module(f"rince.pairs.{module}"), name)
+    return found(where)
+
+
+# What readers raise for files that are not whole; the last two are numpy's for a header.
+READERS = (ValueError, EOFError, OverflowError, csv.Error, zipfile.BadZipFile, NotImplementedError)
+BROKEN = (*READERS, SyntaxError, tokenize.TokenError)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of readers name the file."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{location(path)} is not UTF-8 text: convert it (iconv -f latin1 -t utf-8), or name it .gz or "
+            ".zst if it is compressed"
+        ) from error
+    except BROKEN as error:
+        if isinstance(error, UsageError) or str(path) in str(error):
+            raise
+        # numpy takes whatever it does not know for Python objects, and says how to load them, which runs their code.
+        unsafe = "pickle" in str(error) or "Python objects" in str(error)
+        why = "it is not an .npy file, or it holds Python objects" if unsafe else error
+        raise UsageError(f"{path} cannot be read: {why}") from error
+    except OSError as error:
+        if error.errno is not None:  # what the system says
+            raise
+        why = " ".join(str(error).split())  # what pyarrow says of a damaged file
+        raise UsageError(f"{path} cannot be read: {why}") from error

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rince.errors import UsageError
 from rince.pairs.columns import column_names, listed
 from rince.pairs.files import exists, is_dir, location, matches
-from rince.pairs.formats import KEY, format_of
+from rince.pairs.format import KEY, format_of
 from rince.pairs.source import FOLDER, TAR, Source, source
 
 CLIP_RETRIEVAL, DATACOMP = "clip-retrieval", "DataComp"

@@ -4,7 +4,7 @@ import hashlib
 import mmap
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,9 @@ Keys = list[NDArray[np.int64]]
 """What makes two rows the same thing: one array of codes for every reason (an id, an equal row)."""
 
 CHUNK_NUMBERS = 4_000_000  # 16 MB of float32 per chunk and column: large enough to be quick, small enough to forget
-FEWEST = 50
-MOST_CLASSES = 100
-FEWEST_PER_CLASS = 10  # pairs of a class on average
+MIN_PAIRS = 50
+MAX_CLASSES = 100
+MIN_PER_CLASS = 10  # pairs of a class on average
 SHOWN = 5  # rows that an error names
 
 
@@ -64,12 +64,12 @@ def _labels(x: NDArray[Any], name: str) -> NDArray[np.float32]:
     if found is None:
         raise UsageError(
             f"{name} must hold real numbers, got texts, of which there are too many different ones for labels (at most "
-            f"{MOST_CLASSES}): turn them into features"
+            f"{MAX_CLASSES}): turn them into features"
         )
     return found
 
 
-def label_numbers(batches: Iterable[Iterable[Any]], most: int = MOST_CLASSES) -> NDArray[np.float32] | None:
+def label_numbers(batches: Iterable[Iterable[Any]], most: int = MAX_CLASSES) -> NDArray[np.float32] | None:
     """(pairs, 1): one number per pair for labels that are texts, NaN where there is none; None if they are no labels.
 
     That is, if they are more than ``most``, or have fewer than 10 pairs each on average.
@@ -85,7 +85,7 @@ def label_numbers(batches: Iterable[Iterable[Any]], most: int = MOST_CLASSES) ->
             return None
         found.append(np.array(numbers, dtype=np.int64))
     labels = sorted(text for text in first if text)
-    if not labels or len(labels) > min(most, sum(map(len, found)) // FEWEST_PER_CLASS):
+    if not labels or len(labels) > min(most, sum(map(len, found)) // MIN_PER_CLASS):
         return None
     place = {text: number for number, text in enumerate(labels)}
     table = np.array([place.get(text, np.nan) for text in first], dtype=np.float32)
@@ -95,8 +95,8 @@ def label_numbers(batches: Iterable[Iterable[Any]], most: int = MOST_CLASSES) ->
 def check_columns(a: Matrix, b: Matrix) -> None:
     if len(a) != len(b):
         raise UsageError(f"a and b must have one row per pair: got {len(a):,} and {len(b):,} rows")
-    if len(a) < FEWEST:
-        raise UsageError(f"an audit needs at least {FEWEST} pairs to say anything, got {len(a)}")
+    if len(a) < MIN_PAIRS:
+        raise UsageError(f"an audit needs at least {MIN_PAIRS} pairs to say anything, got {len(a)}")
 
 
 def codes(values: Any, name: str, n: int, start: int = 0) -> NDArray[np.int64]:
@@ -111,15 +111,15 @@ def codes(values: Any, name: str, n: int, start: int = 0) -> NDArray[np.int64]:
     if given.dtype.kind in "iub":
         return given.astype(np.int64)
     if given.dtype.kind in "mM":
-        return _told_apart(given.view(np.int64).copy(), np.isnat(given), start)
+        return _with_missing(given.view(np.int64).copy(), np.isnat(given), start)
     if given.dtype.kind == "f":
-        return _told_apart((given.astype(np.float64) + 0.0).view(np.int64), np.isnan(given), start)
+        return _with_missing((given.astype(np.float64) + 0.0).view(np.int64), np.isnan(given), start)
     found, missing = np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
     for row, cell in enumerate(given.tolist()):
         text = cell if isinstance(cell, str) else str(cell)
         missing[row] = not text.strip() if isinstance(cell, str) else text in MISSING
         found[row] = text_code(text)
-    return _told_apart(found, missing, start)
+    return _with_missing(found, missing, start)
 
 
 def text_code(text: str) -> int:
@@ -144,7 +144,7 @@ def one_dimensional(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _told_apart(found: NDArray[np.int64], missing: NDArray[np.bool_], start: int) -> NDArray[np.int64]:
+def _with_missing(found: NDArray[np.int64], missing: NDArray[np.bool_], start: int) -> NDArray[np.int64]:
     """The codes with one of its own for every missing value: a mixed number of its row."""
     rows = np.flatnonzero(missing).astype(np.uint64) + np.uint64(start)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the mixer of SplitMix64
@@ -202,7 +202,12 @@ def _mapped(x: Matrix) -> "np.memmap[Any, Any] | None":
 
 
 class RowCheck:
-    """Collects the rows that cannot be used, to name them all in one error."""
+    """Rows of a column that cannot be used, to name them in one error.
+
+    Args:
+        name: Name of the column.
+        zero_is_bad: Whether rows of zeros are among them.
+    """
 
     def __init__(self, name: str, zero_is_bad: bool):
         self.name, self.zero_is_bad = name, zero_is_bad
@@ -212,6 +217,7 @@ class RowCheck:
         self.constant = True
 
     def see(self, x: NDArray[np.float32], start: int) -> None:
+        """Check the next rows; ``start`` is the number of the first of them."""
         # A sum over the row is finite only if all of it is: one pass, and the exact test only where it fails.
         with np.errstate(over="ignore", invalid="ignore"):
             suspicious = ~np.isfinite(x.sum(1))
@@ -227,62 +233,34 @@ class RowCheck:
         if self.constant:
             self.constant = bool((x[-1] == self.first).all() and (x == self.first).all())
 
-    def summary(self, start: int = 0) -> "Checked":
-        """What was seen, in a few numbers; ``start`` is the number of the first row."""
-        broken, zero = ([row + start for row in rows[:SHOWN]] for rows in (self.broken, self.zero))
-        return Checked(self.name, len(self.broken), broken, len(self.zero), zero, self.constant, self.first)
+    def add(self, following: "RowCheck") -> None:
+        """Add the rows of the next part of the column."""
+        self.broken += following.broken
+        self.zero += following.zero
+        if following.first is not None:
+            self.first = following.first if self.first is None else self.first
+            self.constant &= following.constant and np.array_equal(self.first, following.first)
 
     def refuse_unusable(self) -> None:
-        self.summary().refuse_unusable()
-
-
-class Checked(NamedTuple):
-    """Which rows of a column, or of a part of it, cannot be used: how many, and the first of them."""
-
-    name: str
-    broken: int
-    broken_rows: list[int]
-    zero: int
-    zero_rows: list[int]
-    constant: bool
-    first: NDArray[np.float32] | None
-
-    def refuse_unusable(self) -> None:
-        """Refuse a column with rows that cannot be used, or without any difference between its rows."""
+        """Raise for rows that cannot be used, and for a column without any difference between its rows."""
         if self.broken:
             raise UsageError(
-                f"{self.name} has NaN or infinite values in {named_rows(self.broken_rows, self.broken)} (a missing "
-                "value counts as NaN): fix them, or pass skip_invalid=True (--skip-invalid)"
+                f"{self.name} has NaN or infinite values in {named_rows(self.broken)} (a missing value counts as NaN): "
+                "fix them, or pass skip_invalid=True (--skip-invalid)"
             )
         if self.zero:
             raise UsageError(
-                f"{self.name} is all zeros in {named_rows(self.zero_rows, self.zero)}, so it has no direction: leave "
-                "such pairs out with skip_invalid=True (--skip-invalid)"
+                f"{self.name} is all zeros in {named_rows(self.zero)}, so it has no direction: leave such pairs out "
+                "with skip_invalid=True (--skip-invalid)"
             )
         if self.constant:
             raise UsageError(f"all rows of {self.name} are the same: there is nothing to tell pairs apart by")
 
 
-def checked_together(parts: list[Checked]) -> Checked:
-    """What the parts of a column say, in their order, as that of the whole."""
-    seen = [part for part in parts if part.first is not None]
-    same = all(np.array_equal(part.first, seen[0].first) for part in seen)  # type: ignore[arg-type]
-    return Checked(
-        parts[0].name,
-        sum(part.broken for part in parts),
-        [row for part in parts for row in part.broken_rows][:SHOWN],
-        sum(part.zero for part in parts),
-        [row for part in parts for row in part.zero_rows][:SHOWN],
-        all(part.constant for part in seen) and same,
-        seen[0].first if seen else None,
-    )
-
-
-def named_rows(rows: list[int], count: int | None = None) -> str:
-    """Rows in words, the first of them by their numbers; ``count`` if there are more than these."""
-    count = len(rows) if count is None else count
-    shown = ", ".join(map(str, rows[:SHOWN])) + (", ..." if count > SHOWN else "")
-    return f"row {shown}" if count == 1 else f"{count:,} rows ({shown})"
+def named_rows(rows: list[int]) -> str:
+    """Rows in words, the first of them by their numbers."""
+    shown = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
+    return f"row {shown}" if len(rows) == 1 else f"{len(rows):,} rows ({shown})"
 
 
 def cosines_(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:

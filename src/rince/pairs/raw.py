@@ -11,10 +11,11 @@ import numpy as np
 from rince._support.regular_files import lies_below
 from rince.errors import UsageError
 from rince.pairs.arrow_files import ArrowTable, is_list, is_number, open_arrow
-from rince.pairs.columns import chosen, column_names, is_blank, listed, naming, value_batches
+from rince.pairs.columns import chosen, column_names, is_blank, listed, value_batches
 from rince.pairs.files import is_url, location
-from rince.pairs.formats import Tar, format_of
+from rince.pairs.format import format_of, naming
 from rince.pairs.source import ARROW_TABLES, FOLDER, LINES, TABLES, TAR, Source
+from rince.pairs.tar_files import Tar
 from rince.pairs.text_files import is_number as reads_as_number
 from rince.report.gallery import Contents, Files, Gallery, Texts, kind_of_name, media_type
 
@@ -124,7 +125,7 @@ def _of_tar(where: Source) -> Raw | None:
 
 def lines_of(where: Source) -> list[str | None]:
     """The lines of a .txt file, None for an empty one; rarer characters that could part a line do not."""
-    return [line for batch in format_of(where).batches([]) for line in batch[0]]
+    return [line for _, batch in format_of(where).batches([]) for line in batch[0]]
 
 
 def raw_of_table(table: ArrowTable, column: str | None, folder: Path | None, root: Path | None) -> Raw | None:

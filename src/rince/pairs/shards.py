@@ -13,10 +13,10 @@ from rince._support.optional_imports import require
 from rince._support.progress import track
 from rince.errors import UsageError
 from rince.pairs.arrow_files import open_arrow
-from rince.pairs.columns import check_different, column_source, naming, number_batches, values
+from rince.pairs.columns import check_different, column_source, number_batches, values
 from rince.pairs.files import is_url, location
 from rince.pairs.fingerprint import SidePrint, item_codes, sums_of
-from rince.pairs.formats import Tar, format_of
+from rince.pairs.format import format_of, naming
 from rince.pairs.layouts import PairSources, pair_files
 from rince.pairs.matrix import Keys, Matrix, RowCheck, chunk_rows, chunks, codes, one_dimensional, read, release
 from rince.pairs.raw import Raw, raw_column
@@ -186,7 +186,9 @@ class FileShard(Shard):
         """The raw items of side ``"a"`` or ``"b"``; None if it holds numbers."""
         where = self.raw.get(side, self.a if side == "a" else self.b)
         found = raw_column(where, self.root)
-        return None if found is None else Raw(found.kind, found.items, self.name, found.root, found.remark)
+        if found is None:
+            return None
+        return Raw(found.kind, found.items, self.name, found.root, found.remark, describe=found.describe)
 
     def gallery(self, side: str) -> Gallery | None:
         where = self.columns.get(f"show_{side}", self.raw.get(side))
@@ -330,8 +332,7 @@ def _file_rows(where: Source) -> list[int]:
     if where.kind == FOLDER:
         return [1] * len(where.files)
     content = format_of(where)
-    if isinstance(content, Tar):
-        content.check_keys()
+    content.check()
     counts = []
     for file in content.shards:
         with naming(file):
@@ -379,10 +380,22 @@ def _restricted(where: Source, ends: NDArray[np.int64], start: int, stop: int) -
 
 
 class Usable(Shard):
-    """A shard without the rows that cannot be used."""
+    """A shard without the rows that cannot be used, or without some columns of A and of B.
 
-    def __init__(self, whole: Shard, dropped: NDArray[np.int64]):
-        self.whole, self.dropped, self.name = whole, dropped, whole.name
+    Args:
+        whole: The shard.
+        dropped: Rows to leave out.
+        columns: Columns of A and of B to leave out.
+    """
+
+    def __init__(
+        self,
+        whole: Shard,
+        dropped: NDArray[np.int64] | Sequence[int] = (),
+        columns: Sequence[NDArray[np.int64] | Sequence[int]] = ((), ()),
+    ):
+        self.whole, self.dropped, self.name = whole, np.asarray(dropped, dtype=np.int64), whole.name
+        self.columns = [np.asarray(some, dtype=np.int64) for some in columns]
 
     @property
     def rows(self) -> int:
@@ -398,28 +411,13 @@ class Usable(Shard):
         for a, b in self.whole.blocks():
             inside = self.dropped[(self.dropped >= start) & (self.dropped < start + len(a))] - start
             start += len(a)
-            yield (np.delete(a, inside, axis=0), np.delete(b, inside, axis=0)) if len(inside) else (a, b)
+            if len(inside):
+                a, b = (np.delete(side, inside, axis=0) for side in (a, b))
+            first, second = self.columns
+            yield np.delete(a, first, axis=1) if len(first) else a, np.delete(b, second, axis=1) if len(second) else b
 
     def keys(self, start: int) -> Keys:
         return [np.delete(key, self.dropped) for key in self.whole.keys(start)]
-
-
-class WithoutColumns(Shard):
-    """A shard without some columns of A and of B."""
-
-    def __init__(self, whole: Shard, columns: tuple[NDArray[np.int64], NDArray[np.int64]]):
-        self.whole, self.columns, self.name = whole, columns, whole.name
-
-    @property
-    def rows(self) -> int:
-        return self.whole.rows
-
-    def blocks(self) -> Blocks:
-        for a, b in self.whole.blocks():
-            yield np.delete(a, self.columns[0], axis=1), np.delete(b, self.columns[1], axis=1)
-
-    def keys(self, start: int) -> Keys:
-        return self.whole.keys(start)
 
 
 class Pieces:

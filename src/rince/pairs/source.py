@@ -7,17 +7,32 @@ from typing import NamedTuple
 from rince.errors import MissingFile, UsageError
 from rince.pairs.files import braces, by_number, exists, is_dir, listed_files, location, matches, opened, suffix_of
 
-TEXT_TABLES = {".csv": ",", ".tsv": "\t"}
-JSON_LINES = (".jsonl", ".ndjson", ".json")
-TAR = ".tar"
-TMX = ".tmx"
-ARROW_TABLES = (".parquet", ".arrow", ".feather", "datasets")
-TABLES = (*ARROW_TABLES, *TEXT_TABLES, *JSON_LINES, TAR, TMX)
-TENSORS = (".pt", ".pth", ".safetensors")
-KINDS = (".npy", ".npz", ".parquet", ".arrow", ".feather", *TEXT_TABLES, *JSON_LINES, TAR, TMX, *TENSORS)
-LINES = ".txt"
-FOLDER = "folder"
-
+FORMATS = {  # suffix: module and class, below rince.pairs
+    ".npy": "array_files.Npy",
+    ".npz": "array_files.Npz",
+    ".parquet": "arrow_files.Arrow",
+    ".arrow": "arrow_files.Arrow",
+    ".feather": "arrow_files.Arrow",
+    "datasets": "arrow_files.Arrow",  # a folder of Hugging Face datasets
+    ".csv": "text_files.Csv",
+    ".tsv": "text_files.Csv",
+    ".jsonl": "text_files.JsonLines",
+    ".ndjson": "text_files.JsonLines",
+    ".json": "text_files.JsonLines",
+    ".tar": "tar_files.Tar",
+    ".tmx": "text_files.Tmx",
+    ".pt": "array_files.Tensors",
+    ".pth": "array_files.Tensors",
+    ".safetensors": "array_files.Tensors",
+    ".txt": "text_files.Lines",
+}
+LINES, FOLDER, TAR = ".txt", "folder", ".tar"
+KINDS = tuple(suffix for suffix in FORMATS if suffix not in (LINES, "datasets"))
+TABLES = tuple(suffix for suffix in FORMATS if not FORMATS[suffix].startswith("array_files") and suffix != LINES)
+ARROW_TABLES = tuple(suffix for suffix in FORMATS if FORMATS[suffix] == "arrow_files.Arrow")
+TEXT_TABLES = tuple(suffix for suffix in FORMATS if FORMATS[suffix] == "text_files.Csv")
+JSON_LINES = tuple(suffix for suffix in FORMATS if FORMATS[suffix] == "text_files.JsonLines")
+SHARDS = (".npy", ".npz", TAR, ".parquet")  # what is read of a folder; img2dataset writes tables beside its tars
 
 Segment = tuple[Path, int, int | None]
 """Rows of a file: its path, the first row, and the row after the last one; None for all rows."""
@@ -100,13 +115,13 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
         raise UsageError(f"{path} holds several splits ({_splits(path)}): name one, as {path / 'train'}:COLUMN")
     found = Source(path, column or None, header)
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise UsageError(f"{path} is no regular file")
+        raise UsageError(f"{path} is not a regular file")
     if found.column is not None and found.kind in (LINES, FOLDER):
         what = "a file with one text per line" if found.kind == LINES else "a folder of media files"
         way = (
             f"name files by a pattern, such as '{location(path)}/*.csv:{column}'"
             if found.kind == FOLDER
-            else f"leave out :{column}, or rename it: tables end in {', '.join(TABLES[:3] + TABLES[4:])}"
+            else f"leave out :{column}, or rename it: tables end in {', '.join(filter(KINDS.__contains__, TABLES))}"
         )
         raise UsageError(f"{location(path)} was taken for {what}, which has no column {column}: {way}")
     if found.kind == FOLDER and not raw:
@@ -128,15 +143,12 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
     return found
 
 
-SHARDS = (".npy", ".npz", TAR, ".parquet")  # img2dataset writes tables beside its tars
-
-
 def _parts(folder: Path) -> list[Path]:
     """Shards of a folder: its files of the first format of ``SHARDS`` that it holds, or of the only format it holds."""
     files = [file for file in listed_files(folder) if not file.name.startswith((".", "_"))]
     suffixes = set(map(suffix_of, files))
     suffix = next((suffix for suffix in SHARDS if suffix in suffixes), None)
-    if suffix is None and len(suffixes) == 1 and suffixes < {*KINDS} - {*TENSORS, ".json"}:
+    if suffix is None and len(suffixes) == 1 and suffixes < {*TABLES} - {".json"}:
         (suffix,) = suffixes
     return by_number(file for file in files if suffix_of(file) == suffix)
 

@@ -107,14 +107,10 @@ class Tar(Format):
         for first in range(0, len(columns[0]), 256):
             yield [[column[k] for k in range(first, min(first + 256, len(column)))] for column in columns]
 
-    def check_keys(self) -> None:
+    def check(self) -> None:
         """Raise for a key that two shards hold."""
         for _ in self.samples():
             pass
-
-    def batches(self, fields: Sequence[str]) -> Iterator[list[Any]]:
-        self.check_keys()
-        yield from super().batches(fields)
 
     def write(self, shard: Path, target: Path, selection: Selection) -> None:
         index = _tar_index(location(shard), _stamp(shard))

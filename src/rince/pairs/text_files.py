@@ -6,29 +6,62 @@ import io
 import itertools
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rince.errors import UsageError
-from rince.pairs.files import location, opened, opened_text, written
+from rince.pairs.files import location, opened, written
 from rince.pairs.format import WEIGHT, Format, Selection, check_no_weights, in_batches
-from rince.pairs.source import TEXT_TABLES
 
 LONGEST_CELL = 50_000_000  # characters; the csv module's own bound is 131,072, which long documents exceed
+MARK = "\ufeff"  # byte order mark
 Row = tuple[int, list[str], str]
 
 
-class Csv(Format):
+class Records(Format):
+    """Text files that are read record by record. Kept records are copied byte for byte."""
+
+    @abstractmethod
+    def _records(self, shard: Path) -> Iterator[tuple[Any, Any, Any]]:
+        """The text before every record, the record, and its text; at the end, the text there and None."""
+
+    @abstractmethod
+    def _cells(self, shard: Path, record: Any, fields: Sequence[str]) -> Sequence[Any]:
+        """Values of a record."""
+
+    def _weighted(self, shard: Path, before: Any, text: Any, weight: str) -> tuple[Any, Any]:
+        """The text before a record and its own, with a weight; both may be empty."""
+        return before, text
+
+    def rows(self, shard: Path) -> int:
+        return sum(record is not None for _, record, _ in self._records(shard))
+
+    def read(
+        self, shard: Path, fields: Sequence[str] = (), start: int = 0, stop: int | None = None
+    ) -> Iterator[list[Any]]:
+        records = (record for _, record, _ in self._records(shard) if record is not None)
+        yield from in_batches(self._cells(shard, record, fields) for record in itertools.islice(records, start, stop))
+
+    def write(self, shard: Path, target: Path, selection: Selection) -> None:
+        with written(target) as out:
+            for before, record, text in self._records(shard):
+                kept, weights = selection.take(int(record is not None), shard)
+                if weights is not None:
+                    before, text = self._weighted(shard, before, text, f"{weights[0]:.6g}" if len(weights) else "")
+                for part in (before, text) if kept.all() else (before,):
+                    out.write(part.encode() if isinstance(part, str) else part)
+
+
+class Csv(Records):
     """CSV and TSV, also with semicolons; rows are copied byte for byte."""
 
     @functools.cached_property
     def fields(self) -> list[str]:
         """What the first line says, or the numbers of the columns."""
         path = location(self.where.path)
-        separator = self._separator
-        with opened_text(self.shards[0]) as file:
-            first = next(_rows(file, separator), (0, [], ""))[1]
+        first = next(_rows(self._first_lines, self._separator), (0, [], ""))[1]
         if not self.where.header and first:
             return [str(place) for place in range(len(first))]
         if not first:
@@ -42,61 +75,53 @@ class Csv(Format):
         return first
 
     @functools.cached_property
+    def _first_lines(self) -> list[str]:
+        with opened(self.shards[0]) as file:
+            return list(itertools.islice(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), 20))
+
+    @functools.cached_property
     def _separator(self) -> str:
         """That of the file name, unless another one splits the first two lines into the same number of cells."""
-        usual = TEXT_TABLES[self.where.kind]
-        with opened_text(self.shards[0]) as file:
-            lines = list(itertools.islice(file, 20))
+        usual = "\t" if self.where.kind == ".tsv" else ","
         for mark in (usual, *";\t|,"):
-            widths = [len(row) for row in itertools.islice(_reader(lines, mark), 2)]
+            widths = [len(row) for row in itertools.islice(_reader(self._first_lines, mark), 2)]
             if widths and widths[0] > 1 and (mark == usual or widths[0] == widths[-1]):
                 return mark
         return usual
 
-    def _body(self, shard: Path, rows: Iterator[Row]) -> str:
-        """Skip the header of a shard, which must be that of the first one; its text."""
-        if not self.where.header:
-            return ""
-        _, names, text = next(rows, (0, [], ""))
-        if names != self.fields:
-            raise UsageError(f"{location(shard)} has other columns than the first file: {', '.join(names[:20])}")
-        return text
-
-    def rows(self, shard: Path) -> int:
-        return sum(len(batch[0]) for batch in self.read(shard, self.fields[:1]))
-
-    def read(self, shard: Path, fields: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[list[Any]]:
-        place = {name: k for k, name in reversed(list(enumerate(self.fields)))}
-        places = [place[name] for name in fields]
-        with opened_text(shard) as file:
-            rows = _rows(file, self._separator)
-            self._body(shard, rows)
-            whole = (self._checked(shard, *row) for row in itertools.islice(rows, start, stop))
-            yield from in_batches([row[place] for place in places] for row in whole)
-
-    def _checked(self, shard: Path, number: int, row: list[str], _: str) -> list[str]:
-        if len(row) != len(self.fields):
-            cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
-            raise UsageError(f"{location(shard)} has {cells} instead of {len(self.fields)} in line {number}")
-        return row
-
-    def write(self, shard: Path, target: Path, selection: Selection) -> None:
-        names = self.fields
-        with opened(shard) as file, written(target) as out:
+    def _records(self, shard: Path) -> Iterator[tuple[str, list[str] | None, str]]:
+        with opened(shard) as file:
             lines = iter(io.TextIOWrapper(file, encoding="utf-8", newline=""))
             first = next(lines, "")
-            out.write(b"\xef\xbb\xbf" if first.startswith("\ufeff") else b"")
-            rows = _rows(itertools.chain(filter(None, [first.removeprefix("\ufeff")]), lines), self._separator)
-            header = self._body(shard, rows)
-            if selection.weights is not None and header:
-                check_no_weights(shard, names)
-                header = _appended(header, f"{self._separator}{WEIGHT}")
-            out.write(header.encode())
-            for _, _, line in rows:
-                kept, weights = selection.take(1, shard)
-                if kept[0]:
-                    line = line if weights is None else _appended(line, f"{self._separator}{weights[0]:.6g}")
-                    out.write(line.encode())
+            rows = _rows(itertools.chain(filter(None, [first.removeprefix(MARK)]), lines), self._separator)
+            before = MARK if first.startswith(MARK) else ""
+            if self.where.header:
+                _, names, text = next(rows, (0, [], ""))
+                if names != self.fields:
+                    raise UsageError(
+                        f"{location(shard)} has other columns than the first file: {', '.join(names[:20])}"
+                    )
+                before += text
+            for number, row, text in rows:
+                if len(row) != len(self.fields):
+                    cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
+                    raise UsageError(f"{location(shard)} has {cells} instead of {len(self.fields)} in line {number}")
+                yield before, row, text
+                before = ""
+            yield before, None, ""
+
+    def _cells(self, shard: Path, record: list[str], fields: Sequence[str]) -> list[str]:
+        return [record[self._places[name]] for name in fields]
+
+    @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: k for k, name in reversed(list(enumerate(self.fields)))}
+
+    def _weighted(self, shard: Path, before: str, text: str, weight: str) -> tuple[str, str]:
+        if before.removeprefix(MARK):
+            check_no_weights(shard, self.fields)
+            before = _appended(before, f"{self._separator}{WEIGHT}")
+        return before, _appended(text, f"{self._separator}{weight}") if weight else text
 
 
 def _rows(file: Iterable[str], separator: str) -> Iterator[Row]:
@@ -147,55 +172,43 @@ def is_number(cell: Any) -> bool:
     return True
 
 
-class JsonLines(Format):
+class JsonLines(Records):
     """JSONL and NDJSON, one object per line; nested fields are named with dots. Lines are copied byte for byte."""
 
     @functools.cached_property
     def fields(self) -> list[str]:
         """All names in the first records; a field may be missing in some."""
-        records = itertools.chain.from_iterable(map(self._records, self.shards))
-        names = {name: None for record in itertools.islice(records, 100) for name in field_names(record)}
+        lines = ((shard, *line) for shard in self.shards for _, line, _ in self._records(shard))
+        records = (self._record(*line) for line in itertools.islice(lines, 100))
+        names = {name: None for record in records for name in field_names(record)}
         if not names:
             raise UsageError(f"{location(self.where.path)} is empty")
         return list(names)
 
-    def _lines(self, shard: Path) -> Iterator[tuple[int, bytes]]:
+    def _records(self, shard: Path) -> Iterator[tuple[bytes, tuple[int, bytes], bytes]]:
         with opened(shard) as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield number, line
+            yield from ((b"", (number, line), line) for number, line in enumerate(file, 1) if line.strip())
 
-    def _records(self, shard: Path) -> Iterator[dict[str, Any]]:
-        for number, line in self._lines(shard):
-            try:
-                record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-                error = "" if isinstance(record, dict) else f", but a {type(record).__name__}"
-            except ValueError as reason:
-                error = f" ({reason})"
-            if error:
-                way = ": write one object per line (jq -c '.[]' turns an array into such lines)"
-                raise UsageError(f"{location(shard)} has no JSON object in line {number}{error}{way}")
-            yield record
+    def _record(self, shard: Path, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            error = "" if isinstance(record, dict) else f", but a {type(record).__name__}"
+        except ValueError as reason:
+            error = f" ({reason})"
+        if error:
+            way = ": write one object per line (jq -c '.[]' turns an array into such lines)"
+            raise UsageError(f"{location(shard)} has no JSON object in line {number}{error}{way}")
+        return record
 
-    def rows(self, shard: Path) -> int:
-        return sum(1 for _ in self._lines(shard))
+    def _cells(self, shard: Path, record: tuple[int, bytes], fields: Sequence[str]) -> list[Any]:
+        values = self._record(shard, *record)
+        return [nested(values, name) for name in fields]
 
-    def read(self, shard: Path, fields: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[list[Any]]:
-        records = itertools.islice(self._records(shard), start, stop)
-        yield from in_batches([nested(record, name) for name in fields] for record in records)
-
-    def write(self, shard: Path, target: Path, selection: Selection) -> None:
-        with written(target) as out:
-            for _, line in self._lines(shard):
-                kept, weights = selection.take(1, shard)
-                if not kept[0]:
-                    continue
-                if weights is not None:
-                    body = line.rstrip()
-                    check_no_weights(shard, list(json.loads(body.removeprefix(b"\xef\xbb\xbf"))))
-                    comma = b"" if body[:-1].rstrip().endswith(b"{") else b", "
-                    line = body[:-1] + comma + f'"{WEIGHT}": {weights[0]:.6g}}}\n'.encode()
-                out.write(line)
+    def _weighted(self, shard: Path, before: bytes, text: bytes, weight: str) -> tuple[bytes, bytes]:
+        body = text.rstrip()
+        check_no_weights(shard, list(self._record(shard, 1, body)))
+        comma = b"" if body[:-1].rstrip().endswith(b"{") else b", "
+        return before, body[:-1] + comma + f'"{WEIGHT}": {weight}}}\n'.encode()
 
 
 def field_names(record: dict[str, Any], prefix: str = "") -> list[str]:
@@ -218,60 +231,49 @@ def nested(record: Any, name: str) -> Any:
     return record
 
 
-class Lines(Format):
+class Lines(Records):
     """Text files with one text per line, such as the two sides of a parallel corpus."""
 
     @property
     def fields(self) -> list[str]:
         return []
 
-    def rows(self, shard: Path) -> int:
+    def _records(self, shard: Path) -> Iterator[tuple[bytes, bytes, bytes]]:
         with opened(shard) as file:
-            return sum(1 for _ in file)
+            yield from ((b"", line, line) for line in file)
 
-    def read(
-        self, shard: Path, fields: Sequence[str] = (), start: int = 0, stop: int | None = None
-    ) -> Iterator[list[Any]]:
-        with opened(shard) as file:
-            lines = itertools.islice(file, start, stop)
-            yield from in_batches([line.decode("utf-8-sig", "replace").rstrip("\r\n") or None] for line in lines)
-
-    def write(self, shard: Path, target: Path, selection: Selection) -> None:
-        with opened(shard) as file, written(target) as out:
-            for line in file:
-                if selection.take(1, shard)[0][0]:
-                    out.write(line)
+    def _cells(self, shard: Path, record: bytes, fields: Sequence[str]) -> list[str | None]:
+        return [record.decode("utf-8-sig", "replace").rstrip("\r\n") or None]
 
 
 _UNIT = re.compile(rb"<tu[\s>].*?</tu\s*>", re.DOTALL)
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-class Tmx(Format):
+class Tmx(Records):
     """Translation memories: one row per ``<tu>``, one field per language. Units are copied byte for byte."""
 
     @functools.cached_property
     def fields(self) -> list[str]:
         for shard in self.shards:
-            for _, unit in self._units(shard):
-                if unit:
-                    return list(self._segments(shard, unit))
+            if (unit := next(self._records(shard))[1]) is not None:
+                return list(self._segments(shard, unit))
         raise UsageError(f"{location(self.where.path)} is empty")
 
-    def _units(self, shard: Path) -> Iterator[tuple[bytes, bytes]]:
-        """Every unit and the bytes before it; at the end, the bytes after the last one and no unit."""
+    def _records(self, shard: Path) -> Iterator[tuple[bytes, bytes | None, bytes]]:
         buffer = b""
         with opened(shard) as file:
             while chunk := file.read(1 << 20):
                 buffer += chunk
                 end = 0
                 for match in _UNIT.finditer(buffer):
-                    yield buffer[end : match.start()], match[0]
+                    before = buffer[end : match.start()].rstrip()
+                    yield before, match[0], buffer[end + len(before) : match.end()]
                     end = match.end()
                 buffer = buffer[end:]
         if b"</tmx" not in buffer:
             raise UsageError(f"{location(shard)} is not a complete TMX file in UTF-8: it does not end in </tmx>")
-        yield buffer, b""
+        yield buffer, None, b""
 
     def _segments(self, shard: Path, unit: bytes) -> dict[str, str]:
         from xml.etree import ElementTree
@@ -287,23 +289,10 @@ class Tmx(Format):
             segments[name] = "" if segment is None else "".join(segment.itertext())
         return segments
 
-    def rows(self, shard: Path) -> int:
-        return sum(bool(unit) for _, unit in self._units(shard))
+    def _cells(self, shard: Path, record: bytes, fields: Sequence[str]) -> list[str | None]:
+        segments = self._segments(shard, record)
+        return [segments.get(name) for name in fields]
 
-    def read(self, shard: Path, fields: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[list[Any]]:
-        units = itertools.islice((unit for _, unit in self._units(shard) if unit), start, stop)
-        segments = (self._segments(shard, unit) for unit in units)
-        yield from in_batches([row.get(name) for name in fields] for row in segments)
-
-    def write(self, shard: Path, target: Path, selection: Selection) -> None:
-        with written(target) as out:
-            for before, unit in self._units(shard):
-                kept, weights = selection.take(1 if unit else 0, shard)
-                if unit and not kept[0]:
-                    out.write(before.rstrip())
-                    continue
-                out.write(before)
-                if unit and weights is not None:
-                    head, rest = unit.split(b">", 1)
-                    unit = head + f'><prop type="{WEIGHT}">{weights[0]:.6g}</prop>'.encode() + rest
-                out.write(unit)
+    def _weighted(self, shard: Path, before: bytes, text: bytes, weight: str) -> tuple[bytes, bytes]:
+        head, *rest = text.split(b">", 1)
+        return before, b"".join([head, f'><prop type="{WEIGHT}">{weight}</prop>'.encode(), *rest]) if weight else text

@@ -38,7 +38,7 @@ from rince._support.step_seeds import generator
 from rince.audit.null import Scored, share_right_by_chance
 from rince.encoders import Towers
 from rince.errors import UsageError
-from rince.pairs.matrix import FEWEST
+from rince.pairs.matrix import MIN_PAIRS
 from rince.train.run import Job, RunHooks, prepared, run, train
 from rince.train.run_folder import RunFolder
 from rince.trust.cross_fitted import MISMATCHED, fold_scores, label_scores
@@ -480,7 +480,7 @@ def cross_fit(job: Job, place: Path) -> Estimate:
     """Train the copies, each resumed where it was, and judge their scores together."""
     started, config, pairs = time.perf_counter(), job.config, int(job.parts.data.training_pairs)
     folds = config.trust.folds or default_folds(config.trainer.max_epochs, pairs)
-    if folds * FEWEST > pairs:
+    if folds * MIN_PAIRS > pairs:
         raise _too_few(folds, pairs // folds)
     folders = [RunFolder(place / f"fold-{k + 1}") for k in range(folds)]
     for k, folder in enumerate(folders):
@@ -527,7 +527,7 @@ class FoldRun(RunHooks):
     def prepare(self, method: Any, data: Any) -> None:
         fold = fold_of(data.training_pairs, self.folds, self.seed, data.equal_pairs())
         self.held_out = (fold == self.number).nonzero()[:, 0]
-        if len(self.held_out) < FEWEST:
+        if len(self.held_out) < MIN_PAIRS:
             raise _too_few(self.folds, len(self.held_out))
         data.weights, data.among = None, (fold != self.number).nonzero()[:, 0]
         say(f"trust: copy {self.number + 1} of {self.folds}, {len(data.among):,} of {len(fold):,} pairs")
@@ -601,4 +601,6 @@ def _judged(folders: list[RunFolder], seed: int) -> "Audit":
 
 
 def _too_few(folds: int, got: int) -> UsageError:
-    return UsageError(f"--trust copies needs at least {FEWEST} pairs per fold, got {got} in {folds} folds: use fewer")
+    return UsageError(
+        f"--trust copies needs at least {MIN_PAIRS} pairs per fold, got {got} in {folds} folds: use fewer"
+    )

@@ -21,9 +21,9 @@ from rince.audit.estimate import suspects
 from rince.audit.save import saved_table
 from rince.audit.shards.runner import LocalRunner, Runner
 from rince.errors import ExistingFile, UsageError
-from rince.pairs.columns import column_names, naming, number_batches, value_batches
+from rince.pairs.columns import column_names, number_batches, value_batches
 from rince.pairs.files import exists, file_system, is_dir, is_url, location, opened, written
-from rince.pairs.formats import WEIGHT, Selection, format_of
+from rince.pairs.format import WEIGHT, Selection, format_of, naming
 from rince.pairs.layouts import DATACOMP, PairSources, dataset_json, with_weight_feature
 from rince.pairs.raw import raw_column
 from rince.pairs.source import FOLDER, TABLES, TEXT_TABLES, Source, source
@@ -80,12 +80,12 @@ def read_audit(folder: Path) -> Audited:
     table = source(location(path))
     if table.kind not in TABLES:
         raise UsageError(
-            f"{table.path} is no table of rince audit: give the audit.csv or audit.parquet, or their folder"
+            f"{table.path} is not a table of rince audit: give the audit.csv or audit.parquet, or their folder"
         )
     with naming(table.path):
         columns = list(number_batches(table._replace(column="score,p_wrong,flagged")))
     if not columns or columns[0].shape[1] != 3:
-        raise UsageError(f"{table.path} is no table of rince audit: it needs the columns score, p_wrong and flagged")
+        raise UsageError(f"{table.path} is not a table of rince audit: it needs the columns score, p_wrong and flagged")
     scores, p_wrong, flagged = np.concatenate(columns).T
     if len(wrong := np.flatnonzero((p_wrong < 0) | (p_wrong > 1))):
         raise UsageError(f"{table.path} has {p_wrong[wrong[0]]:g} as p_wrong in row {wrong[0]}: it must lie in [0, 1]")
@@ -268,7 +268,7 @@ def write_clean(
                 names += _write_source(where, folder, out, targets, selection, runner or LocalRunner())
             finally:
                 report.close()
-        if weights and not any(format_of(where).adds_weights for where in selected_files(pairs)):
+        if weights and not any(format_of(where).fields for where in selected_files(pairs)):
             with written(folder / "weights.npy") as file:
                 np.save(file, audited.weights)
             names.append(Path("weights.npy"))
@@ -306,11 +306,7 @@ def _write_source(
             parts = [selection.part(first, last) for first, last in itertools.pairwise(ends.tolist())]
             columns = [where] * len(names), content.shards, [folder / name for name in names], parts
             runner.gather(runner.map(write_shard, *columns), "writing shards")
-    if rows != len(selection.kept):
-        raise UsageError(
-            f"{location(where.path)} has {rows:,} rows, the audit {len(selection.kept):,}: it is the audit of other "
-            "pairs"
-        )
+    check_rows(where.path, rows, selection.kept)
     if where.kind == "datasets":
         for file in dataset_json(where.path):
             with opened(file) as handle:
@@ -322,6 +318,14 @@ def _write_source(
                 handle.write(text.encode())
             names.append(name)
     return names
+
+
+def check_rows(path: Path, rows: int, kept: Kept) -> None:
+    """Raise unless a file has one row per pair of the audit."""
+    if rows != len(kept):
+        raise UsageError(
+            f"{location(path)} has {rows:,} rows, the audit {len(kept):,}: this is not the audit of these pairs"
+        )
 
 
 def write_shard(where: Source, shard: Path, target: Path, selection: Selection) -> None:

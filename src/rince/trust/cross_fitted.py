@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 from rince.audit.null import Scored, mismatched_index, share_right_by_chance
 from rince.audit.relative import References
 from rince.errors import UsageError
-from rince.pairs.matrix import FEWEST, Keys, codes, row_codes, unit_rows
+from rince.pairs.matrix import MIN_PAIRS, Keys, codes, row_codes, unit_rows
 from rince.trust.weights import weights_of
 
 if TYPE_CHECKING:
@@ -219,9 +219,9 @@ def _fold_codes(folds: ArrayLike | None, pairs: int) -> NDArray[np.int64]:
     if given.shape != (pairs,):
         raise UsageError(f"folds must have one number per pair: expected ({pairs},), got {given.shape}")
     names, number, counts = np.unique(given, return_inverse=True, return_counts=True)
-    if not len(names) or counts.min() < FEWEST:
+    if not len(names) or counts.min() < MIN_PAIRS:
         least = counts.min() if pairs else 0
-        raise UsageError(f"every fold needs at least {FEWEST} pairs, got {least}: use fewer folds")
+        raise UsageError(f"every fold needs at least {MIN_PAIRS} pairs, got {least}: use fewer folds")
     return number.reshape(-1).astype(np.int64)
 
 

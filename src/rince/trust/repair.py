@@ -25,7 +25,7 @@ from rince._support.csv_cells import CsvWriter
 from rince._support.optional_imports import require
 from rince._support.progress import track
 from rince.errors import UsageError
-from rince.pairs.matrix import FEWEST, Matrix, as_matrix, check_columns, read, release, row_codes
+from rince.pairs.matrix import MIN_PAIRS, Matrix, as_matrix, check_columns, read, release, row_codes
 
 if TYPE_CHECKING:
     from rince.trust.clean import Audited
@@ -192,9 +192,9 @@ class Search:
         weights: NDArray[np.float32],
         random: np.random.Generator,
     ):
-        if len(likely) < FEWEST:
+        if len(likely) < MIN_PAIRS:
             raise UsageError(
-                f"re-pairing learns from pairs with a weight of at least {MIN_WEIGHT:g} and needs {FEWEST} of them, "
+                f"re-pairing learns from pairs with a weight of at least {MIN_WEIGHT:g} and needs {MIN_PAIRS} of them, "
                 f"got {len(likely)}"
             )
         self.space, self.candidates = space, candidates

@@ -13,14 +13,14 @@ from rince._support.atomic_files import naming_full
 from rince._support.fingerprints import row_codes
 from rince.audit.shards.runner import Runner
 from rince.errors import UsageError, WrongType
-from rince.pairs.columns import NoNumber, column_names, matrix, naming, number_batches, value_batches, values
-from rince.pairs.files import is_url, location
+from rince.pairs.columns import NoNumber, column_names, matrix, number_batches, value_batches, values
+from rince.pairs.files import is_url
 from rince.pairs.fingerprint import NUMBERS, Fingerprint, SidePrint, Sums, added_sums, from_record, item_codes, sums_of
-from rince.pairs.formats import format_of
+from rince.pairs.format import format_of, naming
 from rince.pairs.matrix import Matrix, chunks, one_dimensional, read, release, text_code
 from rince.pairs.raw import raw_column
 from rince.pairs.source import FOLDER, TABLES, Source
-from rince.trust.clean import Audited
+from rince.trust.clean import Audited, check_rows
 
 IDS = ("id", "ids")
 Codes = NDArray[np.int64]
@@ -67,15 +67,15 @@ def _check_fingerprint(
     if not other:
         return
     if found == [known.b, known.a]:
-        raise UsageError(f"A and B of {_audit(audited)} are exchanged: give {sources[1]} first, then {sources[0]}")
+        raise UsageError(f"A and B of {_audit(audited)} are swapped: give {sources[1]} first, then {sources[0]}")
     where = " and ".join(str(sources[k]) for k in other)
     holds = "hold" if len(other) > 1 else "holds"
     if all(_unordered(found[k]) == _unordered(expected[k]) for k in other):
         raise UsageError(
-            f"{where} {holds} the rows of {_audit(audited)} in another order: audit again, or bring back their order"
+            f"{where} {holds} the rows of {_audit(audited)} in another order: audit again, or restore their order"
         )
     raise UsageError(
-        f"{where} {holds} other data than those of {_audit(audited)}: audit again, or name the audit of these data "
+        f"{where} {holds} data other than those of {_audit(audited)}: audit again, or name the audit of these data "
         "(--audit)"
     )
 
@@ -174,11 +174,6 @@ def _items(where: Source, kind: str, judged: NDArray[np.bool_], ids: Any) -> Ite
         raise WrongType(f"{where} does not hold {kind}")
     check_rows(where.path, len(raw), judged)
     yield 0, item_codes((raw.items[row] for row in np.flatnonzero(judged).tolist()), where.folder)
-
-
-def check_rows(path: Path, rows: int, kept: NDArray[np.bool_]) -> None:
-    if rows != len(kept):
-        raise UsageError(f"{location(path)} has {rows:,} rows, the audit {len(kept):,}: it is the audit of other pairs")
 
 
 def _id_column(sources: Sequence[Source], audited: Audited) -> Source | None:

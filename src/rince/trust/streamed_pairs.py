@@ -1,5 +1,6 @@
 """Pairs streamed from arrays, tables, texts or WebDataset tars into ``rince train``."""
 
+import functools
 import hashlib
 import itertools
 import re
@@ -140,11 +141,13 @@ class StreamedPairs(DataModule):
         limit = getattr(trainer, "limit_train_batches", 1.0)
         return StreamLoader(stream, self.batch_size // processes, self.workers, batch, seen, limit)
 
-    def collate(self, stream: PairedFiles, weights: Tensor | None = None) -> "Collate":
-        """Makes batches of the samples of a stream."""
-        first = stream.shards[0]
-        sides = [Items.of(first, side, spec, self) for side, spec in zip("ab", self.specs, strict=True)]
-        return Collate(sides[0], sides[1], weights)
+    def collate(self, stream: PairedFiles, weights: Tensor | None = None) -> Callable[[Samples], PairBatch]:
+        """A function that makes a batch of samples of a stream."""
+        a, b = (
+            Items(stream.shards[0], side, spec, self.image_size, self.words)
+            for side, spec in zip("ab", self.specs, strict=True)
+        )
+        return functools.partial(_batch, a, b, weights)
 
 
 class StreamLoader:
@@ -194,27 +197,24 @@ class Items:
     """Makes a tensor of the items of one side.
 
     Args:
-        kind: What the items are; None for rows of numbers.
-        name: What errors call them.
+        shard: A shard of the stream.
+        side: "a" or "b".
         spec: Encoder; None for pixels and counts of words.
         image_size, words: As for ``StreamedPairs``.
     """
 
-    def __init__(self, kind: Kind | None, name: str, spec: str | None, image_size: int, words: int):
-        self.kind, self.name, self.spec, self.image_size, self.words = kind, name, spec, image_size, words
-        self._encoder: Encoder | None = None
-        if kind is None and spec is not None:
-            raise UsageError(f"{name} holds numbers, which need no encoder: leave out {spec}")
-        if kind is not None and spec is not None and encoder_for(kind, spec).learns:
-            raise UsageError(f"the encoder {spec} learns from all items: name a trained one, or leave it out")
-        if kind in ("sounds", "videos") and spec is None:
-            raise UsageError(f"{name} holds {kind}, which need an encoder: name module:function")
-
-    @classmethod
-    def of(cls, shard: FileShard, side: str, spec: str | None, data: StreamedPairs) -> "Items":
+    def __init__(self, shard: FileShard, side: str, spec: str | None, image_size: int, words: int):
         raw = shard.items(side)
-        name = str(shard.a if side == "a" else shard.b)
-        return cls(None if raw is None else raw.kind, name, spec, data.image_size, data.words)
+        self.kind: Kind | None = None if raw is None else raw.kind  # None for rows of numbers
+        self.name = str(shard.a if side == "a" else shard.b)
+        self.spec, self.image_size, self.words = spec, image_size, words
+        self._encoder: Encoder | None = None
+        if self.kind is None and spec is not None:
+            raise UsageError(f"{self.name} holds numbers, which need no encoder: leave out {spec}")
+        if self.kind is not None and spec is not None and encoder_for(self.kind, spec).learns:
+            raise UsageError(f"the encoder {spec} learns from all items: name a trained one, or leave it out")
+        if self.kind in ("sounds", "videos") and spec is None:
+            raise UsageError(f"{self.name} holds {self.kind}, which need an encoder: name module:function")
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_encoder": None}  # every worker loads its own
@@ -243,14 +243,8 @@ def word_counts(text: str, width: int) -> NDArray[np.float32]:
     return counts / max(1.0, float(np.linalg.norm(counts)))
 
 
-class Collate:
-    """Makes a batch of samples of a stream."""
-
-    def __init__(self, a: Items, b: Items, weights: Tensor | None):
-        self.a, self.b, self.weights = a, b, weights
-
-    def __call__(self, samples: Samples) -> PairBatch:
-        ids = torch.tensor([sample["row"] for sample in samples])
-        weights = None if self.weights is None else self.weights[ids]
-        a, b = (make([sample[side] for sample in samples]) for side, make in (("a", self.a), ("b", self.b)))
-        return PairBatch(a, b, torch.full((len(samples),), -1), ids, weights=weights)
+def _batch(a: Items, b: Items, weights: Tensor | None, samples: Samples) -> PairBatch:
+    ids = torch.tensor([sample["row"] for sample in samples])
+    sides = [make([sample[side] for sample in samples]) for side, make in (("a", a), ("b", b))]
+    labels = torch.full((len(samples),), -1)
+    return PairBatch(sides[0], sides[1], labels, ids, weights=None if weights is None else weights[ids])

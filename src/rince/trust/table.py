@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from rince._support.csv_cells import unescaped
 from rince.audit.save import saved_table
 from rince.errors import UsageError
-from rince.pairs.columns import column_names, listed, naming, number_batches, values
+from rince.pairs.columns import column_names, listed, number_batches, values
 from rince.pairs.files import location
+from rince.pairs.format import naming
 from rince.pairs.source import TABLES, Source, source
 from rince.trust.weights import check_weights
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from rince.errors import UsageError
-from rince.pairs.matrix import FEWEST, as_matrix, check_columns, codes, named_rows, row_codes
+from rince.pairs.matrix import MIN_PAIRS, as_matrix, check_columns, codes, named_rows, row_codes
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
@@ -142,8 +142,8 @@ def estimate_weights(
         raise UsageError(
             f"a or b has NaN or infinite values in {named_rows(invalid.tolist())}: fix them, or pass skip_invalid=True"
         )
-    if valid.sum() < FEWEST:
-        raise UsageError(f"weights need at least {FEWEST} valid pairs, got {valid.sum()}")
+    if valid.sum() < MIN_PAIRS:
+        raise UsageError(f"weights need at least {MIN_PAIRS} valid pairs, got {valid.sum()}")
     same = None if ids is None else codes(ids, "ids", len(left))[valid]
     scorer = f"CCA of {source_a}" + ("" if source_a == source_b else f" and {source_b}")
     audit = judge_features(left[valid], right[valid], same, thorough=thorough, seed=seed, scorer=scorer)

@@ -19,8 +19,9 @@ from rince.audit.result import Audit, kept_rows
 from rince.audit.units import joined
 from rince.errors import UsageError
 from rince.pairs.arrow_files import ArrowTable, as_arrow, number_columns, open_arrow, value_column
-from rince.pairs.columns import column_source, mapped_npy, matrix, naming, values
+from rince.pairs.columns import column_source, mapped_npy, matrix, values
 from rince.pairs.fingerprint import SidePrint, item_codes, sums_of
+from rince.pairs.format import naming
 from rince.pairs.matrix import Matrix, codes
 from rince.pairs.raw import Raw, lines_of, raw_column, raw_of_table
 from rince.pairs.source import FOLDER, LINES, Source, source

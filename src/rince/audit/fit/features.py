@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rince.audit.side_features import interpolate, rank_tables
-from rince.pairs.matrix import FEWEST_PER_CLASS, MOST_CLASSES, Matrix, RowCheck, chunks, read, release, row_codes
+from rince.pairs.matrix import MAX_CLASSES, MIN_PER_CLASS, Matrix, RowCheck, chunks, read, release, row_codes
 
 IN_MEMORY = 50_000_000  # numbers; a larger column is read from where it is, batch by batch
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 20_000_000  # what ranks are taken from
@@ -69,7 +69,7 @@ class Labels(NamedTuple):
         if x.shape[1] != 1:
             return None
         values, counts = np.unique(read(x, slice(None)), return_counts=True)
-        if not 1 < len(values) <= min(MOST_CLASSES, len(x) // FEWEST_PER_CLASS):
+        if not 1 < len(values) <= min(MAX_CLASSES, len(x) // MIN_PER_CLASS):
             return None
         return cls(torch.from_numpy(values), torch.from_numpy(counts / counts.sum()).float())
 

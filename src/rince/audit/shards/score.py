@@ -19,8 +19,8 @@ from rince.audit.shards.runner import Runner
 from rince.audit.units import GivenFolds, num_copies
 from rince.errors import UsageError
 from rince.pairs.fingerprint import Fingerprint
-from rince.pairs.matrix import FEWEST, Matrix, unit_rows
-from rince.pairs.shards import Pieces, Shard, Usable, WithoutColumns
+from rince.pairs.matrix import MIN_PAIRS, Matrix, unit_rows
+from rince.pairs.shards import Pieces, Shard, Usable
 
 if TYPE_CHECKING:
     from rince.audit.fit.towers import FitConfig
@@ -124,7 +124,7 @@ def score_shards(
             found = runner.map(_rows_like, shards, parts.shards, dropped, [rules] * len(shards))
             some = runner.gather(runner.map(_first_rows, found, parts.offset), "looking for placeholders")
             count = sum(one[0] for one in some)
-            if FEWEST <= parts.pairs - count < parts.pairs:
+            if MIN_PAIRS <= parts.pairs - count < parts.pairs:
                 text, rows = issue_checks.placeholder_text(count), np.concatenate([one[1] for one in some])
                 issues["placeholder"] = _summary_issue("placeholder", count, rows, text)
                 dropped = runner.map(_union, dropped, found)
@@ -136,10 +136,10 @@ def score_shards(
         if leak.claimed:
             pairs = np.array(leak.details["columns"])
             columns = np.unique(pairs[:, 0]), np.unique(pairs[:, 1])
-            parts = parts._replace(shards=runner.map(partial(WithoutColumns, columns=columns), parts.shards))
+            parts = parts._replace(shards=runner.map(partial(Usable, columns=columns), parts.shards))
             scanned = _scan(runner, parts, fit, method, seed)
     length = 1
-    if "order" in checks and max(parts.rows) >= FEWEST:
+    if "order" in checks and max(parts.rows) >= MIN_PAIRS:
         order = runner.result(runner.submit(partial(_order, seed=seed), _longest(parts)[0]))
         issues["order"], length = order.issue(), order.length
     codes = runner.map(attrgetter("codes"), scanned.scans)
@@ -170,8 +170,8 @@ def _usable(runner: Runner, shards: Sequence[Shard], dropped: list[Any]) -> Part
         gone = runner.gather(runner.map(len, dropped), "looking for unusable rows")
         used = runner.map(Usable, used, dropped)
         rows = [count - less for count, less in zip(whole, gone, strict=True)]
-    if sum(rows) < FEWEST:
-        raise UsageError(f"An audit needs at least {FEWEST} pairs, got {sum(rows)}.")
+    if sum(rows) < MIN_PAIRS:
+        raise UsageError(f"An audit needs at least {MIN_PAIRS} pairs, got {sum(rows)}.")
     return Parts(used, list(dropped), np.cumsum([0, *whole[:-1]]).tolist(), np.cumsum([0, *rows[:-1]]).tolist(), rows)
 
 
@@ -283,7 +283,7 @@ def late_issues(
         copies = num_copies(runner, scored.codes, parts.pairs)
         text = f"{copies:,} pairs occur more than once."
         issues["duplicate"] = _summary_issue("duplicate", copies, np.empty(0, dtype=np.int64), text)
-    if "shifted" in checks and max(parts.rows) >= FEWEST:
+    if "shifted" in checks and max(parts.rows) >= MIN_PAIRS:
         issues["shifted"] = runner.result(runner.submit(partial(_shifted, fit=fit), *_longest(parts), scored.scorer))
     if "group" in checks:
         flags = np.concatenate(runner.gather(runner.map(_at, flagged, parts.split(scored.rows))))
