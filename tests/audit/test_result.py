@@ -241,12 +241,23 @@ def test_clusters_count_from_zero_without_gaps():
             judge(Scored(scores, scores, clusters))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.4])
-def test_weak_scores_cannot_tell_and_accuse_nobody(share):
-    random = np.random.default_rng(0)
+def weak_scores(share, shift, seed=0):
+    random = np.random.default_rng(seed)
     wrong = np.arange(4000) < 4000 * share
-    scores = random.normal(np.where(wrong, 0, 1.2), np.where(wrong, 1, 1.3)).astype(np.float32)
-    found = judge(Scored(scores, random.normal(0, 1, 50_000).astype(np.float32)))
+    scores = random.normal(np.where(wrong, 0, shift), np.where(wrong, 1, 1.3)).astype(np.float32)
+    return wrong, judge(Scored(scores, random.normal(0, 1, 50_000).astype(np.float32)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6])
+def test_interval_of_weak_scores_holds_the_truth(share):
+    results = [weak_scores(share, 1.2, seed)[1] for seed in range(6)]
+    assert sum(one.interval[0] <= share <= one.interval[1] for one in results) >= 5
+    assert share > 0 or not any(one.noise_found for one in results)
+
+
+@pytest.mark.parametrize("share, shift", [(0.0, 1.2), (0.2, 0.5), (0.4, 0.5)])
+def test_weak_scores_cannot_tell_and_accuse_nobody(share, shift):
+    wrong, found = weak_scores(share, shift)
     assert found.cannot_tell and f"between 0% and {found.interval[1]:.0%}" in found.summary()
     assert found.interval[0] == 0 and share < found.interval[1] < 0.9
     assert not found.noise_found and not found.uninformative and found.noise_rate == 0

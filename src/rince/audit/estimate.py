@@ -31,8 +31,8 @@ COLLAPSED = 1e-5  # spread of the null up to which all mismatched pairs have the
 MAX_UNCERTAIN = 0.7
 """Upper end of the interval up to which training weights follow a best guess; beyond, weak scores do harm."""
 SMALLEST = 0.001  # share of mismatched pairs that counts as any
-EXCESS, SIGMAS = 1.5, 2.0
-"""A list may have more than 1.5 times the promised share of false alarms in some 2 % of all cases: two deviations."""
+EXCESS, SIGMAS = 1.5, 1.0
+"""One deviation more false alarms than expected may be at most 1.5 times the promised share."""
 
 
 class Verdict(str, Enum):
@@ -141,9 +141,11 @@ def decide(null: Null, counts: RankCounts, units: int, seed: int = 0) -> Decisio
     verdict = Verdict.FOUND if found else few
     of_classes = null.right_by_chance > 0
     guessed = verdict is Verdict.CANNOT_TELL and interval[1] <= MAX_UNCERTAIN and not of_classes and rate.value > 0
-    weight_curve = NO_CURVE
+    curve = weight_curve = NO_CURVE
     if found or guessed:
         weight_curve = Curve(*probability_curve(1 - p.astype(np.float64), counts.counts, rate.value))
+    if found:
+        curve = cautious_curve(weight_curve, rate)
     return Decision(
         verdict=verdict,
         rate=rate,
@@ -154,9 +156,20 @@ def decide(null: Null, counts: RankCounts, units: int, seed: int = 0) -> Decisio
         mean_p=float((p.astype(np.float64) * counts.counts).sum() / counts.pairs),
         other_class_better=null.other_class_better if confused > rate.high else 0.0,
         of_classes=of_classes,
-        curve=weight_curve if found else NO_CURVE,
+        curve=curve,
         weight_curve=weight_curve,
     )
+
+
+def cautious_curve(counted: Curve, rate: Rate) -> Curve:
+    """The probability by which pairs are flagged: the smaller one of that counted in bins and that of the mixtures.
+
+    Half of the right pairs that may score like mismatched ones are taken off the share.
+    """
+    z = normal_scores(1 - counted.quantile.astype(np.float32))
+    mixed = np.interp(z, MIDDLES, np.minimum.accumulate(rate.probability))
+    share = max(0.0, (rate.value - rate.hard / 2) / (1 - rate.hard / 2)) / rate.value
+    return Curve(counted.quantile, share * np.minimum(counted.probability, mixed))
 
 
 def p_at(rank: Ranks, null: NDArray[np.float32], kept: NDArray[np.bool_]) -> NDArray[np.float32]:

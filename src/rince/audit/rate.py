@@ -3,7 +3,8 @@
 Scores are brought to a common scale: z is the normal score of a pair's p-value against mismatched pairs, so mismatched
 pairs have a standard normal z whatever the scores are. On this scale right pairs of real data are close to normal, too,
 so their density is taken to be skew-normal. This is the assumption behind everything the audit says: where right pairs
-overlap with mismatched ones, their tail is the one that belongs to the part of them that can be seen.
+overlap with mismatched ones, their tail is the one that belongs to the part of them that can be seen. Nor do the lowest
+scores of all speak for right pairs: densities with so heavy a lower tail need more evidence.
 
 Every share of mismatched pairs, combined with every density of right pairs, is a mixture that explains the scores more
 or less well. The interval reaches from the smallest to the largest share among the mixtures that explain them about as
@@ -117,7 +118,7 @@ FINE = np.linspace(-12, 12, 4801)
 @cache
 def densities() -> NDArray[np.float32]:
     """(densities, cells): the share of right pairs in every cell, for every density of the family."""
-    found = []
+    family = []
     for slant in SLANTS:
         delta = slant / np.sqrt(1 + slant**2)
         # Standardized to mean 0 and deviation 1.
@@ -128,8 +129,22 @@ def densities() -> NDArray[np.float32]:
         below /= below[-1]
         at = (CUTS[None, None] - MEANS[:, None, None]) / DEVIATIONS[None, :, None]
         inside = np.interp(at.reshape(-1, len(CUTS)), FINE, below)
-        found.append(np.diff(inside, axis=1, prepend=0, append=1))
-    return np.concatenate(found).astype(np.float32)
+        family.append(np.diff(inside, axis=1, prepend=0, append=1))
+    return np.concatenate(family).astype(np.float32)
+
+
+MAX_FALL, HEAVY_TAIL = 1.0, 3.0
+"""A lower tail is heavy if the ratio of right to mismatched pairs falls by more than this between the lowest scores and
+the median of mismatched pairs: the lowest scores would speak for right pairs. That is exp(-3) times as likely."""
+
+
+@cache
+def tail_penalty() -> NDArray[np.float64]:
+    """(densities, 1) log-likelihood taken off densities with a heavy lower tail; 0 for the others."""
+    lower = np.flatnonzero(CUTS <= 0)
+    ratio = densities()[:, lower] / even_null()[lower]
+    falls = np.maximum.accumulate(ratio, axis=1) - ratio
+    return HEAVY_TAIL * (falls > MAX_FALL).any(1, keepdims=True)
 
 
 def normal_scores(p: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -149,9 +164,9 @@ def cell_counts(p: NDArray[np.float32], count: NDArray[np.int64] | None = None) 
 
 # --- the share of mismatched pairs ------------------------------------------------------------------------------------
 
-LONE_HARD, HARD_SLACK = 0.01, 4.0
-"""Right pairs that may score like mismatched ones: a share that all data may have, and a multiple of the squared
-overlap (see ``hard_share``). The lower end of the interval must survive them."""
+LONE_HARD, HARD_SLACK = 0.01, 0.4
+"""Right pairs that may score like mismatched ones: a share that all data may have, and a multiple of the squared odds
+of the overlap (see ``hard_share``). The lower end of the interval must survive them."""
 DROP = 3.84  # of twice the log-likelihood: 95 %
 SHARES = np.concatenate([[0.0], np.geomspace(5e-4, 0.02, 8), np.arange(0.03, 1.0, 0.02), [0.995, 1.0]])
 NEGLIGIBLE = 6.0  # log-likelihood below the best at which a mixture has no weight
@@ -165,6 +180,7 @@ class Rate(NamedTuple):
     Attributes:
         value: Posterior mean over all mixtures.
         low, high: The 95 % interval.
+        hard: Mean share of right pairs that may score like mismatched ones, see ``hard_share``.
         room: The largest share that the lowest scores leave room for: an estimate of the upper bound.
         probability: For every cell the mean probability of a pair in it to be mismatched.
     """
@@ -172,6 +188,7 @@ class Rate(NamedTuple):
     value: float
     low: float
     high: float
+    hard: float
     room: float
     probability: NDArray[np.float64]
 
@@ -265,7 +282,7 @@ def rate_of_cells(pairs: NDArray[np.int64], units: int, null: NDArray[np.float64
     low = float(least[found.plausible].min())
     room, upper = upper_bound(counts, null, units)
     high = float(min(1.0, max(float(shares.max()), upper, upper_share(value * units, units))))
-    return Rate(value, min(low, value), high, room, mean_probability(found, null))
+    return Rate(value, min(low, value), high, float((found.weight * hard).sum()), room, mean_probability(found, null))
 
 
 def upper_bound(counts: NDArray[np.float64], null: NDArray[np.float64], units: int) -> tuple[float, float]:
@@ -292,7 +309,8 @@ def hard_share(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
     A few are in all data. Where the others overlap with mismatched pairs, there are more: how many was measured on
     real pairings (``python -m experiments audit-benchmark --leave-one-out``).
     """
-    return np.minimum(LONE_HARD + HARD_SLACK * overlap**2, 0.999)
+    odds = overlap / np.maximum(1 - overlap, 1e-3)
+    return np.minimum(LONE_HARD + HARD_SLACK * odds**2, 0.999)
 
 
 def mean_probability(found: Mixtures, null: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -323,19 +341,21 @@ def mixtures(counts: NDArray[np.float64], null: NDArray[np.float64]) -> Mixtures
     first = likelihood(counts, null, family, SHARES)
     density, share = np.unravel_index(first.argmax(), first.shape)
     temper = misfit(counts, (1 - SHARES[share]) * family[density] + SHARES[share] * null)
-    near = first >= first.max() - temper * NEGLIGIBLE
-    kept = np.flatnonzero(near.any(1))
-    columns = np.flatnonzero(near.any(0))
+    penalty = temper * tail_penalty()
+    first -= penalty
+    competitive = first >= first.max() - temper * NEGLIGIBLE
+    kept = np.flatnonzero(competitive.any(1))
+    columns = np.flatnonzero(competitive.any(0))
     low, high = SHARES[max(columns[0] - 1, 0)], SHARES[min(columns[-1] + 1, len(SHARES) - 1)]
     shares = np.unique(np.concatenate([[low], np.linspace(low, high, 41), SHARES[columns]]))
-    fine = likelihood(counts, null, family[kept], shares)
+    fine = likelihood(counts, null, family[kept], shares) - penalty[kept]
     gap = (fine - fine.max()) / temper
-    worth = gap > -NEGLIGIBLE
-    which, at = np.nonzero(worth)
+    weighted = gap > -NEGLIGIBLE
+    which, at = np.nonzero(weighted)
     # Each share weighs as much as the stretch of the grid around it.
     width = np.gradient(shares) if len(shares) > 1 else np.ones(1)
-    weight = np.exp(gap[worth]) * width[at]
-    return Mixtures(shares[at], kept[which], weight / weight.sum(), gap[worth] >= -DROP / 2)
+    weight = np.exp(gap[weighted]) * width[at]
+    return Mixtures(shares[at], kept[which], weight / weight.sum(), gap[weighted] >= -DROP / 2)
 
 
 def likelihood(
@@ -353,12 +373,12 @@ def likelihood(
 def misfit(counts: NDArray[np.float64], mixture: NDArray[np.float64]) -> float:
     """How many times more than chance the counts deviate from the best mixture; at least 1."""
     expected = counts.sum() * mixture
-    often = expected >= 1
-    if often.sum() <= 5:
+    frequent = expected >= 1
+    if frequent.sum() <= 5:
         return 1.0
-    rest_counts, rest = counts[~often].sum(), expected[~often].sum()
-    square = ((counts - expected)[often] ** 2 / expected[often]).sum() + (rest_counts - rest) ** 2 / max(rest, 1)
-    return max(1.0, float(square) / (int(often.sum()) - 4))
+    rest_counts, rest = counts[~frequent].sum(), expected[~frequent].sum()
+    square = ((counts - expected)[frequent] ** 2 / expected[frequent]).sum() + (rest_counts - rest) ** 2 / max(rest, 1)
+    return max(1.0, float(square) / (int(frequent.sum()) - 4))
 
 
 # --- binomial intervals -----------------------------------------------------------------------------------------------
