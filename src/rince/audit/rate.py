@@ -144,7 +144,7 @@ def tail_penalty() -> NDArray[np.float64]:
     lower = np.flatnonzero(CUTS <= 0)
     ratio = densities()[:, lower] / even_null()[lower]
     falls = np.maximum.accumulate(ratio, axis=1) - ratio
-    return HEAVY_TAIL * (falls > MAX_FALL).any(1, keepdims=True)
+    return np.where((falls > MAX_FALL).any(1, keepdims=True), HEAVY_TAIL, 0.0)
 
 
 def normal_scores(p: NDArray[np.float32]) -> NDArray[np.float32]:
