@@ -38,14 +38,14 @@ def random_boxes(
     w, h = (area * aspect).sqrt().round(), (area / aspect).sqrt().round()
     fits = (w >= 1) & (w <= width) & (h >= 1) & (h <= height)
     first = fits.float().argmax(1, keepdim=True)
-    found = fits.any(1)
+    has_fit = fits.any(1)
     ratio_of_image = min(max(width / height, ratio[0]), ratio[1])
     whole_w, whole_h = min(width, round(height * ratio_of_image)), min(height, round(width / ratio_of_image))
-    w = torch.where(found, w.gather(1, first).squeeze(1), float(whole_w))
-    h = torch.where(found, h.gather(1, first).squeeze(1), float(whole_h))
+    w = torch.where(has_fit, w.gather(1, first).squeeze(1), float(whole_w))
+    h = torch.where(has_fit, h.gather(1, first).squeeze(1), float(whole_h))
     place = draw.uniform(shape=(2,))
-    top = torch.where(found, (place[:, 0] * (height - h + 1)).floor(), (height - h) // 2)
-    left = torch.where(found, (place[:, 1] * (width - w + 1)).floor(), (width - w) // 2)
+    top = torch.where(has_fit, (place[:, 0] * (height - h + 1)).floor(), (height - h) // 2)
+    left = torch.where(has_fit, (place[:, 1] * (width - w + 1)).floor(), (width - w) // 2)
     return top, left, h, w
 
 

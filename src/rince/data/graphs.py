@@ -1,10 +1,10 @@
-"""Collections of small graphs: one set of tensors for all of them, batches without a loop, and TUDataset."""
+"""Data sets of small graphs, stored in one set of tensors, and TUDataset."""
 
 import functools
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,20 +29,20 @@ __path__: list[str] = []  # submodules of version 0.2 are found by rince._moved,
 
 @dataclass(eq=False)
 class Graphs(Dataset[Any]):
-    """A data set of graphs: the nodes and edges of all graphs are concatenated.
+    """Data set of graphs, with the nodes and edges of all graphs concatenated.
 
-    Graph ``i`` owns the nodes ``node_ptr[i]:node_ptr[i + 1]`` and the edges ``edge_ptr[i]:edge_ptr[i + 1]``. Given to a
-    ``DataLoader`` with ``collate_fn=list.pop`` or asked through :meth:`batch`, it gives PyG batches a hundred times
-    faster than collating graphs one by one.
+    Graph ``i`` has the nodes ``node_ptr[i]:node_ptr[i + 1]`` and the edges ``edge_ptr[i]:edge_ptr[i + 1]``.
+    :meth:`batch`, or a ``DataLoader`` with ``collate_fn=Graphs.collate``, returns PyG batches a hundred times faster
+    than collating graphs one by one.
 
     Args:
-        x: (nodes, features) of all graphs.
-        edge_index: (2, edges); nodes count from 0 within each graph.
-        node_ptr: (graphs + 1,) where the nodes of each graph start.
-        edge_ptr: (graphs + 1,) where its edges start.
+        x: (nodes, features) node features.
+        edge_index: (2, edges) nodes of every edge, counted from 0 within each graph.
+        node_ptr: (graphs + 1,) index of the first node of each graph.
+        edge_ptr: (graphs + 1,) index of the first edge of each graph.
         y: (graphs,) classes from 0.
-        edge_attr: (edges, features), where edges have any.
-        name: Of the data set.
+        edge_attr: (edges, features) edge features. Default: None.
+        name: Name of the data set.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -53,12 +53,12 @@ class Graphs(Dataset[Any]):
         (4, 2, 6)
     """
 
-    x: Tensor  # [nodes, features]
-    edge_index: Tensor  # [2, edges], local
-    node_ptr: Tensor  # [graphs + 1]
-    edge_ptr: Tensor  # [graphs + 1]
-    y: Tensor  # [graphs], 0 .. classes - 1
-    edge_attr: Tensor | None = None  # [edges, features]
+    x: Tensor
+    edge_index: Tensor
+    node_ptr: Tensor
+    edge_ptr: Tensor
+    y: Tensor
+    edge_attr: Tensor | None = None
     name: str = "graphs"
 
     def __len__(self) -> int:
@@ -66,16 +66,16 @@ class Graphs(Dataset[Any]):
 
     @property
     def num_features(self) -> int:
-        """Features of a node."""
+        """Number of node features."""
         return self.x.shape[1]
 
     @property
     def num_classes(self) -> int:
-        """How many classes the graphs have."""
+        """Number of classes."""
         return int(self.y.max()) + 1 if len(self.y) else 0
 
     def batch(self, index: Tensor | Sequence[int] | None = None) -> "Batch":
-        """The graphs ``index`` (all of them by default), in that order, as one PyG batch."""
+        """PyG batch of the graphs ``index``, in that order. Default: all graphs."""
         from torch_geometric.data import Batch
 
         if index is None:
@@ -113,48 +113,32 @@ class Graphs(Dataset[Any]):
         )
 
     def __getitems__(self, index: list[int]) -> "list[Batch]":
-        # A DataLoader hands over the indices of a whole batch here; `collate` takes the batch out of its wrapping.
+        # A DataLoader passes the indices of a whole batch.
         return [self.batch(index)]
 
     @staticmethod
     def collate(batches: "list[Batch]") -> "Batch":
-        """For a ``DataLoader`` that asks for whole batches: the batch itself."""
+        """``collate_fn`` of a ``DataLoader``: the batch itself."""
         return batches[0]
 
     def subset(self, index: Tensor | Sequence[int]) -> "Graphs":
-        """The graphs ``index`` as a data set of their own; a graph may be asked for more than once."""
-        batch = self.batch(index)
-        edge_count = torch.bincount(batch.batch[batch.edge_index[0]], minlength=len(batch.y))
-        shift = torch.repeat_interleave(batch.ptr[:-1], edge_count)
-        return replace(
-            self,
-            x=batch.x,
-            edge_index=batch.edge_index - shift,
-            node_ptr=batch.ptr,
-            edge_ptr=offsets(edge_count),
-            y=batch.y,
-            edge_attr=batch.get("edge_attr"),
-        )
+        """Data set of the graphs ``index``, which may repeat."""
+        return self.from_list([self[int(i)] for i in index], self.name)
 
     @classmethod
     def from_list(cls, graphs: "Sequence[Data]", name: str = "graphs") -> "Graphs":
-        """Any PyG data set or list of graphs, stored in one piece."""
+        """Convert a PyG data set or a list of graphs."""
         require("torch_geometric", "graph")
         if not len(graphs):
             raise UsageError("a data set needs at least one graph, got an empty list")
-        first = graphs[0]
-        x = torch.cat([_features(graph) for graph in graphs])
-        edge_attr = None
-        if first.edge_attr is not None:
-            edge_attr = torch.cat([graph.edge_attr for graph in graphs])
-        y = torch.cat([_label(graph) for graph in graphs])
+        has_edge_attr = graphs[0].edge_attr is not None
         return cls(
-            x=x,
+            x=torch.cat([_features(graph) for graph in graphs]),
             edge_index=torch.cat([graph.edge_index for graph in graphs], dim=1),
             node_ptr=offsets(torch.tensor([graph.num_nodes for graph in graphs])),
             edge_ptr=offsets(torch.tensor([graph.num_edges for graph in graphs])),
-            y=y,
-            edge_attr=edge_attr,
+            y=torch.cat([_label(graph) for graph in graphs]),
+            edge_attr=torch.cat([graph.edge_attr for graph in graphs]) if has_edge_attr else None,
             name=name,
         )
 
@@ -168,7 +152,7 @@ def _label(graph: Any) -> Tensor:
 
 
 class GraphData(DataModule):
-    """A set of graphs; all of them are trained on, without their labels.
+    """Training on a data set of graphs, all of them, without labels.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -188,10 +172,10 @@ class GraphData(DataModule):
     ):
         """
         Args:
-            graphs: The graphs; a subclass may read them later, in ``read``.
-            batch_size: Graphs in a batch of all processes together; fewer graphs make one batch.
-            wrong_pairs: Share of graphs that are paired with a view of another graph, the same one throughout.
-            wrong_pairs_seed: Seed that chooses these graphs, and whose view they get.
+            graphs: The graphs. Default: None, those that the method ``read`` of a subclass returns.
+            batch_size: Batch size over all processes, at most the number of graphs.
+            wrong_pairs: Share of graphs that are paired with a view of another graph, the same one in all epochs.
+            wrong_pairs_seed: Seed of ``wrong_pairs``.
         """
         super().__init__()
         require("torch_geometric", "graph")  # now, not when the first batch is made
@@ -199,7 +183,7 @@ class GraphData(DataModule):
         self._graphs = graphs
 
     def read(self) -> Graphs:
-        """The graphs, where they were not given."""
+        """Read the graphs, if none were passed."""
         raise NotImplementedError
 
     @property
@@ -218,7 +202,7 @@ class GraphData(DataModule):
 
     @functools.cached_property
     def mispaired(self) -> WrongPairs:
-        """For every graph the one whose view it gets, and whether that is another one."""
+        """Mismatched pairs of graphs."""
         return wrong_pairs(len(self.graphs), self.wrong_pairs, self.wrong_pairs_seed)
 
     def noise_record(self) -> dict[str, Any]:
@@ -236,7 +220,7 @@ class GraphData(DataModule):
             yield self.batch(chosen)
 
     def batch(self, ids: Tensor) -> "Batch":
-        """Graphs and, as ``partners``, those that give their second views where these are not the same."""
+        """Batch of graphs, with the graphs of their second views as ``partners`` if pairs are mismatched."""
         batch = self.graphs.batch(ids)
         if self.wrong_pairs:
             batch.partners = self.graphs.batch(torch.from_numpy(self.mispaired.partner)[ids])
@@ -245,7 +229,7 @@ class GraphData(DataModule):
         return batch
 
     def train_dataloader(self) -> SeededLoader:
-        """Batches in an order of the seed's; the last, smaller one is kept, as in GraphCL's own code."""
+        """Random batches. The last, smaller one is kept, as in GraphCL's code."""
         size = min(self.batch_size, len(self.graphs) if self.among is None else len(self.among))
         batches = SeededBatches.of_trainer(self.trainer, len(self.graphs), size, self.seed, self.among, keep_last=True)
         return SeededLoader(batches, lambda ids, step: self.batch(ids))
@@ -262,16 +246,15 @@ def tudataset(
     edge_labels: bool = False,
     download: bool = False,
 ) -> Graphs:
-    r"""A data set of the TUDataset collection.
+    r"""Read a data set of the TUDataset collection.
 
-    Graph labels are renumbered from 0. Node features are one-hot node labels, and a constant 1 where a data set has
-    neither labels nor attributes.
+    Graph labels are renumbered from 0. Node features are one-hot node labels, or a constant 1 without labels.
 
     Args:
-        name: Its name, such as ``"MUTAG"``.
-        root: A folder with ``NAME.zip`` or ``NAME/NAME_A.txt``, or the zip itself.
-        node_attributes: Put the real-valued node attributes before the one-hot labels.
-        edge_labels: Keep one-hot edge labels as ``edge_attr``.
+        name: Name of the data set, such as ``"MUTAG"``.
+        root: Folder with ``NAME.zip`` or ``NAME/NAME_A.txt``, or the zip file.
+        node_attributes: Real-valued node attributes as features too, before the labels.
+        edge_labels: One-hot edge labels as ``edge_attr``.
         download: Download the data set if it is not in ``root``.
 
     Returns:
@@ -361,9 +344,9 @@ def _read(name: str, folder: Path, source: Path, node_attributes: bool, edge_lab
 
 
 class TUGraphs(GraphData):
-    """Any data set of the TUDataset collection; all its graphs are trained on, without their labels.
+    """Training on a data set of the TUDataset collection, without labels.
 
-    Nothing is read or downloaded before training needs it. Further options are those of :class:`rince.data.GraphData`.
+    Files are read or downloaded when training needs them. Further options are those of :class:`rince.data.GraphData`.
 
     Example:
         >>> data = rince.data.TUGraphs("PROTEINS", root="data/tudataset", wrong_pairs=0.2)
@@ -379,9 +362,9 @@ class TUGraphs(GraphData):
     ):
         """
         Args:
-            dataset: Its name, such as PROTEINS.
-            root: A folder with NAME.zip or NAME/NAME_A.txt, or the zip itself.
-            node_attributes: Use real-valued node attributes too, where the data set has them.
+            dataset: Name of the data set, such as PROTEINS.
+            root: Folder with NAME.zip or NAME/NAME_A.txt, or the zip file.
+            node_attributes: Real-valued node attributes as features too.
             download: Download the data set if it is not in ``root``.
         """
         super().__init__(None, **options)

@@ -215,15 +215,15 @@ class HuggingFacePairs(Pairs):
         library: Any = import_library("datasets", "datasets")
         try:
             if is_saved:
-                found = library.load_from_disk(str(path))
+                loaded = library.load_from_disk(str(path))
             elif path.is_file():
-                found = library.load_dataset(KINDS[path.suffix], data_files=str(path))
+                loaded = library.load_dataset(KINDS[path.suffix], data_files=str(path))
             else:
-                found = library.load_dataset(self.path)
+                loaded = library.load_dataset(self.path)
         except (OSError, ValueError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UsageError(f"{self.path} cannot be read as a data set: {reason}") from error
-        return dict(found) if hasattr(found, "keys") else {self.train_part: found}
+        return dict(loaded) if hasattr(loaded, "keys") else {self.train_part: loaded}
 
     def _part(self, rows: Any) -> Part:
         a, b = self._column(rows, self.a), self._column(rows, self.b)

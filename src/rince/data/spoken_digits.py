@@ -36,14 +36,14 @@ class Recordings(NamedTuple):
 
 def read_recordings(source: str | Path, seconds: float = 0.6) -> Recordings:
     """All recordings in the order of their names, cut or padded with silence to ``seconds``."""
-    found = []
+    recordings = []
     for name, content in sorted(_contents(Path(source))):
         if match := NAME.search(name):
             samples = _samples(content, name, round(seconds * RATE))
-            found.append((samples, int(match[1]), match[2], int(match[3])))
-    if not found:
+            recordings.append((samples, int(match[1]), match[2], int(match[3])))
+    if not recordings:
         raise UsageError(f"{source} has no recordings named digit_speaker_take.wav, such as 7_jackson_32.wav")
-    sounds, digits, speakers, takes = zip(*found, strict=True)
+    sounds, digits, speakers, takes = zip(*recordings, strict=True)
     return Recordings(np.stack(sounds), np.array(digits), np.array(speakers), np.array(takes))
 
 

@@ -48,10 +48,10 @@ def _check_classes(path: Path, recipe: Any) -> None:
             "or name it with --encoder"
         )
     try:
-        found = getattr(importlib.import_module(module), short, None)
+        kind = getattr(importlib.import_module(module), short, None)
     except (ImportError, ValueError):
-        found = None
-    if not (isinstance(found, type) and issubclass(found, nn.Module) and found.__module__.startswith(PACKAGE)):
+        kind = None
+    if not (isinstance(kind, type) and issubclass(kind, nn.Module) and kind.__module__.startswith(PACKAGE)):
         raise UsageError(f"{path} has the class path {name[:200]}, which is not an encoder of rince")
     for value in arguments.values():
         if isinstance(value, dict):

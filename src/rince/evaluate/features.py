@@ -37,17 +37,17 @@ def labeled_features(method: Any, batches: Iterable[Any], space: Space = "encode
     """
     was_training = method.training
     method.eval()
-    found = []
+    parts = []
     for batch in track(batches, "features"):
         on_device = type(batch)(*(x.to(method.device) if isinstance(x, Tensor) else x for x in batch))
         features = method.embed(on_device)
         features = method.project(features) if space == "projection" else features
         known = batch.labels.cpu() >= 0
-        found.append((features.float().cpu()[known], batch.labels.cpu()[known]))
+        parts.append((features.float().cpu()[known], batch.labels.cpu()[known]))
     method.train(was_training)
-    if not found:
+    if not parts:
         raise UsageError("the split to evaluate is empty")
-    features, labels = zip(*found, strict=True)
+    features, labels = zip(*parts, strict=True)
     return torch.cat(features), torch.cat(labels)
 
 

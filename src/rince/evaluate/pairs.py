@@ -42,11 +42,11 @@ def recall_at(
         raise UsageError(f"retrieval needs queries and a gallery, got {len(query)} and {len(gallery)} items")
     query, gallery = normalize(query.float(), dim=1), normalize(gallery.float(), dim=1)
     depth = min(max(ks), len(gallery))
-    found = []
+    matches = []
     for part, keys in zip(query.split(1024), query_keys.split(1024), strict=True):
         nearest = (part @ gallery.T).topk(depth, dim=1).indices
-        found.append(gallery_keys[nearest] == keys[:, None])
-    hits = torch.cat(found)
+        matches.append(gallery_keys[nearest] == keys[:, None])
+    hits = torch.cat(matches)
     return {k: float(hits[:, :k].any(1).double().mean()) for k in ks}
 
 
@@ -61,7 +61,7 @@ class PairFeatures(NamedTuple):
 
     Example:
         >>> a, b = torch.randn(2, 4, 8)
-        >>> found = rince.evaluate.PairFeatures((a, b), (a, b), torch.full((4,), -1), torch.arange(4))
+        >>> features = rince.evaluate.PairFeatures((a, b), (a, b), torch.full((4,), -1), torch.arange(4))
     """
 
     features: tuple[Tensor, Tensor]
@@ -95,16 +95,16 @@ def pair_features(method: Any, batches: Iterable[PairBatch]) -> PairFeatures:
     """
     was_training = method.training
     method.eval()
-    found: list[tuple[Tensor, ...]] = []
+    rows: list[tuple[Tensor, ...]] = []
     for batch in track(batches, "features"):
         features = method.embed(batch._replace(a=batch.a.to(method.device), b=batch.b.to(method.device)))
         embeddings = method.project(features)
         numbers = [x.float().cpu() for x in (*features, *embeddings)]
-        found.append((*numbers, batch.labels.cpu(), batch.ids.cpu()))
+        rows.append((*numbers, batch.labels.cpu(), batch.ids.cpu()))
     method.train(was_training)
-    if not found:
+    if not rows:
         raise UsageError("there are no pairs to evaluate")
-    fa, fb, za, zb, labels, ids = (torch.cat(column) for column in zip(*found, strict=True))
+    fa, fb, za, zb, labels, ids = (torch.cat(column) for column in zip(*rows, strict=True))
     return PairFeatures((fa, fb), (za, zb), labels, ids)
 
 
@@ -206,8 +206,8 @@ def evaluate_pairs(
     hit = data.noise_record().get("partner_hit")
     if hit is not None:
         trained_on = pair_features(method, data.pair_batches("train", noisy=True))
-        found = wrong_pairs_auc(*trained_on.embeddings, torch.as_tensor(hit)[trained_on.ids])
-        result |= {} if found is None else {"wrong pairs AUC": found}
+        auc = wrong_pairs_auc(*trained_on.embeddings, torch.as_tensor(hit)[trained_on.ids])
+        result |= {} if auc is None else {"wrong pairs AUC": auc}
     return result
 
 

@@ -1,4 +1,4 @@
-"""Views of graphs, on a whole PyG batch at once."""
+"""Views of graphs, computed on whole PyG batches."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def uniform(shape: int | tuple[int, ...], generator: torch.Generator | None, device: torch.device) -> Tensor:
-    """Numbers in [0, 1) drawn on the generator's device, so that one seed gives the same result everywhere."""
+    """Numbers in [0, 1), drawn on the generator's device, so that a seed gives the same result on all devices."""
     source = device if generator is None else generator.device
     return torch.rand(shape, generator=generator, device=source, dtype=torch.float64).to(device)
 
 
 def counts(size: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
-    """``rate * size`` rounded up or down at random, so that its mean is exact for small groups too."""
+    """``rate * size``, rounded up or down at random, so that the mean is exact for small groups too."""
     return (size.double() * rate + uniform(len(size), generator, size.device)).floor().long().clamp_(max=size)
 
 
 def rank(group: Tensor, key: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """An order that sorts items by group and then by ``key`` in [0, 1), and the place each has within its group."""
+    """Order of items by group and then by ``key`` in [0, 1), and their ranks within their groups."""
     order = (key + group).argsort()
     size = torch.bincount(group, minlength=groups)
     start = size.cumsum(0) - size
@@ -37,9 +37,9 @@ def rank(group: Tensor, key: Tensor, groups: int) -> tuple[Tensor, Tensor]:
 
 
 def pick(group: Tensor, number: Tensor, generator: torch.Generator | None) -> Tensor:
-    """A mask over items that hits ``number[g]`` items of every group g, all subsets being equally likely."""
+    """Random mask of ``number[g]`` items of every group g. All subsets are equally likely."""
     hit = torch.zeros(len(group), dtype=torch.bool, device=group.device)
-    items = (number[group] > 0).nonzero().squeeze(1)  # sorting is the cost: leave out groups where nothing is picked
+    items = (number[group] > 0).nonzero().squeeze(1)  # groups without a hit are not sorted
     order, place = rank(group[items], uniform(len(items), generator, group.device), len(number))
     items = items[order]
     hit[items] = place < number[group[items]]
@@ -47,9 +47,10 @@ def pick(group: Tensor, number: Tensor, generator: torch.Generator | None) -> Te
 
 
 def distinct(number: Tensor, size: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """For every group g, ``number[g]`` different integers out of ``range(size[g])``: their groups and the integers.
+    """``number[g]`` distinct random integers from ``range(size[g])`` for every group g: groups and integers.
 
-    Rejection where at most half of a range is wanted, a full shuffle elsewhere: never more than O(wanted) work.
+    By rejection if at most half of a range is drawn, by a full shuffle otherwise, so the cost is linear in the number
+    of integers.
     """
     device = size.device
     base = size.cumsum(0) - size
@@ -75,23 +76,23 @@ def distinct(number: Tensor, size: Tensor, generator: torch.Generator | None) ->
 
 
 def owner(item: Tensor, size: Tensor) -> Tensor:
-    """The group that each global number belongs to, where group g owns ``size[g]`` consecutive numbers."""
+    """Group of each item, if group g has ``size[g]`` consecutive items."""
     return torch.searchsorted(size.cumsum(0), item, right=True)
 
 
 @dataclass
 class Edit:
-    """What a view changes in a batch of graphs; None where it changes nothing."""
+    """Changes of a batch of graphs; None for no change."""
 
     keep_node: Tensor | None = None  # [nodes] bool
     keep_edge: Tensor | None = None  # [edges] bool
     new_edge: Tensor | None = None  # [2, new edges]
-    new_edge_from: Tensor | None = None  # [new edges]: the old edge whose attributes a new one takes over
+    new_edge_from: Tensor | None = None  # [new edges] old edges with the attributes of the new ones
     noisy: Tensor | None = None  # [nodes] bool
     noise: Tensor | None = None  # [noisy nodes, features]
 
     def __or__(self, other: "Edit") -> "Edit":
-        """Both edits; they must concern different graphs."""
+        """Union of two edits of different graphs."""
         noisy, noise = self.noisy, self.noise
         if other.noisy is not None and other.noise is not None:
             noisy, noise = other.noisy, other.noise
@@ -118,7 +119,7 @@ def _one_after_the_other(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 
 def apply(batch: "Batch", edit: Edit) -> "Batch":
-    """A new batch with the edit carried out; node, edge and graph attributes all stay in step."""
+    """New batch after an edit, including all attributes of nodes, edges and graphs."""
     from torch_geometric.data import Batch
 
     x, edge_index, owner, ptr = batch.x, batch.edge_index, batch.batch, batch.ptr
@@ -139,7 +140,7 @@ def apply(batch: "Batch", edit: Edit) -> "Batch":
 
 
 def _kept_edges(edge_index: Tensor, edit: Edit) -> Tensor | None:
-    """Which of the old and the new edges, in one row, are in the view; None for all the old ones."""
+    """Indices of the edges in the view, among the old edges followed by the new ones; None for all old edges."""
     if edit.keep_node is None and edit.keep_edge is None:
         return None
     keep = torch.ones(edge_index.shape[1], dtype=torch.bool, device=edge_index.device)
@@ -172,18 +173,18 @@ def _other_attributes(batch: "Batch", nodes: Tensor | None, edges: Tensor | None
 
 
 NODES_PER_WALKER = 32
-STEPS = 32  # between two looks at what has been visited
+STEPS = 32  # between two checks of the visited nodes
 NEVER = torch.iinfo(torch.long).max
 
 
 def walk(
     edge_index: Tensor, batch: Tensor, ptr: Tensor, target: Tensor, generator: torch.Generator | None = None
 ) -> Tensor:
-    """A mask over nodes: the first ``target[g]`` nodes of graph g that its walkers visit; all nodes where it is 0.
+    """Mask of the first ``target[g]`` nodes of graph g that its walkers visit; all nodes if ``target[g]`` is 0.
 
-    The walkers of a graph (one per 32 nodes) start together at a random node and step to random neighbors. When 32
-    steps have brought nothing new they go on from unvisited nodes next to visited ones, so that what is visited stays
-    connected and long chains do not take for ever; in a component that is used up, from any unvisited nodes.
+    The walkers of a graph (one per 32 nodes) start together at a random node and step to random neighbors. If 32 steps
+    bring no new node, they continue at unvisited nodes next to visited ones, so that the visited nodes stay connected
+    and long chains end; in an exhausted component, at any unvisited node.
     """
     device = batch.device
     edge_index, batch, ptr, target = (tensor.cpu() for tensor in (edge_index, batch, ptr, target))  # see _steps
@@ -194,7 +195,7 @@ def walk(
     start = ptr[:-1] + (uniform(len(size), generator, batch.device) * size).long()
     visit = torch.full((len(batch),), NEVER)  # when a node was first visited
     visit[start[walked]] = 0
-    # Only walkers whose graph is unfinished are kept: `graph` and `position` shrink.
+    # Walkers of finished graphs are removed from `graph` and `position`.
     graph = torch.repeat_interleave(torch.where(walked, (size + NODES_PER_WALKER - 1) // NODES_PER_WALKER, 0))
     position = start[graph]
 
@@ -219,7 +220,7 @@ def walk(
 
 
 def adjacency(edge_index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    """First edge, degree and neighbors of every node; a node without neighbors is its own."""
+    """First edge, degree and neighbors of every node. A node without neighbors is its own neighbor."""
     row, col = edge_index
     degree = torch.bincount(row, minlength=nodes)
     alone = (degree == 0).nonzero().squeeze(1)
@@ -232,10 +233,7 @@ def adjacency(edge_index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _steps(position: Tensor, draws: Tensor, first_edge: Tensor, degree: Tensor, neighbor: Tensor) -> Tensor:
-    """[steps, walkers]: where the walkers are after each step.
-
-    In numpy, and so on the CPU: a step is five tiny operations, and the price of each is that of calling it.
-    """
+    """[steps, walkers] positions after each step. In numpy, since the cost of five tiny operations is their calls."""
     first, number, end = first_edge.numpy(), degree.numpy(), neighbor.numpy()
     here, trace = position.numpy(), np.empty(draws.shape, dtype=np.int64)
     for step, draw in enumerate(draws.numpy()):
@@ -245,7 +243,7 @@ def _steps(position: Tensor, draws: Tensor, first_edge: Tensor, degree: Tensor, 
 
 
 def _stamp(visit: Tensor, nodes: Tensor, clock: int) -> int:
-    """Write the time of the first visit into ``visit``, in place; the time afterwards."""
+    """Write the times of first visits into ``visit``, in place. Returns the time afterwards."""
     when = torch.arange(clock, clock + len(nodes), device=nodes.device)
     visit.scatter_reduce_(0, nodes, when, "amin")
     return clock + len(nodes)
@@ -260,7 +258,7 @@ def _fresh(
     graphs: int,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """For every walker of ``graph`` an unvisited node of its graph, next to a visited one where there is one."""
+    """Unvisited node for every walker of ``graph``, next to a visited one if there is one."""
     unvisited = visit == NEVER
     source, target = edge_index
     border = torch.zeros_like(unvisited)
@@ -275,7 +273,7 @@ def _fresh(
 def _earliest(visit: Tensor, batch: Tensor, mine: Tensor, target: Tensor, clock: int) -> Tensor:
     keep = torch.ones(len(batch), dtype=torch.bool, device=batch.device)
     order = mine[(batch[mine] * (clock + 1) + visit[mine].clamp(max=clock)).argsort()]
-    # `mine` holds graphs one after the other, so the sorted nodes of a graph begin where its nodes begin.
+    # `mine` is ordered by graph, so the sorted nodes of a graph start where its nodes start.
     size = torch.bincount(batch[mine], minlength=len(target))
     place = torch.arange(len(order), device=order.device) - (size.cumsum(0) - size)[batch[order]]
     keep[order] = place < target[batch[order]]
@@ -283,11 +281,11 @@ def _earliest(visit: Tensor, batch: Tensor, mine: Tensor, target: Tensor, clock:
 
 
 class View(ABC):
-    """A view says what to change in the graphs that ``chosen`` marks; called by itself it changes all of them."""
+    """Base class of views. Calling a view changes all graphs of a batch."""
 
     @abstractmethod
     def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
-        """What to change in the ``chosen`` [graphs] of a batch."""
+        """Changes of the graphs in the mask ``chosen`` (graphs,)."""
 
     def __call__(self, batch: "Batch", generator: torch.Generator | None = None) -> "Batch":
         chosen = torch.ones(len(batch.ptr) - 1, dtype=torch.bool, device=batch.ptr.device)
@@ -295,7 +293,7 @@ class View(ABC):
 
 
 class _Rated(View):
-    """A view that changes a share ``rate`` of every graph, rounded at random or always down."""
+    """View that changes a share ``rate`` of every graph, rounded at random or always down."""
 
     def __init__(self, rate: float, round_down: bool = False) -> None:
         if not 0 <= rate < 1:
@@ -306,12 +304,12 @@ class _Rated(View):
         return f"{type(self).__name__}(rate={self.rate:g})"
 
     def counts(self, size: Tensor, generator: torch.Generator | None) -> Tensor:
-        """How many of ``size`` [graphs] nodes or edges to change."""
+        """Number of nodes or edges to change, of ``size`` (graphs,)."""
         return (size.double() * self.rate).long() if self.round_down else counts(size, self.rate, generator)
 
 
 class DropNodes(_Rated):
-    """Drop ``rate`` of a graph's nodes, with their edges; one node is always left."""
+    """Drop a share ``rate`` of the nodes, with their edges. One node always stays."""
 
     def __init__(self, rate: float = 0.1, round_down: bool = False) -> None:
         super().__init__(rate, round_down)
@@ -323,7 +321,7 @@ class DropNodes(_Rated):
 
 
 class MaskAttributes(_Rated):
-    """Replace the features of ``rate`` of a graph's nodes by noise N(mean, std)."""
+    """Replace the features of a share ``rate`` of the nodes by noise N(mean, std)."""
 
     def __init__(self, rate: float = 0.1, mean: float = 0.5, std: float = 0.5, round_down: bool = False) -> None:
         super().__init__(rate, round_down)
@@ -339,12 +337,11 @@ class MaskAttributes(_Rated):
 
 
 class PerturbEdges(_Rated):
-    """Drop ``rate`` of a graph's edges and add as many between nodes that were not joined.
+    """Drop a share ``rate`` of the edges and add as many between nodes that were not joined.
 
-    An undirected edge is one edge although it is stored in both directions: both go, or both come. Every absent pair of
-    nodes is equally likely; a graph with fewer absent pairs than wanted gets all of them. An added edge takes over the
-    attributes of a dropped one. ``undirected=False`` treats every stored direction as an edge of its own, and
-    ``add=False`` only drops edges.
+    An undirected edge is stored in both directions, which are dropped or added together. All absent pairs of nodes are
+    equally likely; if there are too few, all are added. An added edge takes over the attributes of a dropped one.
+    ``undirected=False`` treats each stored direction as an edge, and ``add=False`` only drops edges.
     """
 
     def __init__(self, rate: float = 0.1, undirected: bool = True, add: bool = True, round_down: bool = False) -> None:
@@ -358,7 +355,7 @@ class PerturbEdges(_Rated):
         forward = (mine & (row < col if self.undirected else row != col)).nonzero().squeeze(1)
         if self.undirected and not _same_pairs(batch.edge_index[:, forward], batch.edge_index[:, mine & (row > col)]):
             raise UsageError(
-                "PerturbEdges needs every edge in both directions; for directed graphs say undirected=False"
+                "PerturbEdges needs every edge in both directions: set undirected=False for directed graphs"
             )
         group = owner[forward]
         number = self.counts(torch.bincount(group, minlength=len(chosen)), generator) * chosen
@@ -371,7 +368,7 @@ class PerturbEdges(_Rated):
             added, source = batch.edge_index[:, :0], forward[:0]
         if not self.undirected:
             return Edit(keep_edge=keep_edge, new_edge=added, new_edge_from=source)
-        # The backward directions are written anew from the forward ones: cheaper than looking up each one's twin.
+        # Backward directions are rebuilt from forward ones, which is cheaper than looking them up.
         keep_edge &= ~(mine & (row > col))
         stays = forward[~dropped]
         new_edge = torch.cat((batch.edge_index[:, stays].flip(0), added, added.flip(0)), 1)
@@ -386,7 +383,7 @@ class PerturbEdges(_Rated):
         number: Tensor,
         generator: torch.Generator | None,
     ) -> tuple[Tensor, Tensor]:
-        """Absent pairs, as many as were dropped if there are so many, and the dropped edge each one stands in for."""
+        """Absent pairs, as many as were dropped if possible, and the dropped edge that each of them replaces."""
         size = batch.ptr.diff()
         pairs = size * (size - 1) // (2 if self.undirected else 1) * (number > 0)
         first = pairs.cumsum(0) - pairs
@@ -401,7 +398,7 @@ class PerturbEdges(_Rated):
         present = torch.searchsorted(code - torch.arange(len(code), device=code.device), place, right=True)
         u, v = self._decode(place + present - first[owner], size[owner])
         edge = torch.stack((u, v)) + batch.ptr[owner]
-        # Any matching of added to dropped edges within a graph will do: k-th to k-th.
+        # The k-th added edge of a graph replaces its k-th dropped one.
         lost = forward[dropped]
         lost = lost[batch.batch[batch.edge_index[0, lost]].argsort(stable=True)]
         order = owner.argsort(stable=True)
@@ -427,7 +424,7 @@ class PerturbEdges(_Rated):
 
 
 def _same_pairs(forward: Tensor, backward: Tensor) -> bool:
-    """Whether the second edges are the first ones turned round, in any order."""
+    """Whether the second edges are the reverse of the first ones, in any order."""
     if forward.shape != backward.shape:
         return False
     nodes = forward.max() + 1 if forward.numel() else 1
@@ -437,10 +434,10 @@ def _same_pairs(forward: Tensor, backward: Tensor) -> bool:
 
 
 class Subgraph(_Rated):
-    """Keep the first nodes that a random walk visits, all but ``rate`` of the graph, and the edges between them.
+    """Keep the nodes that a random walk visits first, all but a share ``rate``, and the edges between them.
 
-    Large graphs are walked by several walkers from the same start (one per 32 nodes). Where they find nothing new for
-    32 steps they go on from an unvisited node beside the visited ones; only a component that is used up is left.
+    Graphs of more than 32 nodes have several walkers with the same start. If 32 steps bring no new node, the walkers
+    continue at an unvisited node next to the visited ones, and leave a component only when it is exhausted.
     """
 
     def __init__(self, rate: float = 0.2) -> None:
@@ -457,8 +454,8 @@ class Subgraph(_Rated):
 class DirectNeighbors(_Rated):
     """Keep a random node and some of its direct neighbors: the subgraph view of GraphCL's published code.
 
-    As many neighbors are kept as ``rate`` of the graph's nodes, rounded down, or fewer if the node has fewer. Like the
-    published code, this draws neighbors with replacement, at most as many times as the graph has nodes.
+    The number of neighbors is a share ``rate`` of the graph's nodes, rounded down, or less if the node has fewer. As in
+    the published code, neighbors are drawn with replacement, at most as many times as the graph has nodes.
     """
 
     def __init__(self, rate: float = 0.2) -> None:
@@ -471,12 +468,12 @@ class DirectNeighbors(_Rated):
         owner = torch.repeat_interleave(torch.where(chosen, size, 0))  # the graph of every draw
         here = start[owner]
         drawn = neighbor[first_edge[here] + (uniform(len(owner), generator, device) * degree[here]).long()]
-        # The first draw of every neighbor, in the order of the draws, and its place among those of its graph.
+        # First draw of every neighbor, in the order of the draws, and its rank among those of its graph.
         first_draw = torch.full((batch.num_nodes,), len(owner), device=device)
         first_draw.scatter_reduce_(0, drawn, torch.arange(len(owner), device=device), "amin")
         order = first_draw[first_draw < len(owner)].sort().values
-        found = torch.bincount(owner[order], minlength=len(size))
-        place = torch.arange(len(order), device=device) - (found.cumsum(0) - found)[owner[order]]
+        num_drawn = torch.bincount(owner[order], minlength=len(size))
+        place = torch.arange(len(order), device=device) - (num_drawn.cumsum(0) - num_drawn)[owner[order]]
         keep = ~chosen[batch.batch]
         keep[start] = True
         keep[drawn[order[place < self.counts(size, generator)[owner[order]]]]] = True
@@ -484,7 +481,7 @@ class DirectNeighbors(_Rated):
 
 
 class DropIsolated(View):
-    """Another view, without the nodes that have no edge in it; a graph without edges becomes empty."""
+    """Another view without the nodes that have no edge in it. A graph without edges becomes empty."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -505,7 +502,7 @@ class DropIsolated(View):
 
 
 class Choice(View):
-    """One of several views, drawn anew for every graph of the batch."""
+    """One of several views, drawn for every graph."""
 
     def __init__(self, views: Sequence[View]) -> None:
         if not views:
@@ -571,9 +568,8 @@ def graphcl_view(rate: float = 0.1, subgraph_rate: float = 0.2) -> Choice:
 def published_graphcl_view(rate: float = 0.1, subgraph_rate: float = 0.2) -> DropIsolated:
     """The four augmentations of GraphCL's published code, one drawn for each graph.
 
-    They differ from the paper's definitions: edges are dropped (each stored direction by itself) and none are added, a
-    subgraph is a node with some of its direct neighbors, at most about 20 % of the nodes, nodes without an edge vanish
-    from every view, and shares of nodes and edges are rounded down.
+    Unlike in the paper, edges are only dropped (each stored direction by itself), a subgraph is a node and some of its
+    direct neighbors, at most about 20 % of the nodes, nodes without an edge vanish, and shares are rounded down.
     """
     views = [
         DropNodes(rate, round_down=True),

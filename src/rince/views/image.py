@@ -16,7 +16,7 @@ from rince.views.views import Views
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
-# Images worked on at a time on a CPU: as many pixels as stay in the cache.
+# Pixels processed at a time on a CPU: as many as fit into the cache.
 PIXELS_AT_A_TIME = 256 * 32 * 32
 
 
@@ -56,7 +56,7 @@ class Recipe(Views):
         """
         Args:
             size: Height and width of the views.
-            crop: Smallest and largest area of a crop, as a share of the image; None for no crop.
+            crop: Smallest and largest area of a crop, as a share of the image. None: no crop.
             ratio: Smallest and largest ratio of width to height of a crop.
             flip: Probability of a left-right flip.
             jitter: Strength of brightness, contrast, saturation and hue.
@@ -68,7 +68,7 @@ class Recipe(Views):
             solarize_chance: Probability that bright pixels are inverted.
             mean: Mean of each channel, subtracted at the end.
             std: Standard deviation of each channel, divided by at the end.
-            noise: Bad views that are added on purpose.
+            noise: Noise for some of the views.
 
         Raises:
             UsageError: If crop or blur_taps is out of range, or mean and std have different lengths.
@@ -83,7 +83,7 @@ class Recipe(Views):
         self.jitter, self.jitter_chance, self.gray_chance = jitter, jitter_chance, gray_chance
         self.blur_chance, self.blur_taps, self.blur_sigma = blur_chance, blur_taps, blur_sigma
         self.solarize_chance, self.noise = solarize_chance, noise
-        self.last_hit: Tensor | None = None  # which images of the last call the noise hit
+        self.last_hit: Tensor | None = None  # mask of the images of the last call that the noise changed
         self.hits = None if noise is None else Hits()
         self.register_buffer("mean", torch.tensor(mean), persistent=False)
         self.register_buffer("std", torch.tensor(std), persistent=False)
@@ -107,7 +107,7 @@ class Recipe(Views):
         return views
 
     def plain(self, images: Tensor) -> Tensor:
-        """The images as evaluation sees them: resized and normalized, nothing random."""
+        """Images for evaluation: resized and normalized, without random augmentation."""
         n, channels, height, width = images.shape
         self.check(channels)
         if (height, width) == (self.size, self.size):
@@ -126,14 +126,14 @@ class Recipe(Views):
         return {} if self.hits is None else self.hits.record()
 
     def check(self, channels: int) -> None:
-        """Refuse images with another number of channels than mean and std have."""
+        """Reject images with another number of channels than mean and std."""
         if channels != len(self.mean):
             raise UsageError(
                 f"these views normalize {len(self.mean)} channels, the images have {channels}: set mean and std"
             )
 
     def _numbers(self, draw: Draws, n: int, height: int, width: int, cropped: bool) -> dict[str, Tensor]:
-        """All that is random in a view. Drawn whether it is used or not, so that options do not disturb one another."""
+        """All random numbers of a view. Drawn whether used or not, so that they do not depend on other options."""
         crop = (1.0, 1.0) if cropped or self.crop is None else self.crop
         ratio = (width / height,) * 2 if cropped or self.crop is None else self.ratio
         numbers = dict(
@@ -155,7 +155,7 @@ class Recipe(Views):
         return numbers
 
     def _view(self, images: Tensor, numbers: dict[str, Tensor]) -> Tensor:
-        """Bytes (n, channels, height, width) to planes (channels, n, size, size), not yet normalized."""
+        """Bytes (n, channels, height, width) to planes (channels, n, size, size), before normalization."""
         height, width = images.shape[2:]
         rows = op.resize_weights(numbers["top"], numbers["height"], height, self.size)
         columns = op.resize_weights(numbers["left"], numbers["width"], width, self.size, numbers["flip"])
@@ -174,11 +174,11 @@ class Recipe(Views):
 
 
 class TwoViews(Views):
-    """The first and the second view of every image, by one recipe or by two different ones.
+    """Two views of every image, by one recipe or by two.
 
     Args:
-        first: The recipe of the first view.
-        second: The recipe of the second view; the same if none is given.
+        first: Recipe of the first view.
+        second: Recipe of the second view. Default: None, the same.
 
     Example:
         >>> views = rince.views.TwoViews(rince.views.Recipe(size=16), rince.views.Recipe(size=16, blur_chance=0.0))
@@ -199,7 +199,7 @@ class TwoViews(Views):
         return first, self.second(images if partners is None else partners, draw, cropped)
 
     def plain(self, images: Tensor) -> Tensor:
-        """The images as evaluation sees them: resized and normalized, nothing random."""
+        """Images for evaluation: resized and normalized, without random augmentation."""
         return self.first.plain(images)
 
     def about(self) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class TwoViews(Views):
 
 
 class SimCLRViews(TwoViews):
-    """SimCLR's recipe twice; the defaults are the paper's for CIFAR-10. Options are those of :class:`Recipe`.
+    """SimCLR's views. Defaults are those of the paper for CIFAR-10, options those of :class:`Recipe`.
 
     Example:
         >>> views = rince.views.SimCLRViews(size=32)
@@ -223,7 +223,7 @@ class SimCLRViews(TwoViews):
 
 
 class MoCoV3Views(TwoViews):
-    """MoCo v3's asymmetric recipes: the first view is always blurred, the second rarely, but sometimes solarized.
+    """MoCo v3's asymmetric views: the first is always blurred, the second rarely blurred and sometimes solarized.
 
     Args:
         size: Height and width of the views.
@@ -264,14 +264,13 @@ class MoCoV3Views(TwoViews):
 
 
 class OwnViews(Views):
-    """Your own transform as views: torchvision, albumentations, kornia, or any callable.
+    """Views by your own transform: torchvision, albumentations, kornia, or any callable.
 
-    Its random numbers come from torch's, numpy's or Python's global generators, which training seeds at every step.
+    Training seeds the global generators of torch, numpy and Python at every step.
 
     Args:
-        transform: From one image or one batch to a view of it.
-        each: Whether the transform takes one image (bytes, height x width x channels, as an array) or a whole batch of
-            floats in [0, 1] (n, channels, height, width).
+        transform: Maps a batch of floats in [0, 1] (n, channels, height, width) to views of it.
+        each: The transform maps one image instead: an array of bytes (height, width, channels).
 
     Example:
         >>> views = rince.views.OwnViews(lambda images: images + 0.1 * torch.randn_like(images))
@@ -291,7 +290,7 @@ class OwnViews(Views):
         return self._apply_to(images), self._apply_to(images if partners is None else partners)
 
     def plain(self, images: Tensor) -> Tensor:
-        """The images as evaluation sees them: floats in [0, 1]."""
+        """Images for evaluation: floats in [0, 1]."""
         return images.float() / 255 if images.dtype == torch.uint8 else images
 
     def _apply_to(self, images: Tensor) -> Tensor:
@@ -302,7 +301,7 @@ class OwnViews(Views):
 
 
 def check_two_views(method: str, views: nn.Module) -> None:
-    """Refuse what does not make two views of every image: recipes of one view, views of graphs or of pairs."""
+    """Reject views that are not two views of every image: recipes of one view, views of graphs or of pairs."""
     makes = views.makes if isinstance(views, Views) else ""
     if not makes:
         try:

@@ -15,10 +15,10 @@ from rince.views.views import Views, about_views
 
 
 class PairViews(Views):
-    """A recipe for each side: ``views(a, b, draw, cropped)`` gives one view of every item in ``a`` and in ``b``.
+    """A recipe for each side: ``views(a, b, draw, cropped)`` returns one view of every item of ``a`` and ``b``.
 
     A recipe is an nn.Module called as ``recipe(items, draw, cropped)``, with ``recipe.plain(items)`` for evaluation:
-    an image's (:class:`rince.views.image.Recipe`), a clip's, a sound's, :class:`Unchanged`, or yours.
+    :class:`Recipe` for images, :class:`ClipRecipe`, :class:`SoundRecipe`, :class:`Unchanged`, or your own.
 
     Example:
         >>> views = rince.views.PairViews(rince.views.Unchanged(), rince.views.Unchanged(mean=1.0, std=2.0))
@@ -45,8 +45,8 @@ class PairViews(Views):
         Args:
             a: Items of the first side.
             b: Their partners.
-            draw: Where random numbers come from.
-            cropped: Whether pictures in ``a`` have been cropped at random already; it does not concern ``b``.
+            draw: Source of random numbers.
+            cropped: Whether the images or clips of ``a`` have been cropped at random already.
 
         Returns:
             The views of both sides.
@@ -58,13 +58,11 @@ class PairViews(Views):
 
 
 class Unchanged(Views):
-    """Items as they are, for features: rows of a table, embeddings of texts.
-
-    Numbers of whatever kind become floats.
+    """Items without augmentation, as floats: ``(items - mean) / std``. For rows of a table or embeddings.
 
     Args:
         mean: Subtracted from every number.
-        std: Divides every number after that.
+        std: Divisor of every number.
 
     Example:
         >>> rince.views.Unchanged(mean=1.0, std=2.0).plain(torch.tensor([[3, 5]]))
@@ -84,7 +82,7 @@ class Unchanged(Views):
         return {"mean": self.mean, "std": self.std}
 
     def plain(self, items: Tensor) -> Tensor:
-        """The items as evaluation sees them."""
+        """Items for evaluation."""
         items = items if items.is_floating_point() else items.to(torch.get_default_dtype())
         return (items - self.mean) / self.std
 
@@ -93,10 +91,10 @@ TEST_CROP = 0.875  # of the shorter side: the same as resizing it to size / 0.87
 
 
 class ClipRecipe(Recipe):
-    """Crop, flip and colors, the same for all frames of a clip; bytes (n, frames, height, width, 3) to floats.
+    """Crop, flip and colors, the same for all frames of a clip: bytes (n, frames, height, width, 3) to floats.
 
-    The views are (n, 3, frames, size, size) and normalized. Contrast is changed around the mean gray of the whole clip:
-    with a mean for every frame, a change of brightness within the clip would be weakened or blown up frame by frame.
+    Views are normalized and of shape (n, 3, frames, size, size). Contrast is changed around the mean gray of the whole
+    clip, so that changes of brightness within a clip scale alike.
 
     Example:
         >>> clips = torch.randint(256, (2, 8, 24, 32, 3), dtype=torch.uint8)
@@ -121,7 +119,7 @@ class ClipRecipe(Recipe):
         """
         Args:
             size: Height and width of the views.
-            crop: Smallest and largest area of a crop, as a share of the image; None for no crop.
+            crop: Smallest and largest area of a crop, as a share of the image. None: no crop.
             flip: Probability of a left-right flip.
             jitter: Strength of brightness, contrast, saturation and hue.
             mean: Mean of each color, subtracted at the end.
@@ -140,7 +138,7 @@ class ClipRecipe(Recipe):
 
         Args:
             clips: (n, frames, height, width, 3) bytes.
-            draw: Where random numbers come from.
+            draw: Source of random numbers.
             cropped: Whether the clips have been cropped at random already.
 
         Returns:
@@ -164,7 +162,7 @@ class ClipRecipe(Recipe):
         return views
 
     def plain(self, clips: Tensor) -> Tensor:
-        """The clips as evaluation sees them: the middle 0.875 of the shorter side, resized; or all if the size fits."""
+        """Clips for evaluation: the central 0.875 of the shorter side, resized, unless they have the size already."""
         n, _, height, width, channels = _shape(clips)
         self.check(channels)
         flip = torch.zeros(n, dtype=torch.bool, device=clips.device)
@@ -203,15 +201,14 @@ def _shape(clips: Tensor) -> torch.Size:
 class SoundRecipe(Views):
     """Sounds (n, samples) to normalized log power spectrograms (n, 1, frames, bins).
 
-    2 s at 24 kHz give 200 x 257 numbers: there is one frame for every whole hop, centered on it. For that the sound is
-    mirrored at both ends by half of what a window is longer than a hop. There are window / 2 + 1 bins; with
-    ``pair_bins`` all but the first are averaged in pairs, so that a window of 1024 gives 257 of them too.
+    2 s at 24 kHz become 200 frames of 257 bins: one frame for every hop, centered on it, with reflection at both ends,
+    and window / 2 + 1 bins. With ``pair_bins`` all bins but the first are averaged in pairs, so that a window of 1024
+    has 257 bins too.
 
-    The power is in decibels; a sine of amplitude 1 has -6 dB. What is more than ``floor`` below the loudest point of a
-    sound is raised to that, and what is below ``quietest`` to ``quietest``. Then every bin is normalized by ``mean``
-    and ``std`` (a number for all bins or one for each; see :func:`bin_statistics`), or by what the first batch of
-    training measures of them (``normalize="data"``). Otherwise a sound is normalized by itself, bin by bin over its own
-    time or as a whole, and then the volume no longer matters.
+    Power is in decibels; a sine of amplitude 1 has -6 dB. Values below ``quietest``, or more than ``floor`` below the
+    loudest point of a sound, are clamped. Every bin is normalized by ``mean`` and ``std`` (one number or one per bin,
+    see :func:`bin_statistics`), or by mean and deviation over the first training batch (``normalize="data"``).
+    Otherwise a sound is normalized by itself, per bin or as a whole, and its volume has no effect.
 
     Example:
         >>> recipe = rince.views.SoundRecipe(sample_rate=8000, window=256)
@@ -244,17 +241,17 @@ class SoundRecipe(Views):
         Args:
             volume: Largest relative change of the volume, up or down.
             sample_rate: Samples per second.
-            window: Samples under the Hann window of a frame.
-            hop: Seconds from frame to frame.
-            floor: Decibels below the loudest point of a sound that are kept.
+            window: Samples of the Hann window of a frame.
+            hop: Seconds between frames.
+            floor: Dynamic range in decibels, below the loudest point of a sound.
             mean: Mean of every bin in decibels.
             std: Standard deviation of every bin in decibels.
-            normalize: Without mean and std: each bin by its own mean and deviation over time, the sound as a whole, or
-                each bin by mean and deviation over the first batch of training (of all processes), which checkpoints
-                keep.
-            shift: Largest shift in time in seconds, either way; silence fills the gap.
+            normalize: Without mean and std: "bin" by mean and deviation of each bin over time, "sound" by those of the
+                whole sound, "data" by those of each bin over the first training batch (of all processes), which are
+                stored in checkpoints.
+            shift: Largest random shift in seconds, in both directions. The gap is silent.
             pair_bins: Average the power of neighboring bins, as AVID does with a window of 1024.
-            quietest: Decibels at which silence lies, however loud the sound is; AVID's is -154.2.
+            quietest: Smallest value in decibels. AVID's is -154.2.
 
         Raises:
             UsageError: If a hop is longer than the window, or mean, std and normalize contradict each other.
@@ -275,7 +272,7 @@ class SoundRecipe(Views):
         self.floor, self.quietest = floor, quietest
         self.normalize, self.shift, self.pair_bins = normalize, shift, pair_bins
         self.bins = window // (4 if pair_bins else 2) + 1
-        from_data = normalize == "data"  # then they are learnt, in a way, and belong to a checkpoint
+        from_data = normalize == "data"  # measured in training, so part of a checkpoint
         own = (torch.zeros(self.bins), torch.ones(self.bins)) if from_data else (mean, std)
         for name, values in zip(("mean", "std"), own, strict=True):
             self.register_buffer(name, _bins(values, self.bins, name), persistent=from_data)
@@ -297,7 +294,7 @@ class SoundRecipe(Views):
         return self.plain(sounds * factor[:, None].to(sounds))
 
     def _measure(self, sounds: Tensor) -> None:
-        """Mean and deviation of every bin over this batch, of all processes."""
+        """Measure mean and deviation of every bin over this batch of all processes."""
         x = self.decibels(sounds).double().flatten(0, 1)
         sums = torch.stack([x.sum(0), x.square().sum(0), torch.full_like(x[0], len(x))])
         if dist.is_available() and dist.is_initialized():
@@ -308,9 +305,9 @@ class SoundRecipe(Views):
 
     @torch.no_grad()
     def plain(self, sounds: Tensor) -> Tensor:
-        """The sounds as evaluation hears them: as loud as they are."""
+        """Sounds for evaluation, at their own volume."""
         x = self.decibels(sounds)
-        known = self.normalize != "data" or bool(self.measured)  # asked only where needed: a GPU would have to wait
+        known = self.normalize != "data" or bool(self.measured)  # reading a tensor makes a GPU wait
         if known and self.mean is not None and self.std is not None:
             x = (x - self.mean) / self.std
         else:
@@ -319,7 +316,7 @@ class SoundRecipe(Views):
         return x[:, None]
 
     def decibels(self, sounds: Tensor) -> Tensor:
-        """(n, samples) -> (n, frames, bins): log power, not yet normalized."""
+        """(n, samples) -> (n, frames, bins) log power, before normalization."""
         if sounds.dim() != 2 or not sounds.is_floating_point():
             raise UsageError(
                 f"sounds must be floats (n, samples), got {sounds.dtype} of the shape {tuple(sounds.shape)}"
@@ -340,7 +337,7 @@ class SoundRecipe(Views):
 
 
 def shifted(sounds: Tensor, by: Tensor) -> Tensor:
-    """Sounds (n, samples), each later by its number of samples (n,), sooner where it is negative; silence comes in."""
+    """Sounds (n, samples), each delayed by its number of samples (n,), with silence in the gaps."""
     samples = sounds.shape[1]
     source = torch.arange(samples, device=sounds.device) - by[:, None]
     inside = (source >= 0) & (source < samples)
@@ -351,8 +348,7 @@ def shifted(sounds: Tensor, by: Tensor) -> Tensor:
 def bin_statistics(
     recipe: SoundRecipe, sounds: Tensor | Iterable[Tensor], batch_size: int = 256
 ) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of every bin over all frames of all sounds (n, samples), for ``mean`` and ``std``;
-    the sounds may come batch by batch."""
+    """Mean and standard deviation of every bin over all frames of sounds (n, samples), or of batches of them."""
     total = square = torch.zeros(1, dtype=torch.float64)
     frames = 0
     for part in sounds.split(batch_size) if isinstance(sounds, Tensor) else sounds:

@@ -1,4 +1,4 @@
-"""The batches that flow from the data to the views, and the contract of views."""
+"""Types of batches, and the base class of views."""
 
 import contextlib
 import functools
@@ -12,17 +12,15 @@ from rince._support.step_seeds import Draws
 
 
 class ImageBatch(NamedTuple):
-    """Images as bytes, with labels, indices, partners and weights.
+    """Batch of images.
 
     Attributes:
         images: (n, channels, height, width) bytes.
         labels: (n,) classes, -1 if unknown.
         ids: (n,) indices of the images.
-        partners: The images of the second view: another image of the same label, a mismatched one, or ``None`` for the
-            image itself.
+        partners: Images of the second views: others of the same label, or mismatched ones. None: the images themselves.
         cropped: Whether images and partners have been cropped at random already.
-        weights: Weight of each pair in [0, 1] (for several positives per anchor: of each label);
-            ``None`` if all have the same.
+        weights: (n,) weights of the pairs in [0, 1] (with several positives per anchor, of the labels). None: equal.
 
     Example:
         >>> images = torch.randint(256, (4, 3, 8, 8), dtype=torch.uint8)
@@ -38,15 +36,15 @@ class ImageBatch(NamedTuple):
 
 
 class PairBatch(NamedTuple):
-    """Pairs, one per row: clips and sounds, images and texts.
+    """Batch of pairs, such as clips and sounds, or images and texts.
 
     Attributes:
-        a: The items of the first side.
+        a: Items of the first side.
         b: Their partners.
         labels: (n,) classes, -1 if unknown.
         ids: (n,) indices of the pairs.
-        cropped: Whether the pictures in ``a`` have been cropped at random already.
-        weights: Weight of each pair in [0, 1]; ``None`` if all pairs weigh the same.
+        cropped: Whether the images or clips of ``a`` have been cropped at random already.
+        weights: (n,) weights of the pairs in [0, 1]. None: equal.
 
     Example:
         >>> batch = rince.views.PairBatch(torch.randn(4, 40), torch.randn(4, 24), torch.full((4,), -1), torch.arange(4))
@@ -61,7 +59,7 @@ class PairBatch(NamedTuple):
 
 
 class ClipBatch(NamedTuple):
-    """Clips as bytes; several clips of one video have the same number in ``ids``.
+    """Batch of clips. Clips of one video have the same id.
 
     Attributes:
         clips: (n, frames, height, width, 3) bytes.
@@ -84,9 +82,9 @@ __all__ = ["Draws", "Views", "about_views"]
 
 
 class Views(nn.Module):
-    """Base class of views and of recipes for single views. Everything but ``forward`` has a default.
+    """Base class of views, and of recipes for single views. A subclass defines ``forward``.
 
-    ``plain(items)`` is what evaluation sees; views for graphs have none, since graphs are evaluated as they are.
+    It also defines ``plain(items)``, the items for evaluation, except for graphs, which are evaluated as they are.
 
     Example:
         >>> class Noisy(rince.views.Views):
@@ -100,7 +98,7 @@ class Views(nn.Module):
     """
 
     makes: str = ""
-    """What it makes, where that is not two views of every image; for those who take it for that."""
+    """What the views are, for errors, if not two views of every image."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -109,16 +107,16 @@ class Views(nn.Module):
                 setattr(cls, name, without_autocast(vars(cls)[name]))
 
     def about(self) -> dict[str, Any]:
-        """How inputs are normalized, in plain values, for somebody who gets the encoder alone."""
+        """Normalization of the inputs as plain values, stored with the encoder."""
         return {}
 
     def noise_record(self) -> dict[str, Any]:
-        """What noise made on purpose within the views has hit, in plain values; empty where there is none."""
+        """Record of noise added by the views, as plain values."""
         return {}
 
 
 def without_autocast(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a function outside autocast: indexed writes of image operations fail on mixed dtypes."""
+    """Disable autocast in a function: indexed writes of image operations fail on mixed dtypes."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -132,5 +130,5 @@ def without_autocast(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def about_views(views: nn.Module) -> dict[str, Any]:
-    """What views say of themselves; nothing for a module that is no ``Views``."""
+    """``views.about()``; empty for a module that is not a ``Views``."""
     return views.about() if isinstance(views, Views) else {}

@@ -71,10 +71,10 @@ def list_table(table: Path, root: Path) -> tuple[list[str], VideoList]:
         raise UsageError(f"{table} is not a text file with columns: {error.reason}") from error
     if not rows:
         raise UsageError(f"{table} lists no videos")
-    found = video_list([root / row["path"] for row in rows])
+    videos = video_list([root / row["path"] for row in rows])
     starts = np.array([_start(row, table, line) for line, row in enumerate(rows, start=2)])
     labels = [(row.get("label") or "").strip() for row in rows]
-    return ["" if label == "-1" else label for label in labels], found._replace(starts=starts)
+    return ["" if label == "-1" else label for label in labels], videos._replace(starts=starts)
 
 
 def _start(row: dict[str, Any], table: Path, line: int) -> float:
@@ -86,14 +86,14 @@ def _start(row: dict[str, Any], table: Path, line: int) -> float:
 
 def list_tables(tables: dict[str, Path], root: Path) -> tuple[tuple[str, ...], dict[str, VideoList]]:
     """Class names, sorted as texts or as numbers, and the videos of several CSV files that share them."""
-    found = {part: list_table(table, root) for part, table in tables.items()}
-    known = {name for labels, _ in found.values() for name in labels if name}
+    by_part = {part: list_table(table, root) for part, table in tables.items()}
+    known = {name for labels, _ in by_part.values() for name in labels if name}
     numbers = all(name.isdecimal() for name in known)
     names = sorted(known, key=int) if numbers else sorted(known)
     label = {name: i for i, name in enumerate(names)} | {"": -1}
     lists = {
         part: listed._replace(labels=np.array([label[name] for name in labels], dtype=np.int64))
-        for part, (labels, listed) in found.items()
+        for part, (labels, listed) in by_part.items()
     }
     return tuple(names), lists
 

@@ -365,13 +365,15 @@ class ACAV100M(Videos):
 
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
         assert self.table is not None
-        found = list_lines(Path(self.table), self.root)
+        videos = list_lines(Path(self.table), self.root)
         if self.subset is None:
-            return (), {"train": found}
-        if self.subset > len(found.paths):
-            raise UsageError(f"subset must be at most the {len(found.paths)} videos of {self.table}, got {self.subset}")
-        order = np.random.default_rng(self.subset_seed).permutation(len(found.paths))
-        return (), {"train": found.take(np.sort(order[: self.subset]))}
+            return (), {"train": videos}
+        if self.subset > len(videos.paths):
+            raise UsageError(
+                f"subset must be at most the {len(videos.paths)} videos of {self.table}, got {self.subset}"
+            )
+        order = np.random.default_rng(self.subset_seed).permutation(len(videos.paths))
+        return (), {"train": videos.take(np.sort(order[: self.subset]))}
 
 
 def list_lines(table: Path, root: Path) -> VideoList:
