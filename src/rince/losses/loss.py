@@ -6,7 +6,6 @@ import numbers
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -23,7 +22,7 @@ from rince.losses.inputs import (
 )
 from rince.losses.logsumexp import transformed
 from rince.losses.objectives import ExtraReduction, Objective, Scores, as_objective, info_nce
-from rince.losses.ranks import REDUCTIONS, one_call, processes, settings_of, total
+from rince.losses.ranks import one_call, processes, total
 from rince.losses.small_batches import SmallBatch, is_small, small_batch_loss
 from rince.losses.supervised import Supervised
 from rince.losses.temperature import (
@@ -50,7 +49,7 @@ def check_contrast(contrast: Contrast) -> Contrast:
 
 
 def check_reduction(reduction: Reduction) -> Reduction:
-    if reduction not in REDUCTIONS:
+    if reduction not in ("mean", "sum", "none"):
         raise UsageError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
     return reduction
 
@@ -194,7 +193,7 @@ class ContrastiveLoss(nn.Module):
         contrast: Contrast | None,
     ) -> Tensor:
         contrast = self.contrast if contrast is None else contrast
-        with self._agreed(weights, contrast), full_precision(a):
+        with one_call(self, contrast, weights), full_precision(a):
             check_contrast(contrast)
             if labels is not None and not isinstance(contrast, Supervised):
                 self._note_labels(contrast)
@@ -217,11 +216,6 @@ class ContrastiveLoss(nn.Module):
 
     def check_embeddings(self, a: Tensor) -> None:
         """Raise a ``UsageError`` for embeddings that the loss cannot handle."""
-
-    def _agreed(self, weights: Tensor | None, contrast: Contrast) -> AbstractContextManager[None]:
-        if processes() == 1:
-            return nullcontext()
-        return one_call(partial(settings_of, self, contrast, weights))
 
     def _note_labels(self, contrast: Contrast) -> None:
         if not self._noted:

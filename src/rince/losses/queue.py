@@ -126,7 +126,7 @@ class Queue(Contrast):
         sizes = None
         if processes() > 1:  # before anything is computed, also if nothing will be pushed
             key, ids = self._check(a, b, ids)
-            sizes = agree([key], ids, training=int(self.training))
+            sizes = agree([key], ids, mode="train" if self.training else "eval")
         result = super().losses(objective, a, b, temperature, labels, ids)
         if self.training:
             assert b is not None

@@ -5,7 +5,7 @@ candidate over all ranks and returns them to its owner, so either all ranks call
 may differ in size.
 
 A collective whose arguments differ between ranks hangs or aborts without a message. Each call of a loss therefore
-starts with one exchange of a few integers: the batch sizes, which are needed anyway, and a summary of the settings. All
+starts with one exchange of a few numbers: the batch sizes, which are needed anyway, and a checksum of the settings. All
 of them are known on the CPU and travel between CPUs (by gloo), so that nothing waits for a GPU.
 
 ``RINCE_EXCHANGE=change`` leaves out the exchange if nothing has changed on this rank since the last call with the same
@@ -14,11 +14,10 @@ they wait for each other until the timeout of the process group.
 """
 
 import dataclasses
-import math
 import numbers
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from rince.errors import UsageError
 from rince.losses.logsumexp import score_dtype
@@ -134,65 +133,8 @@ class _Gather(torch.autograd.Function):
 
 # --- Settings that must match on every rank ---------------------------------------------------------------------------
 
-DTYPES = (torch.float32, torch.float64)
-REDUCTIONS = ("mean", "sum", "none")
-GIVEN = ("none", "one per pair")
-UNITS = 10**9  # settings travel as integers, in units of 1e-9; -1 for a setting that is not a number
-
-
-def _as_integer(setting: object) -> int:
-    if not isinstance(setting, (int, float)):
-        return -1
-    return max(-(2**62), min(round(setting * UNITS), 2**62)) if math.isfinite(setting) else -2
-
-
-class Setting(NamedTuple):
-    """One compared setting.
-
-    Args:
-        name: Its name in error messages.
-        show: From the exchanged integer to its value; ``None`` for a checksum.
-        tolerance: Relative difference that is allowed, for learned values.
-        fix: What to do about a difference.
-    """
-
-    name: str
-    show: Callable[[int], object] | None = None
-    tolerance: float = 0.0
-    fix: str = ""
-
-
-def _number(otherwise: str) -> Callable[[int], str]:
-    return lambda value: otherwise if value < 0 else f"{value / UNITS:g}"
-
-
-def _learned(name: str) -> Setting:
-    fix = ": if it is learned, make it part of the module in DistributedDataParallel, which keeps it in sync"
-    return Setting(name, lambda value: f"{value / UNITS:.7g}", 1e-6, fix)
-
-
-# In the order of the exchange.
-SETTINGS: dict[str, Setting] = {
-    "loss": Setting("loss"),
-    "contrast": Setting("contrast"),
-    "settings_of_contrast": Setting("settings of the contrast"),
-    "width": Setting("width of the embeddings", int),
-    "views": Setting("number of views", int),
-    "dtype": Setting("precision of the scores", DTYPES.__getitem__),
-    "ids": Setting("ids", GIVEN.__getitem__),
-    "labels": Setting("labels", GIVEN.__getitem__),
-    "weights": Setting("weights", GIVEN.__getitem__),
-    "reduction": Setting("reduction", REDUCTIONS.__getitem__),
-    "training": Setting("mode", ("eval", "train").__getitem__),
-    "temperature": Setting("temperature", _number("a learned one")),
-    "learned_temperature": _learned("learned temperature"),
-    "q": Setting("q", _number("none")),
-    "bias": _learned("bias"),
-    "settings": Setting("settings of the loss"),
-}
-
-
-LEARNED = ("learned_temperature", "bias")  # compared where their value is on a CPU
+TOLERANCE = 1e-6
+"""Largest relative difference between learned values."""
 MAX_AGREED = 64
 
 
@@ -200,25 +142,19 @@ class RankMismatch(UsageError):
     """Settings or inputs differ between ranks. Raised on all ranks at once."""
 
 
-class RankSettings(NamedTuple):
-    """Settings of a call as integers, and descriptions of those that are checksums."""
-
-    values: dict[str, int]
-    descriptions: Mapping[str, Callable[[], str]]
-
-
 class _Call:
     """A call of a loss: its settings, and whether the ranks have exchanged them yet."""
 
     def __init__(self) -> None:
-        self.settings, self.exchanged = RankSettings({}, {}), False
+        self.settings: dict[str, str] = {}
+        self.learned, self.exchanged = (0.0, 0.0), False
 
 
 _CALL: ContextVar[_Call | None] = ContextVar("call of a loss", default=None)
 
 
 @contextmanager
-def one_call(settings: Callable[[], RankSettings] | None = None) -> Iterator[None]:
+def one_call(loss: Any, contrast: Any, weights: Tensor | None) -> Iterator[None]:
     """A call of a loss: its settings join the exchange, and an error before the exchange reaches the other ranks."""
     if processes() == 1:
         yield
@@ -226,59 +162,69 @@ def one_call(settings: Callable[[], RankSettings] | None = None) -> Iterator[Non
     call = _Call()
     token = _CALL.set(call)
     try:
-        if settings is not None:
-            call.settings = settings()
+        call.settings, call.learned = settings_of(loss, contrast, weights), _learned_values(loss)
         yield
     except Exception:
         if not call.exchanged and not (_on_change() and _world().agreed):
             with suppress(Exception):  # the error of this rank matters more than that of the exchange
-                _exchange([0] * (2 + len(SETTINGS)))
+                _exchange([0.0] * 5)
         raise
     finally:
         _CALL.reset(token)
 
 
-def agree(embeddings: list[Tensor], ids: Tensor | None, labels: Tensor | None = None, **more: int) -> list[int]:
+def agree(embeddings: list[Tensor], ids: Tensor | None, labels: Tensor | None = None, **more: str) -> list[int]:
     """Batch sizes of all ranks, in the order of the ranks.
 
     Raises:
-        RankMismatch: On all ranks, if ``SETTINGS`` differ or if a rank rejected its inputs.
+        RankMismatch: On all ranks, if settings or kinds of inputs differ, or if a rank rejected its inputs.
     """
-    first = embeddings[0]
-    values = {"width": first.shape[1], "views": len(embeddings), "dtype": DTYPES.index(score_dtype(*embeddings))}
-    values |= {"ids": int(ids is not None), "labels": int(labels is not None), **more}
-    call, settings = _CALL.get(), RankSettings({}, {})
-    if call is not None:
-        settings, call.exchanged = call.settings, True
-    values |= settings.values
-    sent = [1, first.shape[0], *(values.get(name, 0) for name in SETTINGS)]
-    if not _on_change():
-        return _checked_sizes(_exchange(sent), settings)
-    agreed, key = _world().agreed, tuple(values.get(name, 0) for name in SETTINGS if name not in LEARNED)
-    if key not in agreed or agreed[key][0] != sent[1]:
-        if len(agreed) >= MAX_AGREED:
-            agreed.clear()
-        agreed[key] = sent[1], _checked_sizes(_exchange(sent), settings)
-    return agreed[key][1]
-
-
-def _checked_sizes(rows: list[list[int]], settings: RankSettings) -> list[int]:
+    size, width = embeddings[0].shape
+    call = _CALL.get() or _Call()
+    call.exchanged = True
+    settings = call.settings | {
+        "width of the embeddings": str(width),
+        "number of views": str(len(embeddings)),
+        "precision of the scores": str(score_dtype(*embeddings)),
+        "ids": _given(ids),
+        "labels": _given(labels),
+        **more,
+    }
+    checksum = zlib.crc32(repr(settings).encode())
+    known = _world().agreed if _on_change() else {}
+    if checksum in known and known[checksum][0] == size:
+        return known[checksum][1]
+    rows = _exchange([1.0, size, checksum, *call.learned])
     for rank, (accepted, *_) in enumerate(rows):
         if not accepted:
             raise RankMismatch(f"rank {rank} rejected its inputs (see its error): aborting all ranks")
-    for i, (key, setting) in enumerate(SETTINGS.items(), start=2):
-        for rank, row in enumerate(rows):
-            if abs(row[i] - rows[0][i]) > setting.tolerance * abs(rows[0][i]):
-                here = settings.descriptions.get(key, lambda: "none")
-                raise RankMismatch(_difference(setting, rows[0][i], row[i], rank, here))
-    return [row[1] for row in rows]
+    if any(row[2] != rows[0][2] for row in rows):
+        _raise_difference(settings)
+    for rank, row in enumerate(rows):
+        for name, first, other in zip(("learned temperature", "bias"), rows[0][3:], row[3:], strict=True):
+            if abs(other - first) > TOLERANCE * abs(first):
+                raise RankMismatch(
+                    f"{name} must be the same on all ranks, got {first:.7g} on rank 0 and {other:.7g} on rank {rank}: "
+                    "if it is learned, make it part of the module in DistributedDataParallel, which keeps it in sync"
+                )
+    sizes = [int(row[1]) for row in rows]
+    if len(known) >= MAX_AGREED:
+        known.clear()
+    known[checksum] = size, sizes
+    return sizes
 
 
-def _difference(setting: Setting, first: int, other: int, rank: int, here: Callable[[], str]) -> str:
-    same = f"{setting.name} must be the same on all ranks"
-    if setting.show is None:
-        return f"{same}: rank {rank} differs from rank 0 (this rank: {here()})"
-    return f"{same}, got {setting.show(first)} on rank 0 and {setting.show(other)} on rank {rank}{setting.fix}"
+def _raise_difference(settings: dict[str, str]) -> None:
+    """Name the first setting that differs."""
+    every: list[Any] = [None] * processes()
+    dist.all_gather_object(every, settings, group=_world().cpu_group)
+    for rank, other in enumerate(every):
+        for name in every[0] | other:
+            here, there = every[0].get(name, "none"), other.get(name, "none")
+            if here != there:
+                raise RankMismatch(
+                    f"{name} must be the same on all ranks, got {here} on rank 0 and {there} on rank {rank}"
+                )
 
 
 def _on_change() -> bool:
@@ -287,11 +233,14 @@ def _on_change() -> bool:
 
 @dataclasses.dataclass
 class _World:
-    """The process group of torch.distributed, one of CPUs with the same ranks, and what has been agreed on in it."""
+    """The process group of torch.distributed, one of CPUs with the same ranks, and batch sizes agreed on in it.
+
+    Batch sizes are stored by the checksum of their settings, with that of this rank first.
+    """
 
     group: Any
     cpu_group: Any
-    agreed: dict[tuple[int, ...], tuple[int, list[int]]]
+    agreed: dict[int, tuple[int, list[int]]]
 
 
 _worlds: list[_World] = []  # at most the current one
@@ -305,43 +254,49 @@ def _world() -> _World:
     return _worlds[0]
 
 
-def _exchange(values: list[int]) -> list[list[int]]:
-    """The integers of all ranks."""
-    own = torch.tensor(values, device="cpu")
+def _exchange(values: list[float]) -> list[list[float]]:
+    """The numbers of all ranks."""
+    own = torch.tensor(values, dtype=torch.float64, device="cpu")
     rows = [torch.zeros_like(own) for _ in range(processes())]
     dist.all_gather(rows, own, group=_world().cpu_group)
-    return [[int(value) for value in row] for row in torch.stack(rows).tolist()]
+    return torch.stack(rows).tolist()
 
 
-def settings_of(loss: Any, contrast: Any, weights: Tensor | None) -> RankSettings:
-    """Settings of a call of a loss with a contrast.
+def settings_of(loss: Any, contrast: Any, weights: Tensor | None) -> dict[str, str]:
+    """Settings of a call of a loss with a contrast, by name.
 
     Only settings that rince knows are compared, and of those numbers and texts: what a user adds may differ on purpose.
     """
-    kind, temperature = _class_of(loss), loss.temperature
-    bias = loss.bias if "bias" in kind._checks else None
-    own = set(kind._checks) - {"temperature", "contrast", "reduction", "bias"}
-    values = {
-        "loss": _checksum(kind.__qualname__),
-        "contrast": _checksum(_class_of(contrast).__qualname__),
-        "settings_of_contrast": _checksum(_listed(contrast, getattr(_class_of(contrast), "_settings", ()))),
-        "weights": int(weights is not None),
-        "reduction": REDUCTIONS.index(loss.reduction),
-        "temperature": _as_integer(temperature),
-        "learned_temperature": _learned_value(temperature),
-        "q": _as_integer(getattr(loss, "q", None)),
-        "bias": _learned_value(bias),
-        "settings": _checksum(_objective_of(loss) + _listed(loss, own)),
+    kind, kind_of_contrast, temperature = _class_of(loss), _class_of(contrast), loss.temperature
+    settings = {
+        "loss": kind.__qualname__,
+        "contrast": kind_of_contrast.__qualname__,
+        "weights": _given(weights),
+        "reduction": loss.reduction,
+        "temperature": f"{temperature:.9g}" if isinstance(temperature, float) else "a learned one",
+        "q": _as_text(getattr(loss, "q", "none")),
+        "objective": _objective_of(loss),
     }
-    of_loss, of_contrast = partial(_describe, loss), partial(_describe, contrast)
-    descriptions = {"loss": of_loss, "settings": of_loss, "contrast": of_contrast, "settings_of_contrast": of_contrast}
-    return RankSettings(values, descriptions)
+    for name in getattr(kind_of_contrast, "_settings", ()):
+        settings[f"{name} of the contrast"] = _as_text(getattr(contrast, name))
+    for name in kind._checks:
+        if name not in ("temperature", "contrast", "reduction", "bias"):
+            settings[name] = _as_text(getattr(loss, name))
+    return settings
 
 
-def _learned_value(value: Any) -> int:
-    """Of a learned number on a CPU; a GPU would have to wait."""
-    parameter = value.log_temperature if isinstance(value, LearnedTemperature) else value
-    return _as_integer(number_of(value)) if isinstance(parameter, Tensor) and readable(parameter) else 0
+def _learned_values(loss: Any) -> tuple[float, float]:
+    """Learned temperature and bias, where they are on a CPU; a GPU would have to wait."""
+
+    def number(value: Any) -> float:
+        parameter = value.log_temperature if isinstance(value, LearnedTemperature) else value
+        return number_of(value) if isinstance(parameter, Tensor) and readable(parameter) else 0.0
+
+    return number(loss.temperature), number(getattr(loss, "bias", None))
+
+
+def _given(values: Tensor | None) -> str:
+    return "none" if values is None else "one per pair"
 
 
 def _class_of(part: Any) -> Any:
@@ -359,21 +314,9 @@ def _objective_of(loss: Any) -> str:
     return str(getattr(function, "__qualname__", "")) if ours else ""
 
 
-def _listed(part: Any, names: Iterable[str]) -> str:
-    return "; ".join(f"{name} {_as_text(getattr(part, name, None))}" for name in sorted(names))
-
-
 def _as_text(value: Any) -> str:
     if isinstance(value, numbers.Real):
         return f"{float(value):.9g}"
     if isinstance(value, str):
         return value
     return repr(value) if dataclasses.is_dataclass(value) and _class_of(value) is type(value) else ""
-
-
-def _checksum(text: str) -> int:
-    return zlib.crc32(text.encode())
-
-
-def _describe(part: Any) -> str:
-    return f"{type(part).__name__}({part.extra_repr() if isinstance(part, nn.Module) else ''})"

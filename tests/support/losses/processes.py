@@ -141,42 +141,31 @@ def other_settings(rank):
     """Losses in which the two processes differ, and what both of them have to be told."""
     odd = rank == 1
 
-    def told(what, this):
-        return f"{what} must be the same on all ranks: rank 1 differs from rank 0 (this rank: {this}"
-
+    told = "{} must be the same on all ranks, got {} on rank 0 and {} on rank 1".format
     temperature = torch.nn.Parameter(torch.tensor(0.06 if odd else 0.05))
-    learned = "{} must be the same on all ranks, got {} on rank 0 and {} on rank 1: if it is learned".format
+    learned = (told("{}", "{}", "{}") + ": if it is learned").format
     kind = rince.InfoNCE if odd else rince.GCE
-    yield kind(temperature=0.2), told("loss", "InfoNCE(temp" if odd else "GCE(q=1")
-    yield (rince.InfoNCE if odd else rince.DCL)(temperature=0.2), told("loss", "InfoNCE" if odd else "DCL")
+    yield kind(temperature=0.2), told("loss", "GCE", "InfoNCE")
+    yield (rince.InfoNCE if odd else rince.DCL)(temperature=0.2), told("loss", "DCL", "InfoNCE")
     contrast = rince.Queue(WIDTH, 8) if odd else rince.TwoView()
-    yield (
-        rince.InfoNCE(temperature=0.5, contrast=contrast),
-        told("contrast", "Queue(dim=12, size=8)" if odd else "TwoView()"),
-    )
+    yield rince.InfoNCE(temperature=0.5, contrast=contrast), told("contrast", "TwoView", "Queue")
     yield (
         rince.InfoNCE(temperature=0.5, contrast=rince.CrossView(not odd)),
-        told("settings of the contrast", "CrossView(symmetric="),
+        told("symmetric of the contrast", 1, 0),
     )
     yield (
         rince.InfoNCE(temperature=0.5, contrast=rince.Queue(WIDTH, 8 + odd)),
-        told("settings of the contrast", "Queue(dim=12, size="),
+        told("size of the contrast", 8, 9),
     )
-    yield (
-        rince.RINCE.paper(lam=0.5 if odd else 0.01),
-        told("settings of the loss", f"RINCE(q=0.5, lam={0.5 if odd else 0.01}"),
-    )
+    yield rince.RINCE.paper(lam=0.5 if odd else 0.01), told("lam", 0.01, 0.5)
     yield (
         rince.RINCE.paper(lam=rince.DensityRatio(1 + odd)),
-        told("settings of the loss", "RINCE(q=0.5, lam=DensityRatio(r="),
+        told("lam", "DensityRatio(r=1)", "DensityRatio(r=2)"),
     )
-    yield (
-        rince.RINCE(scale="unit" if odd else "paper"),
-        told("settings of the loss", "RINCE(q=0.5, lam=DensityRatio(r=2.5), scale="),
-    )
-    yield rince.HardNegatives(beta=1.0 + odd), told("settings of the loss", "HardNegatives(beta=")
+    yield rince.RINCE(scale="unit" if odd else "paper"), told("scale", "paper", "unit")
+    yield rince.HardNegatives(beta=1.0 + odd), told("beta", 1, 2)
     objective = rince.objectives.dcl if odd else rince.objectives.info_nce
-    yield rince.ContrastiveLoss(objective), told("settings of the loss", "ContrastiveLoss(")
+    yield rince.ContrastiveLoss(objective), told("objective", "info_nce", "dcl")
     yield rince.Sigmoid(bias=-10 + odd), learned("bias", -10, -9)
     yield rince.InfoNCE(temperature=temperature), learned("learned temperature", 0.05, 0.06)
 
