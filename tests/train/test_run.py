@@ -149,10 +149,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(train, tmp_path, capsys
     config.write_text(config.read_text().replace("width: 4", "width: 8"))
     assert cli.main(["evaluate", str(tmp_path / "a")]) == 2
     error = capsys.readouterr().err
-    assert (
-        "is of another architecture: encoder.layers.0.weight is (4, 1, 3, 3) in the checkpoint and (8, 1, 3, 3)"
-        in error
-    )
+    assert "is of another architecture (size mismatch for " in error
     assert error.count("\n") == 1
 
 

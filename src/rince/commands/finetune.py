@@ -5,8 +5,8 @@ from typing import Any
 from rince._support.command_options import print_result, without_output_options
 from rince._support.progress import silence
 from rince.errors import UsageError
-from rince.train.config import finetune_parser, named_classes, normalized, options_in, parse
-from rince.train.finetune import check_file, check_head_epochs, fine_tune, read_source
+from rince.train.config import finetune_parser, named_classes, normalized, parse
+from rince.train.finetune import check_file, fine_tune, read_source
 from rince.train.load import checked_parts
 
 ALLOW = ("--allow-custom-code", "--allow_custom_code", "--trust-config", "--trust_config")  # the last two: until 0.4
@@ -25,7 +25,6 @@ def main(arguments: list[str]) -> int:
         used = checked_parts(used, source.path)
     parser = finetune_parser(used)
     config = parse(parser, options)
-    check_head_epochs(config, [name for name, _ in options_in(options)])
     config.run = str(source.path)
     with silence(output.quiet):
         results = list(fine_tune(parser, config, source))

@@ -288,20 +288,14 @@ def _class_path(name: str) -> str:
     return next((classes[name] for classes in known_classes().values() if name in classes), name)
 
 
-def options_in(arguments: list[str]) -> Iterator[tuple[str, str | None]]:
-    """Name and value of every option; None where no value follows."""
-    for word, following in itertools.pairwise([*arguments, "--"]):
-        if word.startswith("--"):
-            yield word[2:], None if following.startswith("--") else following
-
-
 def named_classes(arguments: list[str]) -> set[str]:
     """Parts for which the user names a class, in a file or on the command line."""
     named = set()
-    for name, value in options_in(arguments):
-        if value is not None and name.removesuffix(".class_path") in PARTS:
-            named.add(name.removesuffix(".class_path"))
-        if name == "config" and value is not None:
+    for word, value in itertools.pairwise(arguments):
+        name = word[2:].removesuffix(".class_path") if word.startswith("--") else ""
+        if name in PARTS and not value.startswith("--"):
+            named.add(name)
+        if name == "config":
             named |= {key for key, part in file_settings(Path(value)).items() if _names_class(part)}
     return named
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,16 +109,6 @@ def complete(config: Any, source: Source) -> None:
         config.name = run_name(config) if config.get("config") else "finetune"
         config.name += "-from-scratch" * bool(config.from_scratch) + "-linear" * bool(method.get("linear"))
     config.out = config.out or str(source.path if source.path.is_dir() else Path("runs") / source.path.stem)
-
-
-def check_head_epochs(config: Any, given: Iterable[str]) -> None:
-    """Reject more epochs for the classifier alone than there are epochs."""
-    epochs, head = config.trainer.max_epochs, config.method.init_args.get("head_epochs")
-    if "method.head_epochs" in given and head is not None and epochs is not None and 0 < epochs < head:
-        raise UsageError(
-            f"method.head_epochs must be at most trainer.max_epochs ({epochs}), got {head}: lower it, or pass --linear "
-            "to train only the classifier"
-        )
 
 
 def towers_of(encoder: Any) -> dict[str, Any]:

@@ -164,7 +164,6 @@ def test_bad_input_is_one_line(finetune, pretrained, tmp_path, capsys):
         ([pretrained], ["--tower", "a"], "has one encoder and no towers, got --tower a: leave it out"),
         ([pretrained], ["--linear", "--from_scratch"], "only the classifier: leave out one of them"),
         ([pretrained], ["--method.linear", "true", "--from_scratch"], "only the classifier: leave out one of them"),
-        ([pretrained], ["--method.head_epochs", "100"], "head_epochs must be at most trainer.max_epochs (3), got 100"),
         ([pretrained], ["--views", "SoundRecipe"], "): set views"),
         ([pretrained], ["--views", "torch.nn.Identity"], "Identity does not make a single view to classify"),
     ]

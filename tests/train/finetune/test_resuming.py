@@ -50,7 +50,7 @@ def test_metrics_survive_a_crash_after_a_checkpoint(finetune, whole, tmp_path, m
 
 
 def test_a_killed_run_resumes_to_the_same_bits(pretrained, tmp_path):
-    options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "10", "--checkpoint_every", "3"]
+    options = ["finetune", str(pretrained), *SHORT, "--trainer.max_epochs", "6", "--checkpoint_every", "3"]
     options += ["--out", str(tmp_path)]
     assert cli.main([*options, "--name", "whole"]) == 0
     begun = ranks.begin([*options, "--name", "killed"])
