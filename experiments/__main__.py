@@ -32,7 +32,7 @@ EVIDENCE = {
     "rule-of-thumb": ("evidence.rule_of_thumb:main", "several comparisons as the table behind rince.audit.recommend"),
     "trust": ("evidence.trust:Trust", "trust weights beside other methods for noisy pairs"),
     "trust-trained": ("evidence.trust_trained:TrustTrained", "rince train --trust auto end to end"),
-    "flickr8k": ("evidence.flickr8k:main", "trust weights beside noisy-correspondence methods"),
+    "flickr8k": ("evidence.flickr8k:Flickr8k", "trust weights beside noisy-correspondence methods"),
     "flickr8k-tars": ("evidence.flickr8k_tars:main", "rince audit on raw tars, one machine and Dask workers"),
     "false-negatives": ("evidence.false_negatives:FalseNegatives", "ids, debiasing and a guide"),
     "repair": ("evidence.repair:main", "right partners of shuffled pairs at rank 1"),

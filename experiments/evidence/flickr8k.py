@@ -1,22 +1,16 @@
 """Training on pairs of which a share is shuffled (the noisy-correspondence protocol), on frozen features.
 
-    RINCE_DATA=/path/to/data python -m experiments flickr8k --out runs/flickr8k
-    python -m experiments flickr8k --data digits --out runs/flickr8k
-    python -m experiments flickr8k --out runs/flickr8k --table
-
 Flickr8k: EfficientNet-lite0 features of pictures and MiniLM embeddings of all five captions, reduced to 256 principal
-components of the training part; two small towers; 1,500 pictures for training, 1,000 for validation, 1,000 for the
-test. A share of the training captions is shuffled. Other data sets: ``experiments.evidence.noisy_pairs``. Every method
-is tuned on the clean validation part with seed 0, at 40 % and without noise; then all methods run with the same seeds,
-shuffles, initial weights and batches. The state after the last epoch is tested; no epoch is picked by clean data. Each
-finished run is one line of ``OUT/DATA.jsonl``: a second start continues from there.
+components of the training part; two small networks; 1,500 pictures for training, 1,000 for validation, 1,000 for the
+test. Other data sets: ``experiments.evidence.noisy_pairs``. Every method is tuned on the clean validation part with
+seed 0, at 40 % and without noise; then all methods run with the same seeds, shuffles, initial weights and batches. The
+state after the last epoch is tested; no epoch is picked by clean data.
 """
 
 import argparse
-import json
+import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +21,9 @@ from torch.nn.functional import cross_entropy, normalize
 
 import rince
 from experiments.evidence.noisy_pairs import SETS, Part, Task, load_task, tower
+from experiments.experiment import Experiment, several
+from experiments.tables import Cell
+from rince.compare.grid import Result, Run
 
 BATCH = 256
 WARM_UP = 2  # epochs before the weights of NCR-like and CRCL-like methods count
@@ -130,7 +127,7 @@ def mixture_weights(losses: NDArray[np.float64]) -> Tensor:
 # --- training and testing ---------------------------------------------------------------------------------------------
 
 
-def run(task: Task, method: Method, setting: Setting, rate: float, seed: int, estimate: Tensor) -> dict[str, Any]:
+def train(task: Task, method: Method, setting: Setting, rate: float, seed: int, estimate: Tensor) -> dict[str, Any]:
     """Train and test one method."""
     started = time.process_time()
     partner, wrong = task.noise(rate, seed)
@@ -162,7 +159,7 @@ def run(task: Task, method: Method, setting: Setting, rate: float, seed: int, es
         schedule.step()
     towers.eval()
     scores = {"validation": recalls(towers, task.validation)["sum"], **recalls(towers, task.test)}
-    return {**scores, "seconds": time.process_time() - started}
+    return {**scores, "cpu_seconds": time.process_time() - started}
 
 
 def _batches(pairs: int, epochs: int, seed: int) -> Iterator[Tensor]:
@@ -205,128 +202,124 @@ def recalls(towers: nn.ModuleList, part: Part) -> dict[str, float]:
 
 # --- the experiment ---------------------------------------------------------------------------------------------------
 
+ESTIMATE = "estimate"
 
-Find = Callable[[str, Setting, float, int], dict[str, Any] | None]
+
+@functools.cache
+def task_of(data: str) -> Task:
+    return load_task(data)
 
 
-class Experiment:
-    """All runs on one data set, each stored as a line of a file once it is finished."""
+@functools.lru_cache(maxsize=32)
+def estimate(data: str, rate: float, seed: int) -> tuple[Tensor, dict[str, Any]]:
+    """Weights estimated before training, and their record."""
+    task, started = task_of(data), time.process_time()
+    partner, wrong = task.noise(rate, seed)
+    b = task.train.b[torch.from_numpy(partner)] if task.texts is None else [task.texts[i] for i in partner]
+    result = rince.estimate_weights(task.train.a[task.train.a_of], b, seed=seed)
+    weights, (low, high) = result.weights, result.interval
+    record = {
+        "verdict": str(result.verdict), "noise_rate": result.noise_rate, "low": low, "high": high,
+        "right": float(weights[~wrong].mean()), "wrong": float(weights[wrong].mean()) if wrong.any() else None,
+        "estimate_seconds": time.process_time() - started,
+    }  # fmt: skip
+    return torch.from_numpy(weights), record
 
-    def __init__(self, data: str, out: Path):
-        out.mkdir(parents=True, exist_ok=True)
-        self.data, self.path, self.task = data, out / f"{data}.jsonl", load_task(data)
-        self.done = [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
 
-    def result(self, method: str, setting: Setting, rate: float, seed: int) -> dict[str, Any]:
-        """The line of a run, which is trained if it is missing."""
-        key = {"method": method, "setting": setting, "rate": rate, "seed": seed}
-        found = self.find(method, setting, rate, seed)
-        if found is None:
-            estimate = self.estimate(rate, seed) if METHODS[method].weights == "estimate" else torch.empty(0)
-            found = self._store({**key, **run(self.task, METHODS[method], setting, rate, seed, estimate)})
-        return found
+def setting_of(run: Run) -> Setting:
+    return {name: run[name] for name in ("q", "ratio", "temperature") if name in run}
 
-    def find(self, method: str, setting: Setting, rate: float, seed: int) -> dict[str, Any] | None:
-        key = {"method": method, "setting": setting, "rate": rate, "seed": seed}
-        return next((line for line in self.done if all(line.get(k) == value for k, value in key.items())), None)
 
-    def estimate(self, rate: float, seed: int) -> Tensor:
-        """Weights estimated before training, kept beside the results."""
-        path = self.path.with_name(f"{self.data}-{round(100 * rate)}-{seed}.npy")
-        if not path.exists():
-            started = time.process_time()
-            train, (partner, wrong) = self.task.train, self.task.noise(rate, seed)
-            texts, chosen = self.task.texts, torch.from_numpy(partner)
-            b = train.b[chosen] if texts is None else [texts[i] for i in partner]
-            result = rince.estimate_weights(train.a[train.a_of], b, seed=seed)
-            w, seconds = result.weights, time.process_time() - started
-            np.save(path, w)
-            self._store(
-                {
-                    "method": "estimate", "rate": rate, "seed": seed, "verdict": str(result.verdict),
-                    "noise_rate": result.noise_rate, "interval": list(result.interval), "seconds": seconds,
-                    "right": float(w[~wrong].mean()), "wrong": float(w[wrong].mean()) if wrong.any() else None,
-                    "true_rate": float(wrong.mean()),
-                }
-            )  # fmt: skip
-        return torch.from_numpy(np.load(path))
+class Flickr8k(Experiment):
+    name = "flickr8k"
+    summary = " ".join((__doc__ or "").replace("``", "").split())
+    corner = "sum of R@1, 5, 10 both ways"
+    seeds = 5
 
-    def tuned(
-        self, method: str, rate: float, find: Callable[..., dict[str, Any] | None] | None = None
-    ) -> Setting | None:
-        """The setting that is better on the validation part than every neighbor in the grid, found by climbing.
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--data", choices=SETS, default="flickr8k", metavar="DATA", help=", ".join(SETS))
+        several(parser, "--rates", [0.4, 0.6, 0.0, 0.2], "shares of shuffled pairs")
+        several(parser, "--methods", list(METHODS), "names of the table", choices=list(METHODS))
 
-        It starts at temperature 0.2 and the middle of other values. ``find`` returns the line of a run, by default by
-        training; None where a line is missing.
-        """
-        grid, find, rate = METHODS[method].grid, find or self.result, TUNED_AT if rate else 0.0
+    def runs(self, options: argparse.Namespace) -> list[Run]:
+        return self.next_runs([], options)
+
+    def next_runs(self, results: Sequence[Result], options: argparse.Namespace) -> list[Run]:
+        """Of every method and rate the next settings to try, or the reported seeds at the chosen setting."""
+        runs: list[Run] = []
+        for rate in options.rates:
+            for method in options.methods:
+                setting, missing = self.tuned(results, options.data, method, rate)
+                of_seeds = [self.run_of(options.data, method, setting, rate, n) for n in range(1, options.seeds + 1)]
+                runs += missing or of_seeds
+        return runs
+
+    def run_of(self, data: str, method: str, setting: Setting, rate: float, seed: int) -> Run:
+        return {"data": data, "method": method, **setting, "rate": rate, "seed": seed}
+
+    def tuned(self, results: Sequence[Result], data: str, method: str, rate: float) -> tuple[Setting, list[Run]]:
+        """The setting that is better on the validation part than every neighbor in the grid, found by climbing from
+        temperature 0.2 and the middle of other values; and the runs that are missing to know it."""
+        grid, rate = METHODS[method].grid, TUNED_AT if rate else 0.0
+        known = {tuple(r["settings"].items()): r["validation"] for r in results}
         best = {name: len(values) // 2 for name, values in grid.items()}
         while True:
-            near = [best] + [best | {name: best[name] + step} for name in grid for step in (-1, 1)]
-            scores = []
-            for place in near:
-                if all(0 <= i < len(grid[name]) for name, i in place.items()):
-                    line = find(method, {name: grid[name][i] for name, i in place.items()}, rate, 0)
-                    if line is None:
-                        return None
-                    scores.append((line["validation"], place))
-            highest = max(scores, key=lambda score: score[0])[1]
+            neighbors = [best] + [best | {name: best[name] + step} for name in grid for step in (-1, 1)]
+            inside = [place for place in neighbors if all(0 <= i < len(grid[name]) for name, i in place.items())]
+            settings = [{name: grid[name][i] for name, i in place.items()} for place in inside]
+            runs = [self.run_of(data, method, setting, rate, 0) for setting in settings]
+            if missing := [run for run in runs if tuple(run.items()) not in known]:
+                return settings[0], missing
+            scores = [known[tuple(run.items())] for run in runs]
+            highest = inside[scores.index(max(scores))]
             if highest == best:
-                return {name: grid[name][i] for name, i in best.items()}
+                return settings[0], []
             best = highest
 
-    def _store(self, line: dict[str, Any]) -> dict[str, Any]:
-        self.done.append(line)
-        with open(self.path, "a") as file:
-            file.write(json.dumps(line) + "\n")
-        return line
+    def work(self, run: Run, options: argparse.Namespace) -> Result:
+        method, where = METHODS[run["method"]], (run["data"], run["rate"], run["seed"])
+        weights, record = estimate(*where) if method.weights == ESTIMATE else (torch.empty(0), {})
+        scores = train(task_of(run["data"]), method, setting_of(run), run["rate"], run["seed"], weights)
+        return {**scores, **record, "headline": f"{scores['sum']:.1f}"}
+
+    def reported(self, results: Sequence[Result], options: argparse.Namespace) -> Iterator[tuple[str, float, Result]]:
+        """Method, rate and result of every run with a seed above 0 at the chosen setting."""
+        for method in options.methods:
+            for rate in sorted(options.rates):
+                setting, _ = self.tuned(results, options.data, method, rate)
+                for result in results:
+                    run = result["settings"]
+                    if run["seed"] and run == self.run_of(options.data, method, setting, rate, run["seed"]):
+                        yield method, rate, result
+
+    def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
+        for method, rate, result in self.reported(results, options):
+            yield method, f"{rate:.0%}", result["sum"]
+
+    def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
+        """Chosen settings, paired comparisons, and the estimates."""
+        runs: dict[float, dict[str, dict[int, Result]]] = {}
+        for method, rate, result in self.reported(results, options):
+            runs.setdefault(rate, {}).setdefault(method, {})[result["settings"]["seed"]] = result
+        lines = []
+        for rate, by_method in runs.items():
+            chosen = {m: setting_of(next(iter(of.values()))["settings"]) for m, of in by_method.items()}
+            names = (f"{m} {', '.join(f'{k[0]} {v:g}' for k, v in setting.items())}" for m, setting in chosen.items())
+            lines += ["", f"{rate:.0%}, settings: {'; '.join(names)}", *comparisons(by_method, rate)]
+        header = "| estimate | rate | 95 % interval | weight of right pairs | of wrong pairs | CPU s |"
+        lines += ["", header, "| --- " * 6 + "|"]
+        for rate, by_method in runs.items():
+            estimates = {seed: r for of in by_method.values() for seed, r in of.items() if "verdict" in r}
+            for seed, r in sorted(estimates.items()):
+                wrong = "" if r["wrong"] is None else f"{r['wrong']:.2f}"
+                lines.append(
+                    f"| {rate:.0%}, seed {seed} | {r['verdict']} {r['noise_rate']:.1%} | {r['low']:.1%} to "
+                    f"{r['high']:.1%} | {r['right']:.2f} | {wrong} | {r['estimate_seconds']:.1f} |"
+                )
+        return [*lines, "", f"Median CPU seconds of a training: {np.median([r['cpu_seconds'] for r in results]):.1f}"]
 
 
-def summary(experiment: Experiment) -> str:
-    """Markdown of what is finished: recalls by method and rate, paired comparisons, estimates and cost."""
-    rates = sorted({line["rate"] for line in experiment.done if line["seed"] > 0})
-    runs: dict[str, dict[float, dict[int, dict[str, Any]]]] = {}
-    for method in METHODS:
-        for rate in rates:
-            setting = experiment.tuned(method, rate, experiment.find)
-            of_seeds = [experiment.find(method, setting, rate, seed) for seed in range(1, 20)] if setting else []
-            found = {line["seed"]: line for line in of_seeds if line is not None}
-            if found:
-                runs.setdefault(method, {})[rate] = found
-    lines = ["| sum of R@1, 5, 10 both ways (seeds) | " + " | ".join(f"{rate:.0%}" for rate in rates) + " |"]
-    lines.append("| --- " * (len(rates) + 1) + "|")
-    lines += [f"| {method} | {' | '.join(_cell(of.get(rate, {})) for rate in rates)} |" for method, of in runs.items()]
-    lines.append("")
-    for rate in rates:
-        lines += _comparisons({method: of[rate] for method, of in runs.items() if rate in of}, rate)
-    lines += [
-        "",
-        "| estimate | rate | 95 % interval | weight of right pairs | of wrong pairs | CPU s |",
-        "| --- " * 6 + "|",
-    ]
-    for line in sorted(experiment.done, key=lambda line: (line["rate"], line["seed"])):
-        if line["method"] == "estimate" and line["seed"] > 0:
-            low, high = line["interval"]
-            wrong = "" if line["wrong"] is None else f"{line['wrong']:.2f}"
-            lines.append(
-                f"| {line['true_rate']:.0%}, seed {line['seed']} | {line['verdict']} {line['noise_rate']:.1%} | "
-                f"{low:.1%} to {high:.1%} | {line['right']:.2f} | {wrong} | {line['seconds']:.1f} |"
-            )
-    seconds = [line["seconds"] for line in experiment.done if line["method"] != "estimate"]
-    lines.append(f"\nMedian CPU seconds of a training: {np.median(seconds):.1f}")
-    return "\n".join(lines)
-
-
-def _cell(found: dict[int, dict[str, Any]]) -> str:
-    if not found:
-        return ""
-    sums = [line["sum"] for line in found.values()]
-    spread = f" ± {np.std(sums, ddof=1):.1f}" if len(found) > 1 else ""
-    setting = ", ".join(f"{name[0]} {value:g}" for name, value in next(iter(found.values()))["setting"].items())
-    return f"{np.mean(sums):.1f}{spread} ({setting}; {len(found)})"
-
-
-def _comparisons(runs: dict[str, dict[int, dict[str, Any]]], rate: float) -> list[str]:
+def comparisons(runs: dict[str, dict[int, Result]], rate: float) -> list[str]:
     """For every method with weights: its way from InfoNCE to the best oracle, and its lead over GCE q 1, in pairs."""
 
     def sums(method: str, seeds: list[int]) -> NDArray[np.float64]:
@@ -349,28 +342,3 @@ def _comparisons(runs: dict[str, dict[int, dict[str, Any]]], rate: float) -> lis
             text += f"; {way:.0%} of the way from InfoNCE to the best oracle ({best.removeprefix('oracle, ')})"
         lines.append(text)
     return lines
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        "python -m experiments flickr8k", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", choices=SETS, default="flickr8k", metavar="DATA", help=", ".join(SETS))
-    parser.add_argument("--out", type=Path, default=Path("runs/flickr8k"), help="folder of the results")
-    parser.add_argument("--rates", type=float, nargs="+", default=[0.4, 0.6, 0.0, 0.2], help="shares of shuffled pairs")
-    parser.add_argument("--seeds", type=int, default=5, help="runs per method and rate")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD")
-    parser.add_argument("--table", action="store_true", help="print the table of what is finished")
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    experiment = Experiment(options.data, options.out)
-    if options.table:
-        print(summary(experiment))
-        return
-    for rate in options.rates:
-        settings = {method: experiment.tuned(method, rate) for method in options.methods}
-        for seed in range(1, options.seeds + 1):
-            for method, setting in settings.items():
-                if setting is not None:
-                    experiment.result(method, setting, rate, seed)
-    print(summary(experiment))

@@ -19,8 +19,8 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor, nn
 
-from rince import demo
-from rince.compare.towers import batches
+from rince.compare.towers import batches, split
+from rince.demo import train_towers
 from rince.losses import GCE, RINCE, Contrast, ContrastiveLoss, CrossView, DensityRatio, InfoNCE, TwoView
 
 Make = Callable[[Contrast], ContrastiveLoss]
@@ -43,8 +43,8 @@ def two_towers(make: Make, rate: float, seed: int, epochs: int) -> float:
     """R@1 in percent."""
     digits = load_digits().images.astype(np.float32) / 16
     a, b = digits[:, ::2].reshape(len(digits), -1), digits[:, 1::2].reshape(len(digits), -1)
-    data = demo.split(a, b, rate, seed, 0, 397)
-    f, g = demo.train_towers(data.a, data.b, make(CrossView()), seed, epochs)
+    data = split(torch.from_numpy(a), torch.from_numpy(b), rate, seed, 0, 397)
+    f, g = train_towers(data.a, data.b, make(CrossView()), seed, epochs)
     with torch.no_grad():
         x, y = (nn.functional.normalize(net(side)) for net, side in zip((f, g), data.test, strict=True))
     return 100 * float(((x @ y.T).argmax(1) == torch.arange(len(x))).float().mean())

@@ -5,7 +5,7 @@ import functools
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,20 @@ from experiments.experiment import Experiment, several
 from experiments.figures import lines
 from experiments.tables import Cell
 from rince.compare.grid import Result, Run
-from rince.compare.towers import Columns, CosineSteps, Split, Training, TwoNetworks, fit, recall_at_1, split, tower
-from rince.demo import auc, batches
-from rince.losses import GCE, RINCE, ContrastiveLoss, CrossView, DensityRatio, InfoNCE
+from rince.compare.towers import (
+    Columns,
+    CosineSteps,
+    Split,
+    Training,
+    TwoNetworks,
+    batches,
+    fit,
+    recall_at_1,
+    split,
+    tower,
+)
+from rince.demo import auc
+from rince.losses import GCE, RINCE, ContrastiveLoss, CrossView, DensityRatio, InfoNCE, LearnedTemperature
 from rince.losses.schedules import Schedule, linear
 from rince.train.weights import FIRST_Q, default_folds
 from rince.trust import judge_embeddings
@@ -78,6 +89,7 @@ class Job:
     temperature: float
     rate: float
     seed: int
+    record: dict[str, float] = field(default_factory=dict)
 
     def new_networks(self, seed: int) -> tuple[TwoNetworks, torch.optim.Optimizer]:
         """Sizes are those of all pairs, so that no text has an unknown word."""
@@ -85,6 +97,9 @@ class Job:
         networks = tower(self.data.columns.a, self.data.training), tower(self.data.columns.b, self.data.training)
         parameters = [p for network in networks for p in network.parameters()]
         return networks, torch.optim.Adam(parameters, lr=self.data.training.lr, fused=True)
+
+    def batches(self, count: int, epochs: int) -> list[list[Tensor]]:
+        return batches(count, epochs, torch.Generator().manual_seed(self.seed), self.data.training.batch)
 
     def train(
         self,
@@ -96,9 +111,18 @@ class Job:
     ) -> TwoNetworks:
         """Networks trained on all pairs or some ``rows``, with a weight for each of all pairs."""
         rows = torch.arange(len(self.pairs.a)) if rows is None else rows
-        plan = batches(len(rows), epochs or self.data.training.epochs, self.seed, self.data.training.batch)
+        plan = self.batches(len(rows), epochs or self.data.training.epochs)
         chosen = [[rows[batch] for batch in epoch] for epoch in plan]
-        return fit(*self.new_networks(self.seed), self.pairs.a, self.pairs.b, loss, chosen, weights, q)
+        networks, optimizer = self.new_networks(self.seed)
+        if learned := list(loss.parameters()):
+            optimizer.add_param_group({"params": learned})
+        return fit(networks, optimizer, self.pairs.a, self.pairs.b, loss, chosen, weights, q)
+
+    def train_with_learned_temperature(self, kind: Callable[..., ContrastiveLoss]) -> TwoNetworks:
+        temperature = LearnedTemperature(self.temperature)
+        networks = self.train(kind(temperature=temperature, contrast=CrossView()))
+        self.record["last_temperature"] = float(temperature().detach())
+        return networks
 
     def train_weighted(self, rows: Tensor | None = None, weights: Tensor | None = None) -> TwoNetworks:
         """The same with the loss for weighted pairs."""
@@ -129,7 +153,7 @@ def mixture(job: Job) -> TwoNetworks:
     from sklearn.mixture import GaussianMixture
 
     epochs, batch = job.data.training.epochs, job.data.training.batch
-    plan = batches(len(job.pairs.a), epochs, job.seed, batch)
+    plan = job.batches(len(job.pairs.a), epochs)
     networks = Networks(job, job.seed, sum(map(len, plan)))
     weights = torch.ones(len(job.pairs.a))
     for number, epoch in enumerate(plan):
@@ -153,7 +177,7 @@ def mixture(job: Job) -> TwoNetworks:
 def co_teaching(job: Job) -> TwoNetworks:
     """Two pairs of networks, each choosing pairs of small loss for the other; the true rate is known."""
     epochs = job.data.training.epochs
-    plan = batches(len(job.pairs.a), epochs, job.seed, job.data.training.batch)
+    plan = job.batches(len(job.pairs.a), epochs)
     both = [Networks(job, job.seed + extra, sum(map(len, plan))) for extra in (0, 1000)]
     for number, epoch in enumerate(plan):
         keep = 1 - job.rate * min(1.0, number / max(1, epochs // 4))
@@ -209,6 +233,8 @@ def job_of(name: str, root: str, rate: float, seed: int, temperature: float | No
 LOSSES = {"InfoNCE": infonce, "RINCE q 0.5": functools.partial(rince, 0.5, 1.0), "GCE": gce}
 METHODS: dict[str, Callable[[Job, Any], TwoNetworks]] = {
     **{name: lambda job, audit, loss=loss: job.train(loss(job.temperature)) for name, loss in LOSSES.items()},
+    "InfoNCE, learned temperature": lambda job, audit: job.train_with_learned_temperature(InfoNCE),
+    "GCE, learned temperature": lambda job, audit: job.train_with_learned_temperature(functools.partial(GCE, q=1.0)),
     "mixture": lambda job, audit: mixture(job),
     "co-teaching": lambda job, audit: co_teaching(job),
     "drop flagged": lambda job, audit: job.train_weighted(
@@ -254,7 +280,7 @@ class Trust(Experiment):
         networks = METHODS[run["method"]](job, audit)
         test = recall_at_1(*networks, job.pairs.test)
         validation = recall_at_1(*networks, job.pairs.validation)
-        return {"validation": validation, "test": test, **record, "headline": f"R@1 {test:.1f} %"}
+        return {"validation": validation, "test": test, **record, **job.record, "headline": f"R@1 {test:.1f} %"}
 
     def chosen(self, results: Sequence[Result], method: str, rate: float) -> list[Result]:
         """The results of all seeds at the temperature with the best mean on validation pairs."""
@@ -288,4 +314,10 @@ class Trust(Experiment):
             for r in results
             if r["settings"]["method"] == "trust"
         ]
-        return ["", *chosen, *audits]
+        learned = [
+            f"- {r['settings']['method']}, {r['settings']['rate']:.0%}, seed {r['settings']['seed']}: "
+            f"{r['settings']['temperature']:g} to {r['last_temperature']:.3f}"
+            for r in results
+            if "last_temperature" in r
+        ]
+        return ["", *chosen, *audits, *learned]

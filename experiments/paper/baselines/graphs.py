@@ -136,7 +136,7 @@ def networkx_graph(edges: list[list[int]], labels: list[int]) -> Any:
     return graph
 
 
-RIVALS: dict[str, Callable[[Graphs, int], float]] = {
+METHODS: dict[str, Callable[[Graphs, int], float]] = {
     "WL kernel": wl,
     "graph2vec": graph2vec,
     "node2vec": node2vec,
@@ -148,15 +148,15 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--root", default="data/tudataset")
     parser.add_argument("--datasets", nargs="+", default=["MUTAG", "PROTEINS"])
-    parser.add_argument("--rivals", nargs="+", default=list(RIVALS), choices=list(RIVALS))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     for dataset in options.datasets:
         graphs = tudataset(dataset, options.root)
-        for name in options.rivals:
+        for name in options.methods:
             started = time.process_time()
-            found = [100 * RIVALS[name](graphs, seed) for seed in range(options.seeds)]
+            found = [100 * METHODS[name](graphs, seed) for seed in range(options.seeds)]
             spread = statistics.stdev(found) if len(found) > 1 else 0.0
             cost = (time.process_time() - started) / len(found)
             print(f"{dataset:<10}{name:<12}{statistics.fmean(found):.1f} ± {spread:.1f}   {cost:.0f} CPU s", flush=True)

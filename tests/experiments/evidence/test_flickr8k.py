@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.__main__ import main
 from experiments.evidence import audit_data, flickr8k, noisy_pairs
 
 
@@ -19,10 +20,12 @@ def small_task(items=150, of_each=2):
 
 
 @pytest.fixture
-def experiment(tmp_path, monkeypatch):
-    monkeypatch.setattr(flickr8k, "load_task", lambda name: small_task())
+def small(monkeypatch):
+    monkeypatch.setattr(flickr8k, "task_of", lambda data: small_task())
     monkeypatch.setattr(flickr8k, "BATCH", 64)
-    return lambda: flickr8k.Experiment("small", tmp_path)
+    flickr8k.estimate.cache_clear()
+    yield
+    flickr8k.estimate.cache_clear()
 
 
 def test_recalls_agree_with_a_slow_count():
@@ -49,44 +52,49 @@ def test_shuffle_moves_the_given_share():
 def test_every_method_trains(name):
     method = flickr8k.METHODS[name]
     setting = {setting: values[1 % len(values)] for setting, values in method.grid.items()}
-    result = flickr8k.run(small_task(), method, setting, 0.4, 1, torch.ones(300))
+    result = flickr8k.train(small_task(), method, setting, 0.4, 1, torch.ones(300))
     assert 0 <= result["sum"] <= 600
 
 
-def test_finished_runs_are_not_repeated(experiment, monkeypatch):
-    first = experiment().result("InfoNCE", {"temperature": 0.2}, 0.4, 1)
-    monkeypatch.setattr(flickr8k, "run", lambda *given: pytest.fail("trained again"))
-    assert experiment().result("InfoNCE", {"temperature": 0.2}, 0.4, 1) == first
+def options_of(*arguments):
+    return flickr8k.Flickr8k().parser().parse_args(arguments)
 
 
-def test_tuning_climbs_to_a_setting_that_beats_its_neighbors(experiment, monkeypatch):
+def test_experiment_tunes_reports_and_resumes(small, tmp_path, monkeypatch, capsys):
+    command = ["flickr8k", "--rates", "0.4", "--seeds", "2", "--out", str(tmp_path)]
+    command += ["--methods", "InfoNCE", "GCE, q 1", "weights, GCE"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "2 seeds" in shown and "40%, weights, GCE: " in shown and "| 40%, seed 2 | found " in shown
+    monkeypatch.setattr(flickr8k, "train", lambda *given: pytest.fail("trained again"))
+    assert main(command) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_tuning_climbs_to_a_setting_that_beats_its_neighbors():
     validation = {0.05: 1.0, 0.1: 5.0, 0.2: 4.0, 0.3: 3.0, 0.4: 9.0}
-    seen = []
-
-    def run(task, method, setting, rate, *given):
-        seen.append((rate, setting["temperature"]))
-        return {"validation": validation[setting["temperature"]], "sum": 0.0}
-
-    monkeypatch.setattr(flickr8k, "run", run)
-    found = experiment()
-    assert found.tuned("InfoNCE", 0.4, found.find) is None
-    assert found.tuned("InfoNCE", 0.6) == {"temperature": 0.1}
-    assert set(seen) == {(0.4, t) for t in (0.05, 0.1, 0.2, 0.3)}
+    experiment, results, tried = flickr8k.Flickr8k(), [], []
+    while missing := experiment.tuned(results, "digits", "InfoNCE", 0.6)[1]:
+        tried += [(run["rate"], run["temperature"]) for run in missing]
+        results += [{"settings": run, "validation": validation[run["temperature"]]} for run in missing]
+    assert experiment.tuned(results, "digits", "InfoNCE", 0.6)[0] == {"temperature": 0.1}
+    assert sorted(tried) == [(0.4, t) for t in (0.05, 0.1, 0.2, 0.3)]
 
 
-def test_summary_compares_methods_over_common_seeds(experiment):
+def test_methods_are_compared_over_common_seeds():
     level = {"InfoNCE": 100.0, "GCE, q 1": 150.0, "weights, GCE": 190.0, "oracle, InfoNCE": 200.0, "oracle, GCE": 180.0}
-    found = experiment()
+    experiment, results = flickr8k.Flickr8k(), []
     for name, value in level.items():
         q = {"q": 1.0} if "GCE" in name else {}
         for temperature in (0.1, 0.2, 0.3):
             for seed in (0, 1, 2):
-                found.done.append(
-                    {"method": name, "setting": {**q, "temperature": temperature}, "rate": 0.4, "seed": seed}
-                    | {"validation": 1.0 + (temperature == 0.2), "sum": value, "seconds": 1.0}
-                )
-    text = flickr8k.summary(found)
-    assert "| GCE, q 1 | 150.0 ± 0.0 (q 1, t 0.2; 2) |" in text
+                run = experiment.run_of("flickr8k", name, {**q, "temperature": temperature}, 0.4, seed)
+                scores = {"validation": 1.0 + (temperature == 0.2), "sum": value + temperature, "cpu_seconds": 1.0}
+                results.append({"settings": run, **scores})
+    options = options_of("--rates", "0.4", "--methods", *level)
+    assert ("GCE, q 1", "40%", 150.2) in list(experiment.cells(results, options))
+    text = "\n".join(experiment.remarks(results, options))
+    assert "GCE, q 1 q 1, t 0.2" in text
     assert "40%, weights, GCE: +40.0 ± 0.0 against GCE q 1 (2 seeds); 90% of the way from InfoNCE to the best" in text
 
 
