@@ -332,7 +332,7 @@ def test_marks_stay_are_exported_and_read_back(browser, saved, tmp_path):
     assert browser.evaluate("document.getElementById('marked').textContent") == "Nothing marked yet"
     load_review(browser, tmp_path / "review.csv")
     browser.wait("document.getElementById('marked').textContent === 'Marked: 2 keep, 2 wrong, 1 unsure'")
-    for content, message in (("row,id,mark\n0,somebody,keep\n", "another audit"), ("a,b\n1,2\n", "no review")):
+    for content, message in (("row,id,mark\n0,somebody,keep\n", "another audit"), ("a,b\n1,2\n", "not a review")):
         (tmp_path / "other.csv").write_text(content)
         load_review(browser, tmp_path / "other.csv")
         browser.wait(f"document.getElementById('review-message').textContent.includes('{message}')")

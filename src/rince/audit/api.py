@@ -14,7 +14,7 @@ from rince.audit.estimate import NO_CURVE, Null, Verdict, decide, p_at
 from rince.audit.null import Scored, as_scored
 from rince.audit.rate import RankCounts, break_ties, ranks, tie_step
 from rince.audit.result import TRAINED, Audit, conditions_of, findings_of, sampled, with_gaps
-from rince.audit.scan import check_scans, scan, summarize
+from rince.audit.scan import check_scans, scan
 from rince.audit.scores import check_scoring
 from rince.audit.shards.runner import LocalRunner
 from rince.audit.shards.score import SAMPLE_CHECKS, ScoredShards, late_issues, score_shards, scored_spaces
@@ -114,7 +114,7 @@ def audit_pairs(
         result, rows = _large(Arrays(a, b, keys, progress), wanted & set(SAMPLE_CHECKS), invalid, options)
     else:
         rows = np.delete(np.arange(n), invalid)
-        check_scans(len(rows), [summarize(scan(Usable(Arrays(a, b), invalid), 0, 0, rows[:0], one_space=not fit))])
+        check_scans(len(rows), [scan(Usable(Arrays(a, b), invalid), 0, 0, rows[:0], one_space=not fit).summary])
         result, rows = _checked(a, b, rows, keys, wanted, labels, options)
     if held_out is not None:
         issue = _held_out(a, b, held_out)
@@ -261,7 +261,7 @@ def _judged(data: _Data, keys: list[Rows], options: _Options) -> tuple[Audit, Sc
     fingerprint = scored.fingerprint
     if data.x is not data.a:
         whole = scan(Arrays(data.a, data.b), 0, 0, np.empty(0, dtype=np.int64), one_space=not fit)
-        fingerprint = check_scans(len(data.rows), [summarize(whole)])
+        fingerprint = check_scans(len(data.rows), [whole.summary])
     return dataclasses.replace(result, fingerprint=fingerprint, settings=scored.settings), scored
 
 

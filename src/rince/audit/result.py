@@ -35,8 +35,8 @@ IF_UNSEEN = (
     "by --embeddings unseen (embeddings='unseen')."
 )
 TRAINED = (
-    "The embedding model was trained on these pairs and may have memorized wrong ones, so more pairs may be unrelated "
-    "than the interval says. Use a model that has not seen the pairs, or encode the raw items (--encode)."
+    "The embedding model was trained on these pairs and may have memorized wrong ones: the true share may lie above "
+    "the interval. Use a model that has not seen the pairs, or encode the raw items (--encode)."
 )
 LARGE = {
     "placeholder": "placeholders",
@@ -219,8 +219,10 @@ class Findings(ABC):
             ]
             if high - low > WIDE:
                 lines.append("The interval is wide: the share is known only roughly.")
-            flagged = self.flagged_pairs(fdr)
-            return [*lines, f"{flagged:,} pairs flagged, of which about {fdr:.0%} are expected to be false alarms."]
+            flagged, share = self.flagged_pairs(fdr), f"{100 * fdr:g}%"
+            if not flagged:
+                return [*lines, f"No pair is flagged: with any list, more than {share} may be false alarms."]
+            return [*lines, f"{flagged:,} pairs flagged, of which at most {share} are expected to be false alarms."]
         if self.cannot_tell:
             return [
                 f"Cannot tell: between 0% and {high:.0%} of the pairs may be unrelated, so nothing is flagged. "

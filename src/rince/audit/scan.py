@@ -26,24 +26,36 @@ class Sample(NamedTuple):
     keys: Keys
 
 
+class ScanSummary(NamedTuple):
+    """The small part of what one pass over a shard gives.
+
+    Attributes:
+        checks: Unusable rows of either side.
+        widths: Widths of both sides.
+        sums: Of either side, for the fingerprint.
+        keys: Number of keys.
+    """
+
+    checks: tuple[RowCheck, RowCheck]
+    widths: tuple[int, int]
+    sums: tuple[Sums, Sums]
+    keys: int
+
+
 class Scan(NamedTuple):
     """What one pass over a shard gives.
 
     Attributes:
         scores: (rows,) cosine of every pair; None unless both sides are of one space.
         codes: (rows, 1 + keys) code of the pair, and of everything else that makes two pairs one unit.
-        checks: Unusable rows of either side.
         samples: The sampled rows of either side.
-        widths: Widths of both sides.
-        sums: Of either side, for the fingerprint.
+        summary: All that is small.
     """
 
     scores: NDArray[np.float32] | None
     codes: NDArray[np.int64]
-    checks: tuple[RowCheck, RowCheck]
     samples: tuple[Sample, Sample]
-    widths: tuple[int, int]
-    sums: tuple[Sums, Sums]
+    summary: ScanSummary
 
 
 def draw_rows(n: int, count: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -104,14 +116,13 @@ def scan(
             scores[rows] = cosines_(x, y)
     empty = _Pool(np.empty(0, dtype=np.int64), 0)
     a, b = pools or (empty, empty)
-    return Scan(
-        scores=scores,
-        codes=codes,
-        checks=checks,
-        samples=(a.sample(keys), b.sample(keys)),
-        widths=(a.x.shape[1], b.x.shape[1]),
-        sums=(sums[0], sums[1]),
+    summary = ScanSummary(
+        checks,
+        (a.x.shape[1], b.x.shape[1]),
+        (sums[0], sums[1]),
+        len(keys),
     )
+    return Scan(scores, codes, (a.sample(keys), b.sample(keys)), summary)
 
 
 class _Pool:
@@ -145,19 +156,6 @@ def join_samples(samples: list[Sample]) -> Sample:
         np.concatenate([sample.partner for sample in samples]),
         [np.concatenate(key) for key in zip(*(sample.keys for sample in samples), strict=True)],
     )
-
-
-class ScanSummary(NamedTuple):
-    """The small part of a scan."""
-
-    checks: tuple[RowCheck, RowCheck]
-    widths: tuple[int, int]
-    sums: tuple[Sums, Sums]
-    keys: int
-
-
-def summarize(found: Scan) -> ScanSummary:
-    return ScanSummary(found.checks, found.widths, found.sums, found.codes.shape[1] - 1)
 
 
 def check_scans(pairs: int, scans: list[ScanSummary]) -> Fingerprint:

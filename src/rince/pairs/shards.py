@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from rince._support.optional_imports import require
 from rince._support.progress import track
 from rince.errors import UsageError
-from rince.pairs.arrow_files import open_arrow
 from rince.pairs.columns import check_different, column_source, number_batches, values
 from rince.pairs.files import is_url, location
 from rince.pairs.fingerprint import SidePrint, item_codes, sums_of
@@ -20,7 +19,7 @@ from rince.pairs.format import format_of, naming
 from rince.pairs.layouts import PairSources, pair_files
 from rince.pairs.matrix import Keys, Matrix, RowCheck, chunk_rows, chunks, codes, one_dimensional, read, release
 from rince.pairs.raw import Raw, raw_column
-from rince.pairs.source import ARROW_TABLES, FOLDER, Source
+from rince.pairs.source import FOLDER, Source
 from rince.report.gallery import Gallery, Texts
 
 TARGET_NUMBERS = 64_000_000  # of both sides of a shard: 256 MB as float32
@@ -212,12 +211,6 @@ class FileShard(Shard):
             codes_of_items = item_codes((found.items[row] for row in used.tolist()), self.raw[side].folder)
             prints.append(SidePrint(found.kind, 0, sums_of(codes_of_items, start)))
         return prints[0], prints[1]
-
-    def id_type(self) -> Any:
-        where = self.columns.get("ids")
-        if where is None or where.kind not in ARROW_TABLES or where.column is None:
-            return super().id_type()
-        return open_arrow(where).schema.field(where.column).type
 
     def keys(self, start: int) -> Keys:
         """Codes of whole numbers as they are, of all others as texts: a missing value changes the type of an array."""

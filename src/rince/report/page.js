@@ -117,14 +117,14 @@ function histogram(place, values, axis) {
 // The verdict: the share with its interval on the left, what it means and depends on at the right.
 function verdict(audit) {
   const unknown = audit.uninformative || audit.verdict === "cannot tell";
-  const big = unknown ? "cannot tell" : audit.found ? percent(audit.rate) : "none found";
+  const big = unknown ? "cannot tell" : audit.found ? audit.share : "none found";
   const share = put(make("div", "share"), make("h3", "", "Unrelated pairs"), make("div", "big", big));
   const bar = make("div", "interval"), range = make("i"), mark = make("b");
   range.style.left = 100 * audit.low + "%";
   range.style.width = 100 * Math.max(0.005, audit.high - audit.low) + "%";
   mark.style.left = 100 * audit.rate + "%";
   mark.hidden = !audit.found;
-  put(share, put(bar, range, mark), make("p", "", `95% interval ${percent(audit.low)} to ${percent(audit.high)}`));
+  put(share, put(bar, range, mark), make("p", "", audit.interval));
   const text = make("div", "lines");
   for (const line of audit.assumptions) put(text, make("p", "condition", line));
   const reported = audit.issues.filter((issue) => issue.reported).map((issue) => issue.text);

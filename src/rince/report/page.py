@@ -261,6 +261,8 @@ def page_data(
         "rate": result.noise_rate,
         "low": result.interval[0],
         "high": result.interval[1],
+        "share": f"{result.noise_rate:.1%}",  # rounded as in the sentences
+        "interval": "95% interval {:.1%} to {:.1%}".format(*result.interval),
         "found": result.noise_found,
         "verdict": result.verdict.value,
         "lines": result.verdict_lines(fdr),

@@ -13,7 +13,7 @@ from rince.audit import checks as issue_checks
 from rince.audit.checks import EXAMPLES, Issue, NearRows
 from rince.audit.estimate import Null
 from rince.audit.relative import Scorer
-from rince.audit.scan import Sample, Scan, check_scans, join_samples, rows_of_shard, scan, summarize
+from rince.audit.scan import Sample, Scan, check_scans, join_samples, rows_of_shard, scan
 from rince.audit.scores import fit_scorer, sample_rows, score_shard, widths_of
 from rince.audit.shards.runner import Runner
 from rince.audit.units import GivenFolds, num_copies
@@ -191,7 +191,7 @@ def _scan(runner: Runner, parts: Parts, fit: bool, method: str, seed: int) -> _S
     wanted = parts.split(rows)
     label = "reading pairs"
     scans = runner.map(partial(scan, one_space=not fit), parts.shards, parts.start, parts.offset, wanted, label=label)
-    summaries = runner.gather(runner.map(summarize, scans), label)
+    summaries = runner.gather(runner.map(attrgetter("summary"), scans), label)
     fingerprint = check_scans(parts.pairs, summaries)
     samples = [runner.submit(join_samples, runner.map(partial(_sample, side=k), scans)) for k in range(2)]
     return _Scanned(scans, samples, rows, fingerprint, summaries[0].keys)
