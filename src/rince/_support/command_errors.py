@@ -33,6 +33,11 @@ def _is_torch_memory(error: RuntimeError) -> bool:
     return "DefaultCPUAllocator" in str(error) or type(error).__name__ == "OutOfMemoryError"
 
 
+def first_line(error: BaseException) -> str:
+    """First line of the message of an error; its type if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def innermost_module(error: BaseException) -> str:
     """Name of the module in which an error was raised; empty if it was not raised yet."""
     traceback = error.__traceback__

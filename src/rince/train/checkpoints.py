@@ -15,6 +15,7 @@ from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from rince._support.atomic_files import written_whole
+from rince._support.command_errors import first_line
 from rince.errors import FileError, MissingFile, UsageError
 from rince.train.run_folder import RunFolder
 
@@ -40,7 +41,10 @@ class WholeFiles(CheckpointIO):
             if isinstance(error.__context__, KeyboardInterrupt | SystemExit):  # torch hides the interrupt
                 raise error.__context__ from None
             intact = ": the previous one is intact" if path.exists() else ""
-            raise FileError(f"the checkpoint {path} could not be written ({_first_line(error)}){intact}") from error
+            # torch hides a system error behind one of its own.
+            hidden = not isinstance(error, OSError) and isinstance(error.__context__, OSError)
+            reason = str(error.__context__) if hidden else first_line(error)
+            raise FileError(f"the checkpoint {path} could not be written ({reason}){intact}") from error
 
     def load_checkpoint(self, path: Any, map_location: Any = None, **kwargs: Any) -> dict[str, Any]:
         state = read_checkpoint(Path(path))
@@ -202,10 +206,3 @@ class SaveCheckpoints(Callback):
             self.folder.check_still_there()
         trainer.save_checkpoint(self.folder.checkpoint)
         trainer.strategy.barrier("checkpoint")
-
-
-def _first_line(error: BaseException) -> str:
-    """First line of an error; of the system error where torch hides it behind one of its own."""
-    if not isinstance(error, OSError) and isinstance(error.__context__, OSError):
-        return str(error.__context__)
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -12,7 +12,6 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -22,7 +21,7 @@ import yaml
 from torch import nn
 
 from rince._moved import RENAMED_SETTINGS, current_settings
-from rince._support.command_errors import innermost_module
+from rince._support.command_errors import first_line, innermost_module
 from rince._support.optional_imports import install_hint, require
 from rince.errors import MissingExtra, UsageError
 from rince.train.run_folder import read_yaml
@@ -206,7 +205,7 @@ def build(parser: Any, config: Any) -> Parts:
     return Parts(method, data, dict(parts.trainer))
 
 
-_constructor_errors: ContextVar[list[Exception] | None] = ContextVar("constructor_errors", default=None)
+_constructor_errors: list[Exception] = []
 
 
 def instantiate(parser: Any, config: Any) -> Any:
@@ -217,17 +216,14 @@ def instantiate(parser: Any, config: Any) -> Any:
         Exception: Errors of the user's own constructors, unchanged.
     """
     _register_constructor()
-    errors: list[Exception] = []
-    token = _constructor_errors.set(errors)
+    _constructor_errors.clear()
     try:
         return parser.instantiate(config)
     except Exception:
         # jsonargparse tries every type of a union and reports all failures; the first constructor error is the cause.
-        if errors:
-            raise errors[0] from errors[0].__cause__
+        if _constructor_errors:
+            raise _constructor_errors[0] from _constructor_errors[0].__cause__
         raise
-    finally:
-        _constructor_errors.reset(token)
 
 
 @functools.cache
@@ -243,18 +239,13 @@ def _construct(kind: Any, *args: Any, **kwargs: Any) -> Any:
     except Exception as error:
         raised: Exception = error
         if not isinstance(error, UsageError) and innermost_module(error).split(".")[0] == "torch":
-            raised = UsageError(f"{kind.__name__} rejects its arguments: {_first_line(error)}")
+            raised = UsageError(f"{kind.__name__} rejects its arguments: {first_line(error)}")
         elif isinstance(error, ModuleNotFoundError) and "lightning" in str(getattr(kind, "__module__", "")):
-            raised = MissingExtra(f"{kind.__name__}: {_first_line(error)}")
-        if (errors := _constructor_errors.get()) is not None:
-            errors.append(raised)
+            raised = MissingExtra(f"{kind.__name__}: {first_line(error)}")
+        _constructor_errors.append(raised)
         if raised is error:
             raise
         raise raised from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def normalized(arguments: list[str]) -> list[str]:

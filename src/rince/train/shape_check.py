@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rince._support.command_errors import first_line
 from rince.losses import ContrastiveLoss
 from rince.methods.cross_modal import CrossModal
 from rince.methods.finetune import FineTune
@@ -39,12 +40,14 @@ def shape_problem(method: Any, data: Any) -> str | None:
             try:
                 view = recipe.plain(items)
             except Exception as error:
-                return f"{path}, which {type(recipe).__name__} cannot take ({_first_line(error)}): set views{suffix}"
+                return (
+                    f"{path}, which {type(recipe).__name__} cannot take ({first_line(error)[:200]}): set views{suffix}"
+                )
             path += f", through {type(recipe).__name__} {_shape(view)}"
         try:
             encoder(view)
         except Exception as error:
-            told = f"{path}, and {type(encoder).__name__} rejects it ({_first_line(error)})"
+            told = f"{path}, and {type(encoder).__name__} rejects it ({first_line(error)[:200]})"
             return f"{told}: set encoder{suffix}, views{suffix} or data"
     if not isinstance(method.loss, ContrastiveLoss) and not isinstance(method, FineTune):
         return (
@@ -75,7 +78,3 @@ def _shape(items: Any) -> str:
     if items.dim() == 2:
         return f"rows of {sizes} numbers"
     return f"{'bytes' if items.dtype == torch.uint8 else 'numbers'} {sizes}"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
