@@ -13,7 +13,7 @@ def test_public_names_resolve_and_are_listed():
         assert name in dir(rince)
 
 
-def test_every_room_is_found_without_an_import_of_its_own():
+def test_every_package_is_an_attribute_of_rince():
     """Also torch comes only with those that need it."""
     code = (
         "import sys, rince; rince.noise, rince.data, rince.methods, rince.train, rince.views, rince.encoders;"

@@ -22,7 +22,7 @@ TINY = [
 ]  # fmt: skip
 
 
-def test_a_full_disk_is_called_that(tmp_path, monkeypatch):
+def test_full_disk_is_named(tmp_path, monkeypatch):
     """torch speaks of an unexpected position in the file."""
     real = open
 

@@ -17,16 +17,6 @@ def parser():
     return train_parser()
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*/*.yaml")), ids=lambda p: f"{p.parent.name}-{p.stem}")
-def test_every_configuration_describes_a_method_that_can_be_built(parser, path):
-    if "tudataset" in str(path) or "graph" in str(path):
-        pytest.importorskip("torch_geometric")
-    config = parse(parser, [str(path)])
-    parts = instantiate(parser, config)
-    method = parts.method(parts.encoder, parts.loss, parts.views, parts.optimizer)
-    assert method.encoder is parts.encoder
-
-
 @pytest.mark.parametrize("as_file", [True, False])
 def test_named_class_takes_no_arguments_from_the_default_class(parser, tmp_path, as_file):
     (tmp_path / "own.yaml").write_text("encoder: {class_path: R2Plus1D}")

@@ -79,7 +79,7 @@ def test_interrupt_before_the_first_step_says_that_nothing_was_saved(train, tmp_
         assert train("--seed", "1")[0] == 0
 
 
-def test_output_that_nobody_reads_is_no_interrupt(train, capsys):
+def test_closed_output_is_not_an_interrupt(train, capsys):
     """As in `rince train ... | head -1`, with rich's progress bar."""
     code, told = train("--trainer.callbacks+=support.crashes.Unheard")
     assert code == 141 and not told
@@ -175,7 +175,7 @@ def test_other_data_do_not_resume_a_run(train, tmp_path):
     assert train(data=data)[0] == 0
 
 
-def test_a_checkpoint_of_another_run_is_not_gone_on_from(train, tmp_path):
+def test_checkpoint_of_another_run_is_not_resumed(train, tmp_path):
     assert train("--optimizer.lr", "0.5", name="other", crash=6)[0] is None
     assert train(crash=6)[0] is None
     shutil.copy(tmp_path / "other" / "last.ckpt", tmp_path / "a" / "last.ckpt")
@@ -197,7 +197,7 @@ def test_a_name_does_not_lead_out_of_the_folder_of_all_runs(train, tmp_path, nam
     assert sorted(p.name for p in (tmp_path / "deep").iterdir()) == ["out"]
 
 
-def test_a_name_that_looks_like_a_chain_of_places_is_a_folder(train, tmp_path):
+def test_name_with_colons_is_a_folder(train, tmp_path):
     assert train(name="a::b")[0] == 0
     assert {p.name for p in (tmp_path / "a::b").iterdir()} >= {"last.ckpt", "encoder.safetensors", "result.json"}
     assert [p.name for p in tmp_path.iterdir()] == ["a::b"]
@@ -253,7 +253,7 @@ def test_a_write_that_fails_leaves_the_last_good_state(train, tmp_path, whole):
     assert (tmp_path / "a" / "encoder.safetensors").read_bytes() == (whole / "encoder.safetensors").read_bytes()
 
 
-def test_a_read_only_folder_is_told_before_the_work(whole, tmp_path, capsys, monkeypatch):
+def test_read_only_folder_is_reported_before_the_work(whole, tmp_path, capsys, monkeypatch):
     import tempfile
 
     def refuse(*args, **kwargs):
@@ -265,7 +265,7 @@ def test_a_read_only_folder_is_told_before_the_work(whole, tmp_path, capsys, mon
     assert "cannot be written to (Permission denied)" in capsys.readouterr().err
 
 
-def test_lightning_says_afterwards_what_it_said_before(train):
+def test_log_level_of_lightning_is_restored(train):
     import logging
 
     logger = logging.getLogger("lightning.pytorch")

@@ -64,7 +64,7 @@ def assert_same_bits(one, other):
         assert (one / name).read_bytes() == (other / name).read_bytes()
 
 
-def test_a_run_leaves_plain_files_and_is_not_done_twice(train, tmp_path, capsys):
+def test_run_writes_plain_files_and_is_not_repeated(train, tmp_path, capsys):
     options = ["--data.noise", "rince.noise.labels.LabelFlips", "--data.noise.rate", "0.5"]
     assert train("a", *options) == 0
     folder = tmp_path / "a"
@@ -136,7 +136,7 @@ def test_other_settings_do_not_resume_a_run(train, tmp_path, capsys):
     assert train("a", "--loss.q", "0.3", "--checkpoint_every", "3") == 0
 
 
-def test_a_folder_that_is_no_run_is_left_alone(train, tmp_path, capsys):
+def test_folder_that_is_not_a_run_is_rejected(train, tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
     assert train("mine") == 2

@@ -222,7 +222,7 @@ def test_equal_pairs_share_a_fold():
 
 
 @pytest.mark.parametrize("source", ["auto", "copies"])
-def test_copies_of_a_wrong_pair_do_not_vouch_for_each_other(tmp_path, source):
+def test_duplicates_of_a_wrong_pair_share_a_fold(tmp_path, source):
     """Every pair comes up three times."""
     random = np.random.default_rng(0)
     z = random.normal(size=(300, 8)).astype(np.float32)

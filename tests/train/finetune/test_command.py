@@ -15,7 +15,7 @@ from rince.train.finetune import towers_of
 from support.finetuned_digits import QUIET, SHORT, result_of
 
 
-def test_run_writes_its_files_and_refuses_to_repeat(pretrained, capsys):
+def test_run_writes_its_files_and_is_not_repeated(pretrained, capsys):
     before = {p.name: p.read_bytes() for p in pretrained.iterdir() if p.is_file()}
     assert cli.main(["finetune", str(pretrained), *SHORT]) == 0
     folder = pretrained / "finetune"
