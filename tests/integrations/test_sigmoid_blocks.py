@@ -5,7 +5,10 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from rince.integrations import open_clip
-from rince.integrations.open_clip import _sigmoid_loss as sigmoid_loss
+
+
+def sigmoid_loss(images, texts, bias, start=0):
+    return open_clip._SigmoidLoss.apply(images, texts, bias, start)
 
 
 def inputs(n, m, dtype=torch.float64):

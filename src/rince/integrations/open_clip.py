@@ -12,11 +12,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid, softplus
+from torch.nn.functional import softplus
 
 from rince.errors import UsageError
 from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, diagonal_scores, rince_objective, small
-from rince.losses import GCE, ContrastiveLoss, ExtraReduction, InfoNCE, Objective, Scores
+from rince.losses import GCE, ContrastiveLoss, InfoNCE, Objective, Scores
 from rince.losses.blocks import DENSE
 from rince.losses.inputs import check_pair, check_weights, full_precision
 from rince.losses.logsumexp import negative_scores, negative_scores_both, score_dtype, transformed
@@ -236,19 +236,9 @@ class SigLipLoss(nn.Module):
             (texts,), *_, start = gather([text])
             bias = torch.as_tensor(0.0 if logit_bias is None else logit_bias, dtype=dtype, device=image.device)
             bias = bias.reshape(())
-            if small(image, texts):
-                logits = torch.addmm(-bias, image * -logit_scale, texts.T)  # negated, for negatives
-                logits.diagonal(start)[: len(image)].neg_()
-                loss = -logsigmoid(logits).sum() / len(image)
-            elif not torch.compiler.is_compiling() and not transformed():
-                loss = _sigmoid_loss(image * logit_scale, texts, bias, start) / len(image)
-            else:
-                own = image * logit_scale
-                everyone = torch.arange(len(texts), device=image.device)
-                keys = everyone[start : start + len(image)]
-                others = negative_scores(own, texts, keys, everyone, ExtraReduction("softplus", shift=bias)).extra
-                assert others is not None
-                loss = (softplus(-(own * text).sum(1) - bias) + others).mean()
+            images, plain = image * logit_scale, torch.compiler.is_compiling() or transformed()
+            total_loss = _dense_sigmoid_loss if plain or small(image, texts) else _SigmoidLoss.apply
+            loss = total_loss(images, texts, bias, start) / len(image)
         return {"contrastive_loss": loss} if output_dict else loss
 
 
@@ -270,24 +260,21 @@ class _ScaledGradient(torch.autograd.Function):
         return gradient * ctx.factor, None
 
 
-def _sigmoid_loss(images: Tensor, texts: Tensor, bias: Tensor, start: int = 0) -> Tensor:
-    """Sum of the sigmoid losses of all pairs of images and texts, in blocks.
-
-    Args:
-        images: (n, d) embeddings times the logit scale.
-        texts: (m, d) embeddings. Text ``start + i`` is the positive of image i.
-        bias: Logit bias.
-        start: See ``texts``.
-    """
-    return _SigmoidLoss.apply(images, texts, bias, start)
+def _dense_sigmoid_loss(images: Tensor, texts: Tensor, bias: Tensor, start: int) -> Tensor:
+    """Sum of the sigmoid losses of all pairs of images and texts; text ``start + i`` is the positive of image i."""
+    scores = torch.addmm(bias, images, texts.T)
+    scores.diagonal(start)[: len(images)].neg_()
+    return softplus(scores, threshold=40).sum()
 
 
 class _SigmoidLoss(torch.autograd.Function):
+    """``_dense_sigmoid_loss`` in blocks of images."""
+
     @staticmethod
     def forward(ctx: Any, images: Tensor, texts: Tensor, bias: Tensor, start: int) -> Tensor:
-        wanted = any(ctx.needs_input_grad)
+        need_gradient = any(ctx.needs_input_grad)
         total, d_bias = (images.new_zeros((), dtype=torch.float64) for _ in range(2))
-        d_images, d_texts = (torch.zeros_like(z if wanted else z[:0]) for z in (images, texts))
+        d_images, d_texts = (torch.zeros_like(z if need_gradient else z[:0]) for z in (images, texts))
         height = max(1, DENSE // max(1, len(texts)))
         for first in range(0, len(images), height):
             block = images[first : first + height]
@@ -295,7 +282,7 @@ class _SigmoidLoss(torch.autograd.Function):
             own = scores.diagonal(start + first)
             own.neg_()
             total += softplus(scores, threshold=40).sum(dtype=torch.float64)
-            if wanted:
+            if need_gradient:
                 slopes = scores.sigmoid_()
                 own.neg_()
                 torch.mm(slopes, texts, out=d_images[first : first + height])
@@ -307,14 +294,11 @@ class _SigmoidLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        images, texts, bias, *found = ctx.saved_tensors
+        images, texts, bias, *gradients = ctx.saved_tensors
         needs = ctx.needs_input_grad[:3]
         if torch.is_grad_enabled():  # create_graph=True: the whole matrix, in operations that can be differentiated
-            scores = images @ texts.T + bias
-            sign = torch.ones_like(scores.detach())
-            sign.diagonal(ctx.start).neg_()
-            wanted = [z for z, need in zip((images, texts, bias), needs, strict=True) if need]
-            value = softplus(sign * scores, threshold=40).sum()
-            again = iter(torch.autograd.grad(value, wanted, gradient, create_graph=True))
-            return *(next(again) if need else None for need in needs), None
-        return *(gradient * d if need else None for d, need in zip(found, needs, strict=True)), None
+            inputs = [z for z, need in zip((images, texts, bias), needs, strict=True) if need]
+            value = _dense_sigmoid_loss(images, texts, bias, ctx.start)
+            results = iter(torch.autograd.grad(value, inputs, gradient, create_graph=True))
+            return *(next(results) if need else None for need in needs), None
+        return *(gradient * d if need else None for d, need in zip(gradients, needs, strict=True)), None

@@ -29,7 +29,6 @@ from rince.losses.temperature import (
     LEAST_TEMPERATURE,
     LearnedTemperature,
     Temperature,
-    check_new_temperature,
     check_temperature,
     in_use,
     number_of,
@@ -91,7 +90,7 @@ class ContrastiveLoss(nn.Module):
     """
 
     _checks: ClassVar[Checks] = {  # by setting, whenever it is set
-        "temperature": check_new_temperature,
+        "temperature": check_temperature,
         "contrast": check_contrast,
         "reduction": check_reduction,
     }
@@ -110,7 +109,7 @@ class ContrastiveLoss(nn.Module):
         super().__init__()
         self._objective = None if objective is None else as_objective(objective)
         self._noted = self._noted_temperature = False
-        self.temperature = check_temperature(temperature)
+        self.temperature = temperature
         self.chose_contrast = contrast is not None
         self.contrast = TwoView() if contrast is None else contrast
         self.reduction = reduction

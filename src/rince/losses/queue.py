@@ -2,7 +2,6 @@
 
 import numbers
 import warnings
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -11,7 +10,7 @@ from torch.nn.functional import softplus
 from rince.errors import UsageError
 from rince.losses.contrasts import Contrast, bound_of, check_extra, count_different, over_temperature, unit
 from rince.losses.inputs import check_pair, check_per_pair
-from rince.losses.logsumexp import can_look, negative_scores, transformed
+from rince.losses.logsumexp import can_look, negative_scores
 from rince.losses.objectives import ExtraReduction, Objective, Scores
 from rince.losses.ranks import agree, gather, processes
 
@@ -27,7 +26,8 @@ class Queue(Contrast):
     that is not finite is replaced by another key of its batch.
 
     A call in training mode changes the queue, so it must not run twice: keep the loss out of activation checkpointing
-    and of ``torch.func`` transforms, or call it in evaluation mode and ``push`` the keys yourself.
+    and of ``torch.func`` transforms, or call it in evaluation mode and ``push`` the keys yourself. After ``to_empty``,
+    call ``reset``.
 
     Args:
         dim: Width of the embeddings.
@@ -54,7 +54,7 @@ class Queue(Contrast):
     def __init__(self, dim: int, size: int):
         super().__init__()
         for name, value in (("dim", dim), ("size", size)):
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+            if not isinstance(value, numbers.Integral) or value < 1:
                 raise UsageError(f"{name} of a queue must be a whole number of at least 1, got {value!r}")
         self.dim, self.size = int(dim), int(size)
         self.register_buffer("keys", torch.zeros(size, dim))
@@ -67,14 +67,6 @@ class Queue(Contrast):
         self.keys = torch.zeros_like(self.keys)
         self.ids = torch.full_like(self.ids, NO_ID)
         self._set_count(0)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Queue":
-        """As in every module; after ``to_empty``, which leaves buffers uninitialized, the queue is empty."""
-        probe, was_meta = torch.arange(1009, 1017), self.pushed.is_meta
-        super()._apply(fn, recurse)
-        if not self.pushed.is_meta and (was_meta or not torch.equal(fn(probe.clone()).cpu(), probe)):
-            self.reset()
-        return self
 
     def forward(
         self,
@@ -111,18 +103,12 @@ class Queue(Contrast):
         labels: Tensor | None = None,
         ids: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        if self.training:
-            # Private: the only way to see that checkpointing runs a forward pass inside a backward pass.
-            if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
-                raise UsageError(
-                    "a loss with a Queue must not be inside activation checkpointing, which would push its keys twice: "
-                    "checkpoint the encoder only"
-                )
-            if transformed():
-                raise UsageError(
-                    "a loss with a Queue in training mode changes its state, which transforms of torch.func cannot "
-                    "do: call loss.eval(), and push(key) after the step"
-                )
+        # Private: the only way to see that checkpointing runs a forward pass inside a backward pass.
+        if self.training and not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+            raise UsageError(
+                "a loss with a Queue must not be inside activation checkpointing, which would push its keys twice: "
+                "checkpoint the encoder only"
+            )
         sizes = None
         if processes() > 1:  # before anything is computed, also if nothing will be pushed
             key, ids = self._check(a, b, ids)
@@ -186,10 +172,7 @@ class Queue(Contrast):
         key = check_pair(query, key).detach()
         if query.shape[1] != self.dim:
             raise UsageError(f"this queue holds keys of width {self.dim}, got embeddings of width {query.shape[1]}")
-        ids = check_per_pair("ids", ids, query)
-        if ids is not None and ids.numel() and can_look(ids) and int(ids.min()) == NO_ID:
-            raise UsageError(f"ids must be above {NO_ID}, which stands for a key without id")
-        return key, ids
+        return key, check_per_pair("ids", ids, query)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, size={self.size}"

@@ -64,53 +64,34 @@ Temperature = float | Tensor | LearnedTemperature
 
 
 def check_temperature(temperature: Temperature) -> Temperature:
-    """A temperature that a loss can start with."""
+    """A valid temperature. A computed one, as from CLIP's ``logit_scale``, may have any value."""
     if isinstance(temperature, LearnedTemperature):
         return temperature
-    _check_kind(temperature)
-    if isinstance(temperature, Tensor) and not readable(temperature):
-        return temperature
-    value = number_of(temperature)
-    _check_positive(value)
-    if isinstance(temperature, Tensor):
-        if value < 0.999 * LEAST_TEMPERATURE:
+    if not isinstance(temperature, Tensor):
+        if not isinstance(temperature, numbers.Real):
+            raise WrongType(
+                "temperature must be a positive number, rince.LearnedTemperature() or a parameter, "
+                f"got {type(temperature).__name__}"
+            )
+        value = float(temperature)
+        _check_positive(value)
+        if value < LEAST_NUMBER:
+            raise UsageError(
+                f"temperature must be at least {LEAST_NUMBER}, got {value:g}: "
+                "scores over a lower one are mostly rounding"
+            )
+        return value
+    if temperature.numel() > 1:  # none: sharded, another rank holds it
+        raise UsageError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
+    if temperature.numel() and temperature.is_leaf and readable(temperature):
+        value = number_of(temperature)
+        _check_positive(value)
+        if isinstance(temperature, nn.Parameter) and value < 0.999 * LEAST_TEMPERATURE:
             raise UsageError(
                 f"a learned temperature must start at {LEAST_TEMPERATURE} or above, got {value:g}: "
                 "a lower one can only be a fixed number"
             )
-        return temperature
-    if value < LEAST_NUMBER:
-        raise UsageError(
-            f"temperature must be at least {LEAST_NUMBER}, got {value:g}: scores over a lower one are mostly rounding"
-        )
-    return value
-
-
-def check_new_temperature(temperature: Temperature) -> Temperature:
-    """A temperature that is set later. A computed one, as from CLIP's ``logit_scale``, may have any value."""
-    if isinstance(temperature, LearnedTemperature):
-        return temperature
-    if isinstance(temperature, Tensor) and temperature.numel() == 0:
-        return temperature  # sharded: another rank holds it
-    if not isinstance(temperature, Tensor) or (isinstance(temperature, nn.Parameter) and can_look(temperature)):
-        return check_temperature(temperature)
-    _check_kind(temperature)
-    if temperature.is_leaf and readable(temperature):
-        _check_positive(number_of(temperature))
     return temperature
-
-
-def _check_kind(temperature: float | Tensor) -> None:
-    if isinstance(temperature, Tensor):
-        if temperature.is_complex():
-            raise WrongType(f"temperature must be a real number, got {temperature.dtype}")
-        if temperature.numel() != 1:
-            raise UsageError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
-    elif not isinstance(temperature, numbers.Real):
-        raise WrongType(
-            "temperature must be a positive number, rince.LearnedTemperature() or a parameter, "
-            f"got {type(temperature).__name__}"
-        )
 
 
 def _check_positive(value: float) -> None:
