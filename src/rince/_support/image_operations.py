@@ -1,7 +1,7 @@
-"""Operations on images, each over a whole batch with its own numbers for every image.
+"""Image operations on batches, with separate random numbers for every image.
 
-Images are planes: (channels, n, height, width), floats in [0, 1]. Colors as planes are one piece of memory each, which
-makes the color operations several times faster than on (n, channels, height, width).
+Images are planes: (channels, n, height, width) floats in [0, 1]. Each color is contiguous in memory, which makes color
+operations several times faster than on (n, channels, height, width).
 """
 
 import math
@@ -85,7 +85,7 @@ def gray(x: Tensor) -> Tensor:
 
 
 def jitter(x: Tensor, factors: Tensor, shift: Tensor, order: Tensor) -> Tensor:
-    """Brightness, contrast, saturation (factors, (n, 3)) and hue (shift, (n,)), in the order that each image has."""
+    """Brightness, contrast, saturation (factors, (n, 3)) and hue (shift, (n,)), in the order of each image."""
     for turn in range(order.shape[1]):
         operation = order[:, turn]
         is_hue = operation == 3
@@ -128,7 +128,7 @@ def hue(x: Tensor, shift: Tensor) -> Tensor:
 
 
 def blur(x: Tensor, sigma: Tensor, taps: int) -> Tensor:
-    """Gaussian blur with ``taps`` weights in each direction and one sigma an image; borders are mirrored."""
+    """Gaussian blur with ``taps`` weights in each direction, one sigma per image, and reflected borders."""
     weights = torch.exp(-0.5 * (torch.arange(taps // 2 + 1, device=x.device) / sigma[:, None]) ** 2)
     weights = weights / (weights[:, :1] + 2 * weights[:, 1:].sum(1, keepdim=True))
     if taps == 3 and min(x.shape[-2:]) > 1:
@@ -150,7 +150,7 @@ def _blur_three(x: Tensor, middle: Tensor, side: Tensor, dim: int) -> Tensor:
 
 
 def _blur_matrix(weights: Tensor, size: int) -> Tensor:
-    """(n, reach + 1) -> (n, size, size), with what falls over the border mirrored back."""
+    """(n, reach + 1) weights to (n, size, size) matrices with reflected borders."""
     matrix = weights.new_zeros(len(weights), size, size)
     place = torch.arange(size, device=weights.device)
     for offset in range(1 - weights.shape[1], weights.shape[1]):
@@ -163,5 +163,5 @@ def _blur_matrix(weights: Tensor, size: int) -> Tensor:
 
 
 def solarize(x: Tensor, threshold: float = 0.5) -> Tensor:
-    """Invert what is brighter than the threshold."""
+    """Invert pixels brighter than the threshold."""
     return torch.where(x >= threshold, 1 - x, x)

@@ -141,7 +141,8 @@ class ImageFolder(DataModule):
     """Images in ``root/train/CLASS/*.jpg`` and ``root/val/CLASS/*.jpg`` (or test), the layout of ImageNet.
 
     Workers decode an image and resize two random crops to ``size``; the other augmentations are computed on batches on
-    the device of the model. An image that cannot be decoded is replaced by the next one, with a warning.
+    the device of the model. An image that cannot be decoded is replaced by the next one, with a warning. Orientation in
+    EXIF data is ignored, as in torchvision.
 
     Example:
         >>> from PIL import Image

@@ -286,30 +286,26 @@ class CIFAR10(Images):
             fetch(ADDRESS, self.root / ARCHIVE, MD5)
 
     def read(self) -> dict[str, tuple[Tensor, Tensor]]:
-        open_batch = self._source()
-        images, labels = _joined(open_batch, TRAIN)
-        parts = {"train": (images, labels), "test": _joined(open_batch, TEST)}
+        files = self._files()
+        images, labels = _joined(files, TRAIN)
+        parts = {"train": (images, labels), "test": _joined(files, TEST)}
         if self.validation:
             cut = len(images) - self.validation
             parts |= {"train": (images[:cut], labels[:cut]), "validation": (images[cut:], labels[cut:])}
         return parts
 
-    def _source(self) -> Callable[[str], bytes]:
+    def _files(self) -> dict[str, bytes]:
         folder, archive = self.root / FOLDER, self.root / ARCHIVE
         if folder.is_dir():
-            return lambda name: _bytes_of(folder / name)
+            missing = [name for name in TRAIN + TEST if not (folder / name).exists()]
+            if missing:
+                raise MissingFile(f"{folder / missing[0]} is missing: CIFAR-10 has {', '.join(TRAIN + TEST)}")
+            return {name: (folder / name).read_bytes() for name in TRAIN + TEST}
         if archive.exists():
-            members = _members(archive)
-            return lambda name: members[name]
+            return _members(archive)
         raise MissingFile(
             f"{self.root} has neither {ARCHIVE} nor {FOLDER}: set root to their folder, or download to true (170 MB)"
         )
-
-
-def _bytes_of(path: Path) -> bytes:
-    if not path.exists():
-        raise MissingFile(f"{path} is missing: CIFAR-10 has {', '.join(TRAIN + TEST)}")
-    return path.read_bytes()
 
 
 def _members(archive: Path) -> dict[str, bytes]:
@@ -328,9 +324,9 @@ def _members(archive: Path) -> dict[str, bytes]:
         raise UsageError(f"{archive} cannot be read ({why}): delete it and download it again") from error
 
 
-def _joined(open_batch: Callable[[str], bytes], names: list[str]) -> tuple[Tensor, Tensor]:
-    parts = [_batch(open_batch(name), name) for name in names]
-    return torch.cat([images for images, _ in parts]), torch.cat([labels for _, labels in parts])
+def _joined(files: dict[str, bytes], names: list[str]) -> tuple[Tensor, Tensor]:
+    images, labels = zip(*(_batch(files[name], name) for name in names), strict=True)
+    return torch.cat(images), torch.cat(labels)
 
 
 def _batch(content: bytes, name: str) -> tuple[Tensor, Tensor]:

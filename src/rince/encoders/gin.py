@@ -1,4 +1,4 @@
-"""Graph isomorphism network: sums over neighbors, a small MLP per layer, and the sum over nodes of every layer."""
+"""Graph isomorphism network."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Neighbors:
-    """The neighbors of every node, sorted for sums along the edges (``incoming``) and against them (``outgoing``)."""
+    """Neighbors of every node, sorted for sums along the edges (``incoming``) and against them (``outgoing``)."""
 
     def __init__(self, edge_index: Tensor, nodes: int) -> None:
         source, target = edge_index
@@ -22,12 +22,12 @@ class Neighbors:
         self.outgoing = _bags(source, target, nodes)
 
     def sum(self, x: Tensor) -> Tensor:
-        """[nodes, d] -> [nodes, d]: for every node the sum of ``x`` over the edges that end in it."""
+        """(nodes, d) sums of ``x`` (nodes, d) over the edges that end in each node."""
         return _Sum.apply(x, self)
 
 
 def sum_over_graphs(x: Tensor, batch: Tensor, ptr: Tensor) -> Tensor:
-    """[nodes, d] -> [graphs, d]: the sum over the nodes of each graph."""
+    """(graphs, d) sums of ``x`` (nodes, d) over the nodes of each graph."""
     return x.new_zeros(len(ptr) - 1, x.shape[1]).index_add(0, batch, x)
 
 
@@ -59,8 +59,7 @@ class _Sum(torch.autograd.Function):
 class GINLayer(nn.Module):
     """``MLP(x + sum of the neighbors' x)``, then ReLU and batch norm.
 
-    The MLP's first linear map is taken before the sum, which is the same and cheaper: features of a hundred columns
-    become 32 before they travel along the edges.
+    The first linear map comes before the sum, which is equivalent and cheaper, as it reduces the width of features.
     """
 
     def __init__(self, in_features: int, width: int) -> None:
@@ -76,11 +75,11 @@ class GINLayer(nn.Module):
 
 
 class GIN(nn.Module):
-    """Features [graphs, layers * width] of a PyG batch: every layer's nodes summed over each graph, side by side.
+    """Encoder of PyG batches, to (graphs, layers * width): sums over the nodes of each layer, concatenated.
 
     Args:
-        in_features: Features of a node.
-        width: Features of a node after every layer.
+        in_features: Number of node features.
+        width: Width of every layer.
         layers: Number of layers.
 
     Raises:
@@ -99,7 +98,7 @@ class GIN(nn.Module):
             raise UsageError(f"layers must be in [1, {MAX_DEPTH}], got {layers}")
         self.layers = nn.ModuleList(GINLayer(in_features if i == 0 else width, width) for i in range(layers))
         self.in_features = in_features
-        self.features = layers * width  # how many, for the head that follows
+        self.features = layers * width
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -122,7 +121,7 @@ class Pooled(nn.Module):
     Args:
         network: The network.
         features: Number of features per node.
-        mean: Average over the nodes of a graph instead of adding them up.
+        mean: Average over the nodes of a graph instead of their sum.
 
     Example:
         >>> from torch_geometric.data import Batch, Data

@@ -8,9 +8,13 @@ from rince.errors import UsageError
 
 
 def mlp(widths: list[int], norm: bool = True, last_norm: bool = False, last_bias: bool = True) -> nn.Sequential:
-    """Linear layers with ReLU between them; ``norm`` puts batch norm (and no bias) before every ReLU.
+    """Linear layers with ReLU between them.
 
-    ``last_norm`` ends with a batch norm without scale and shift, as MoCo v3's heads do.
+    Args:
+        widths: Widths of input, hidden layers and output.
+        norm: Batch norm, and no bias, before every ReLU.
+        last_norm: Batch norm without scale and shift at the end, as in MoCo v3.
+        last_bias: Bias in the last layer.
     """
     if min(widths) < 1:
         raise UsageError(f"the layers of a head must be at least 1 wide, got {min(widths)}: set hidden and width")
@@ -26,7 +30,7 @@ def mlp(widths: list[int], norm: bool = True, last_norm: bool = False, last_bias
 
 
 class Towers(nn.Module):
-    """``towers(xa, xb)`` gives the features of both sides; ``towers.a`` and ``towers.b`` are encoders on their own.
+    """Two encoders: ``towers(xa, xb)`` returns the features of both sides.
 
     Example:
         >>> towers = rince.encoders.Towers(rince.encoders.MLP([40, 32]), rince.encoders.MLP([24, 32]))
@@ -38,7 +42,7 @@ class Towers(nn.Module):
     def __init__(self, a: nn.Module, b: nn.Module):
         """
         Args:
-            a: Encoder of the first side; its attribute ``features`` is the number of its features.
+            a: Encoder of the first side, with an attribute ``features``, the width of its output.
             b: Encoder of the second side.
         """
         super().__init__()

@@ -13,9 +13,9 @@ MAX_DEPTH = 1000  # an encoder file from others could otherwise take forever to 
 
 
 class ConvNet(nn.Module):
-    """Three stages of 3 x 3 convolutions, halving the image between them, and global average pooling.
+    """Three stages of 3 x 3 convolutions with stride 2 between them, and global average pooling.
 
-    ``norm="group"`` depends on no other image of the batch, so that one process and several compute the same.
+    ``norm="group"`` is independent of the other images in the batch, so that one process and several compute the same.
 
     Example:
         >>> encoder = rince.encoders.ConvNet(width=16)
@@ -29,7 +29,7 @@ class ConvNet(nn.Module):
         """
         Args:
             channels: Channels of the images.
-            width: Channels of the first stage; each further one has twice as many.
+            width: Channels of the first stage, doubled in each further stage.
             depth: Convolutions in each stage.
             norm: Normalization after every convolution.
 
@@ -153,7 +153,7 @@ class Block(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """1 x 1, 3 x 3 (with the stride) and 1 x 1 convolutions beside a shortcut."""
+    """Residual block of 1 x 1, 3 x 3 (strided) and 1 x 1 convolutions."""
 
     expansion = 4
 
@@ -184,15 +184,15 @@ def shortcut(before: int, after: int, stride: int) -> nn.Sequential | None:
 
 
 class PatchStem(nn.Module):
-    """A fixed first layer for small images: what a patch looks like, in terms of other patches of the same images.
+    """Fixed features of small images: responses to patches of the same images.
 
-    ``fit`` draws patches from images, whitens them (ZCA) and keeps them as filters; responses are split into what is
-    above and below zero, averaged over the quarters of the image, and reduced to ``features`` principal components. On
-    CIFAR-10 a linear classifier on this is right about two times out of three, and all further training is quick.
+    ``fit`` draws patches from images, whitens them (ZCA) and uses them as filters. Positive and negative responses are
+    averaged over the quarters of an image and reduced to ``features`` principal components. On CIFAR-10 a linear
+    classifier on them is right about two times out of three.
 
     Args:
-        features: How many principal components are kept.
-        patches: How many filters there are.
+        features: Number of principal components.
+        patches: Number of filters.
         patch: Height and width of a patch.
         channels: Channels of the images.
 
@@ -216,12 +216,12 @@ class PatchStem(nn.Module):
 
     @torch.no_grad()
     def fit(self, images: Tensor, seed: int = 0, regular: float = 0.1) -> "PatchStem":
-        """Take filters and components from images.
+        """Fit filters and components to images.
 
         Args:
             images: (n, channels, height, width) bytes.
-            seed: The same seed draws the same patches.
-            regular: Added to the eigenvalues of the patches before they are whitened.
+            seed: Seed of the patches.
+            regular: Regularization of the whitening, added to the eigenvalues of the patches.
 
         Returns:
             The stem itself.
@@ -241,18 +241,18 @@ class PatchStem(nn.Module):
         values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
         whiten = vectors @ torch.diag((values.clamp_min(0) + regular).rsqrt()) @ vectors.T
         chosen = nn.functional.normalize(patches[:count] @ whiten, dim=1) @ whiten
-        chosen = chosen - chosen.mean(1, keepdim=True)  # so that the mean of a patch never counts
+        chosen = chosen - chosen.mean(1, keepdim=True)  # invariance to the mean of a patch
         self.filters.copy_(chosen.view_as(self.filters))
         sample = self.pooled(images[:2000]).double()
         self.center.copy_(sample.mean(0))
         _, lengths, directions = torch.linalg.svd(sample - self.center, full_matrices=False)
         kept = lengths[: self.features]
-        # One scale for all: components of little variance are mostly noise and had better stay small.
+        # One scale for all components, since those of small variance are mostly noise.
         self.components.copy_(directions[: self.features] * (len(sample) * len(kept)) ** 0.5 / kept.norm())
         return self
 
     def pooled(self, images: Tensor) -> Tensor:
-        """Mean responses above and below zero in each quarter; few images at a time, so that they stay in the cache."""
+        """Mean positive and negative responses in each quarter, for few images at a time, which fit into the cache."""
         return torch.cat([self._pooled(part) for part in images.split(16)])
 
     def _pooled(self, images: Tensor) -> Tensor:
@@ -271,7 +271,7 @@ class PatchStem(nn.Module):
 
 
 class MLP(nn.Module):
-    """Linear layers with batch norm and ReLU between them, and dropout on the input.
+    """Linear layers with batch norm and ReLU between them, and dropout of inputs.
 
     Example:
         >>> rince.encoders.MLP([40, 128, 32])(torch.randn(4, 40)).shape
@@ -281,10 +281,10 @@ class MLP(nn.Module):
     def __init__(self, widths: list[int], dropout: float = 0.0, norm: bool = True, relu_last: bool = False):
         """
         Args:
-            widths: Of the input, the hidden layers and the features.
-            dropout: Share of the inputs that is left out at random.
+            widths: Widths of the input, the hidden layers and the features.
+            dropout: Dropout rate of the inputs.
             norm: Batch norm before every ReLU.
-            relu_last: End with batch norm and ReLU, for a head to follow.
+            relu_last: Batch norm and ReLU after the last layer, for a head that follows.
         """
         super().__init__()
         self.dropout = nn.Dropout(dropout)

@@ -10,11 +10,11 @@ from rince.encoders.images import norm_of
 
 
 class AudioConvNet(nn.Module):
-    """Spectrograms (n, 1, frames, bins) to (n, 8 * width): nine convolutions and global max pooling.
+    """Encoder of spectrograms, (n, 1, frames, bins) to (n, 8 * width): nine convolutions and global max pooling.
 
-    A 7 x 7 convolution of stride 2, then four blocks of two 3 x 3 convolutions whose widths double from block to block;
-    the first convolution of the first three blocks has stride 2. All have a norm and a ReLU. With the default width
-    that is 512 features of 4.7 million weights.
+    A 7 x 7 convolution of stride 2, then four blocks of two 3 x 3 convolutions. The width doubles from block to block,
+    and the first convolution of the first three blocks has stride 2. All have a norm and a ReLU. The default has 512
+    features and 4.7 million parameters.
 
     Example:
         >>> rince.encoders.AudioConvNet(width=8)(torch.randn(2, 1, 64, 65)).shape
@@ -24,9 +24,9 @@ class AudioConvNet(nn.Module):
     def __init__(self, width: int = 64, channels: int = 1, norm: Literal["batch", "group", "none"] = "batch"):
         """
         Args:
-            width: Channels of the first convolution and the first block; each further block has twice as many.
+            width: Channels of the first convolution and the first block, doubled in each further block.
             channels: Channels of the spectrograms.
-            norm: Normalization after every convolution; "group" does not depend on the other sounds of a batch.
+            norm: Normalization after every convolution. "group" is independent of the other sounds in the batch.
         """
         super().__init__()
         layers = convolution(channels, width, 7, 2, norm)
@@ -57,12 +57,12 @@ def convolution(before: int, after: int, size: int, stride: int, norm: str) -> l
 
 
 class R2Plus1D(nn.Module):
-    """Clips (n, 3, frames, height, width) to (n, 8 * width): R(2+1)D-18 with 512 features by default.
+    """Encoder of clips, (n, 3, frames, height, width) to (n, 8 * width): by default R(2+1)D-18 with 512 features.
 
-    A full 3 x 7 x 7 convolution and a max-pool halve the picture twice. Then come four stages of residual blocks, each
-    but the first halving height, width and frames, and the largest value of what is left. Each 3 x 3 x 3 convolution is
-    one over space (1 x 3 x 3) and one over time (3 x 1 x 1) of the *same* width; forms that widen the step between the
-    two, so as to have as many weights as the whole convolution, are other networks.
+    A full 3 x 7 x 7 convolution and a max-pool, both with stride 2 in space, then four stages of residual blocks with
+    stride 2 in space and time from the second on, and global max pooling. Each 3 x 3 x 3 convolution is factored into
+    one over space (1 x 3 x 3) and one over time (3 x 1 x 1) of the *same* width, not of the width that keeps the number
+    of parameters.
 
     The default has 15,380,928 parameters. A convolution has its weights, a batch norm two numbers per channel:
 
@@ -86,11 +86,11 @@ class R2Plus1D(nn.Module):
     ):
         """
         Args:
-            width: Channels of the stem and the first stage; each further stage has twice as many.
-            blocks: Residual blocks in each stage, two convolutions (of two halves each) in a block.
+            width: Channels of the stem and the first stage, doubled in each further stage.
+            blocks: Residual blocks per stage, of two factored convolutions each.
             channels: Channels of the clips.
-            norm: Where a residual block has its last batch norm: in the branch and in the shortcut, or, as in AVID, one
-                after their sum. Then the shortcut is a bare convolution.
+            norm: Last batch norm of a residual block: "per_branch" in the branch and in the shortcut, or "after_sum" as
+                in AVID, with a shortcut without batch norm.
         """
         super().__init__()
         self.stem = nn.Sequential(
@@ -118,7 +118,7 @@ class R2Plus1D(nn.Module):
 
 
 class Block(nn.Module):
-    """Two convolutions, each over space and then over time, beside a shortcut."""
+    """Residual block of two convolutions, each over space and then over time."""
 
     def __init__(self, before: int, after: int, stride: int = 1, norm_after_sum: bool = False):
         super().__init__()
@@ -151,7 +151,7 @@ class TimeConvolution(nn.Conv3d):
 
 
 def space_and_time(before: int, after: int, stride: int) -> list[nn.Module]:
-    """A 3 x 3 x 3 convolution in two halves, each with its batch norm, and a ReLU between them."""
+    """A 3 x 3 x 3 convolution factored into two, each with batch norm, and a ReLU between them."""
     return [
         nn.Conv3d(before, after, (1, 3, 3), (1, stride, stride), (0, 1, 1), bias=False),
         nn.BatchNorm3d(after),

@@ -167,3 +167,13 @@ def test_evaluation_resizes_before_its_center_crop_as_asked(folder):
         assert np.array_equal(data(folder, test_resize=resize).split("test")[0][0].numpy(), wanted)
     with pytest.raises(UsageError, match="test_resize"):
         data(folder, test_resize=8)
+
+
+def test_gray_cmyk_palette_and_misnamed_images_become_rgb(folder):
+    pixels = Image.fromarray(np.full((40, 30, 3), 90, np.uint8))
+    kinds = {"L": "JPEG", "CMYK": "JPEG", "P": "PNG", "LA": "PNG"}  # ImageNet has all of these, named .JPEG
+    for mode, kind in kinds.items():
+        pixels.convert(mode).save(folder / "val" / "dog" / f"{mode}.JPEG", format=kind)
+    images, _ = data(folder).split("test")
+    others = images[[i for i, path in enumerate(data(folder).paths("test")) if path.suffix == ".JPEG"]]
+    assert others.shape == (4, 3, 16, 16) and (others.int() - 90).abs().max() < 16  # palettes dither

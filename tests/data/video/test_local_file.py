@@ -47,7 +47,7 @@ def test_pipes_and_devices_are_bad_videos(tmp_path):
     os.mkfifo(tmp_path / "pipe.mp4")
     (tmp_path / "zero.mp4").symlink_to("/dev/zero")
     for name in ("pipe.mp4", "zero.mp4"):
-        with pytest.raises(BadVideo, match="no plain file"):
+        with pytest.raises(BadVideo, match="not a regular file"):
             VideoFile(tmp_path / name)
 
 

@@ -1,4 +1,4 @@
-"""Clips of a video file: the frames shown at given times, and the sound around them."""
+"""Clips of a video file: the frames at given times, and the sound around them."""
 
 import os
 import stat
@@ -17,7 +17,7 @@ from rince.errors import MissingFile, UsageError
 
 
 class BadVideo(UsageError):
-    """A file that cannot be used, with the reason."""
+    """A file that cannot be used. The message is the reason."""
 
 
 class TooShort(BadVideo):
@@ -29,10 +29,10 @@ class TooShort(BadVideo):
 
 
 def open_local(av: Any, path: str) -> Any:
-    """A video in a plain local file: no address, no pipe, no device, and nothing elsewhere that the file refers to."""
+    """Open a local regular file: no URL, pipe or device, and nothing elsewhere that the file refers to."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
-        raise BadVideo(f"{path} is no plain file")
+        raise BadVideo(f"{path} is not a regular file")
     # Until PyAV 19 a title in another encoding than UTF-8 was an error by default.
     older = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
     return av.open(os.path.abspath(path), options={"protocol_whitelist": "file"}, **older)
@@ -40,7 +40,7 @@ def open_local(av: Any, path: str) -> Any:
 
 @contextmanager
 def video_errors(path: str) -> Iterator[None]:
-    """Turn what FFmpeg says about a file into one sentence."""
+    """Raise errors of FFmpeg about a file as :class:`BadVideo`."""
     av = require("av", "video")
     try:
         yield
@@ -52,7 +52,7 @@ def video_errors(path: str) -> Iterator[None]:
 
 
 Box = tuple[int, int, int, int]
-"""Left, top, right and bottom, in pixels of the frame as it is shown."""
+"""Left, top, right and bottom, in pixels of the upright frame."""
 
 
 class FrameTransform:
@@ -112,7 +112,7 @@ class FrameTransform:
 
 
 def orientation(frame: Any) -> tuple[int, bool]:
-    """How a frame is to be shown: quarter turns counterclockwise, then mirrored left to right or not."""
+    """Orientation of a frame: counterclockwise quarter turns, then whether it is mirrored left to right."""
     data = frame.side_data.get("DISPLAYMATRIX")
     if data is None:
         return 0, False
@@ -129,11 +129,11 @@ Short = Literal["refuse", "hold", "loop"]
 
 
 class Clip(NamedTuple):
-    """Frames and the sound around the middle of them.
+    """Frames and sound of a clip.
 
     Attributes:
         frames: (T, height, width, 3) bytes.
-        audio: (samples,) in [-1, 1], mono; None where the file has no sound, or none was asked for.
+        audio: (samples,) mono sound in [-1, 1]; None if the file has none, or it was not requested.
     """
 
     frames: NDArray[np.uint8]
@@ -150,20 +150,21 @@ def read_clip(
     audio: bool = True,
     short: Short = "refuse",
 ) -> Clip:
-    """Frames of a video file at given moments, and the sound around the middle of the clip.
+    """Read a clip of a video file: evenly spaced frames, and the sound around its middle.
 
-    A frame is the one a player would show at its moment, whatever the file's frame rate. Sound outside is silence.
+    Frames are those that a player shows at their times, whatever the frame rate of the file. The sound is silent
+    outside of the file.
 
     Args:
         path: The video file.
-        start: The moment of the first frame of the clip, in seconds after the file's first frame.
-        num_frames: How many frames the clip has.
-        fps: Frames per second of the clip; that of the file does not matter.
+        start: Time of the first frame of the clip, in seconds after the first frame of the file.
+        num_frames: Number of frames.
+        fps: Frames per second of the clip.
         audio_duration: Seconds of sound around the middle of the clip.
         sample_rate: Samples per second of the sound.
         audio: Whether to read the sound.
-        short: What happens to a clip that reaches past the last frame: ``"refuse"``, ``"hold"`` the last frame, or
-            ``"loop"`` back to the first one.
+        short: For a clip that reaches past the last frame: ``"refuse"`` it, ``"hold"`` the last frame, or ``"loop"`` to
+            the first one.
 
     Returns:
         Frames and sound.
@@ -181,11 +182,11 @@ def read_clip(
 
 
 class VideoFile:
-    """An open video file. Times are in seconds after its first frame; several clips are read in one forward pass.
+    """An open video file. Times are in seconds after its first frame.
 
     Args:
         path: The video file.
-        threads: Decoding threads, 0 for one per core. One by default: a data loader has a process per core already.
+        threads: Number of decoding threads, 0 for one per core. Default: 1, as a data loader has a process per core.
     """
 
     def __init__(self, path: str | os.PathLike[str], threads: int = 1):
@@ -225,7 +226,7 @@ class VideoFile:
 
     @property
     def duration(self) -> float:
-        """End of the last frame according to the header, which may be a little late."""
+        """End of the last frame in seconds according to the header, which may be slightly late."""
         if self.stream.duration:
             return float(self.stream.duration * self.stream.time_base)
         if self.container.duration:
@@ -251,7 +252,7 @@ class VideoFile:
         return True
 
     def _frames_from(self, time: float) -> Generator[tuple[float, Any], None, None]:
-        """Frames and the times at which they are shown, in order, from a key frame at ``time`` or before it."""
+        """Frames and their times in order, from a key frame at ``time`` or before."""
         can_seek = not self.counted and self.container.format.name != "mpeg"  # whose times are wrong after a seek
         if can_seek and time > 0 and self._seek(int((time + self.origin) / self.stream.time_base)):
             frames = self._frames()
@@ -314,7 +315,7 @@ class VideoFile:
         return [Clip(*both) for both in zip(frames, sounds, strict=True)]
 
     def sounds(self, middles: Sequence[float], duration: float, sample_rate: int) -> list[NDArray[np.float32]]:
-        """The sound around each of the moments, ``duration`` seconds of it."""
+        """``duration`` seconds of sound around each of the times ``middles``."""
         if self.soundtrack is None:
             raise BadVideo(f"{self.path} has no sound")
         with video_errors(self.path):

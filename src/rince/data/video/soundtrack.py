@@ -1,4 +1,4 @@
-"""The sound of an open file around given moments, as mono samples at a given rate."""
+"""Sound of an open file around given times, as mono samples at a given rate."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from rince._support.optional_imports import require
 from rince.errors import UsageError
 
-LEAD = 0.25  # seconds decoded before the wanted ones: codecs with overlapping windows need a run-up
-GAP = 0.02  # seconds between two packets that count as a hole; less is rounding of their stamps
-EDGE = 0.02  # seconds kept on both sides for the resampling filter
+LEAD = 0.25  # seconds decoded before the requested ones, for codecs with overlapping windows
+GAP = 0.02  # shortest hole between two packets in seconds; less is rounding of their times
+EDGE = 0.02  # seconds on both sides for the resampling filter
 
 
 class Soundtrack:
-    """One stream of sound. ``origin`` is the file's time zero in seconds of its own clock."""
+    """A stream of sound. ``origin`` is the time of the first frame in seconds on the clock of the file."""
 
     def __init__(self, container: Any, stream: Any, origin: float):
         self.container, self.stream = container, stream
@@ -27,7 +27,7 @@ class Soundtrack:
         self.origin = origin
 
     def around(self, middles: Sequence[float], duration: float, sample_rate: int) -> list[NDArray[np.float32]]:
-        """``duration`` seconds around each moment; silence where the file has no sound."""
+        """``duration`` seconds of sound around each time, with silence where the file has none."""
         count = round(duration * sample_rate)
         if count < 1 or not np.isfinite(list(middles)).all():
             raise UsageError(f"a sound must last longer than 0 s around a finite moment, got {duration} s")
@@ -50,7 +50,7 @@ class Soundtrack:
         return sounds
 
     def _samples(self, begin: float, end: float) -> NDArray[np.float32]:
-        """Mono samples at the stream's own rate from ``begin`` to ``end``."""
+        """Mono samples at the rate of the stream from ``begin`` to ``end``."""
         samples = np.zeros(round((end - begin) * self.rate), dtype=np.float32)
         following: int | None = None
         for frame in self._decoded(begin, end):
@@ -73,7 +73,7 @@ class Soundtrack:
             yield from decoded(self.stream.codec_context, packet)
 
     def _packets(self, begin: float, end: float) -> Iterator[Any]:
-        """Packets from ``begin`` to ``end``; ``None`` at the end of the file, so that the decoder gives its rest."""
+        """Packets from ``begin`` to ``end``, and ``None`` at the end of the file to flush the decoder."""
         beginning = self.stream.start_time or 0
         target = max(beginning, int((begin + self.origin) / self.tick))
         for place in (target, beginning):
@@ -81,7 +81,7 @@ class Soundtrack:
             with demuxed(self.container, self.stream) as packets:
                 first = next(packets, None)
                 if first is not None and place != beginning and self._time(first) > begin + LEAD:
-                    continue  # the seek came down too late
+                    continue  # the seek ended too late
                 for packet in chain((first,), packets) if first is not None else ():
                     time = self._time(packet)
                     if time > end:
@@ -98,8 +98,10 @@ class Soundtrack:
 
 @contextmanager
 def demuxed(container: Any, stream: Any) -> Iterator[Iterator[Any]]:
-    """The packets of a stream that hold something; a file that breaks off, or speaks of streams that it does not have,
-    is at its end there. PyAV loses memory with every iterator that is not read to its end unless it is closed."""
+    """Non-empty packets of a stream, up to the end of the file or to the first error.
+
+    The iterator of PyAV is closed, since it leaks memory if it is not exhausted.
+    """
     broken = (require("av", "video").FFmpegError, IndexError)
     source = container.demux(stream)
 
@@ -116,7 +118,7 @@ def demuxed(container: Any, stream: Any) -> Iterator[Iterator[Any]]:
 
 
 def decoded(context: Any, packet: Any) -> Sequence[Any]:
-    """The frames that come out of a packet; one that is damaged gives none, as in any player."""
+    """Frames of a packet; none if it is damaged."""
     try:
         return context.decode(packet)
     except Exception as error:
@@ -127,7 +129,7 @@ def decoded(context: Any, packet: Any) -> Sequence[Any]:
 
 
 def mono(frame: Any) -> NDArray[np.float32]:
-    """The mean of a frame's channels, as floats in [-1, 1]."""
+    """Mean of the channels of a frame, in [-1, 1]."""
     values = frame.to_ndarray()
     if not frame.format.is_planar:
         values = values.reshape(-1, len(frame.layout.channels)).T

@@ -1,4 +1,4 @@
-"""Video data sets: your own folder or CSV file, Kinetics-400, ACAV100M, UCF-101 and HMDB-51."""
+"""Video data sets: folders and CSV files, Kinetics-400, ACAV100M, UCF-101 and HMDB-51."""
 
 import os
 from collections.abc import Sequence
@@ -33,17 +33,17 @@ from rince.noise.pairs import NoisySounds, SoundNoise
 
 
 class Videos(DataModule):
-    """``root/train/CLASS/*.mp4`` and ``root/test/CLASS/*.mp4`` (or val), ``root/CLASS/*.mp4``, or CSV files.
+    """Videos in ``root/train/CLASS/*.mp4`` and ``root/test/CLASS/*.mp4`` (or val), ``root/CLASS/*.mp4``, or CSV files.
 
-    Workers decode, crop and resize; colors and spectrograms are made for whole batches on the model's device. A video
-    that cannot be used is replaced by another one, counted, and listed in ``skipped.csv`` in the run's folder; in
-    evaluation it is left out.
+    Workers decode, crop and resize; colors and spectrograms are computed on batches on the device of the model. A video
+    that cannot be used is replaced by another one in training, left out in evaluation, and listed in ``skipped.csv`` in
+    the folder of the run.
 
     Example:
         >>> data = rince.data.Videos("videos", num_frames=8, fps=16, noise=rince.noise.Overdub(rate=0.4))
     """
 
-    tables: tuple[str, ...] = ("table", "test_table")  # which of them a kind of videos reads
+    tables: tuple[str, ...] = ("table", "test_table")  # those that the class reads
 
     def __init__(
         self,
@@ -70,28 +70,28 @@ class Videos(DataModule):
     ):
         """
         Args:
-            root: Folder with the folders train, test (or val) and, with test, val; or with class folders; where a
-                table's paths start.
-            table: CSV file of the videos to train on, with the columns path, label (optional) and start (optional).
-            test_table: CSV file of the videos to test on.
-            num_frames: Frames of a clip.
-            fps: Frames per second of a clip; that of the file does not matter.
-            audio_duration: Seconds of sound around the middle of the clip.
+            root: Folder with the folders train, test (or val) and, optionally beside test, val; or with class folders.
+                Paths in tables are relative to it.
+            table: CSV file of the training videos, with the columns path, label (optional) and start (optional).
+            test_table: CSV file of the test videos.
+            num_frames: Frames per clip.
+            fps: Frames per second of a clip, whatever that of the file.
+            audio_duration: Seconds of sound per clip.
             sample_rate: Samples per second of the sound.
             size: Height and width of the clips.
             crop: Smallest and largest area of a crop, as a share of the image.
             ratio: Smallest and largest ratio of width to height of a crop.
-            clips: Clips that are read each time a video is visited.
-            visits: How often a video is visited in an epoch, at other moments each time.
-            sound: Whether to read pairs of clip and sound, or clips alone.
-            short: What to do with a video shorter than a clip: skip it, hold its last frame, or loop it.
-            batch_size: Clips in a batch of all processes together.
-            test_clips: Clips of a video in a test, evenly spaced in time.
-            validation: Share of the training videos that is set aside as the part "validation".
-            noise: Wrong sounds for training; evaluation always uses the right sounds.
-            workers: Processes that decode, for each training process.
-            audio_position: Sound around the middle of the clip; or, in training, the clip anywhere in its sound and up
-                to half a second further, as in AVID. Noisy sounds stay where the noise puts them.
+            clips: Clips per visit to a video.
+            visits: Visits to a video per epoch, each at other moments.
+            sound: Pairs of clip and sound. False: clips only.
+            short: Videos shorter than a clip: "skip" them, "hold" the last frame, or "loop".
+            batch_size: Clips per batch over all processes.
+            test_clips: Clips per video in a test, evenly spaced in time.
+            validation: Share of the training videos to set aside as the part "validation".
+            noise: Wrong sounds for training; evaluation uses the right sounds.
+            workers: Loader workers per training process.
+            audio_position: "centered": sound around the middle of the clip. "anywhere", in training: the clip anywhere
+                in its sound or up to half a second outside, as in AVID. Noisy sounds are not shifted.
 
         Raises:
             UsageError: If crop, ratio or validation is out of range, batch_size is not a multiple of clips, or options
@@ -169,7 +169,7 @@ class Videos(DataModule):
         return len(self.class_names)
 
     def check_views(self, views: torch.nn.Module) -> None:
-        """Refuse recipes for clips of another size, or sounds of another rate, than the data have."""
+        """Reject recipes for clips of another size or sounds of another rate."""
         for recipe in views.modules():
             for name, mine in (("size", self.form.size), ("sample_rate", self.form.sample_rate)):
                 if getattr(recipe, name, mine) != mine:
@@ -179,7 +179,7 @@ class Videos(DataModule):
                     )
 
     def noise_record(self) -> dict[str, Any]:
-        """What the noise hit, as arrays to be saved with the run."""
+        """Arrays that record the noise, saved with the run."""
         return {} if self.noisy is None else self.noisy.record()
 
     def fingerprint(self) -> str:
@@ -188,7 +188,7 @@ class Videos(DataModule):
         return of_lines([*names, *map(str, videos.labels.tolist())])
 
     def videos(self, part: str) -> VideoList:
-        """Files and right labels of a part: train, validation or test."""
+        """Files and clean labels of a part: train, validation or test."""
         self.setup()
         if part not in self._lists:
             raise UsageError(f"there is no part '{part}' of {self.root}, only {', '.join(self._lists)}")
@@ -196,7 +196,7 @@ class Videos(DataModule):
 
     @property
     def skipped(self) -> Skipped:
-        """The videos that could not be used so far."""
+        """Videos that could not be used so far."""
         if self._skipped is None:
             self.setup()
             self._skipped = Skipped(self._lists, self.folder, self.trainer.global_rank if self.trainer else 0)
@@ -207,7 +207,7 @@ class Videos(DataModule):
         return len(self.videos("train").paths)
 
     def pair_names(self) -> list[str]:
-        """The files of the training part, seen from ``root`` where they lie below it."""
+        """Files of the training part, relative to ``root`` if they are below it."""
         paths = [Path(path) for path in self.videos("train").paths]
         return [(p.relative_to(self.root) if p.is_relative_to(self.root) else p).as_posix() for p in paths]
 
@@ -263,11 +263,11 @@ class Videos(DataModule):
         )
 
     def labeled_batches(self, split: Split) -> ClipLoader:
-        """The middle clip of every video, without its sound."""
+        """Middle clip of every video, without sound."""
         return self.evaluation_loader(split)
 
     def pair_batches(self, split: Split, noisy: bool = False) -> Any:
-        """The middle clip of every video of a part with its sound: the right one or, ``noisy``, that of training."""
+        """Middle clip of every video of a part with its sound: the right one or, if ``noisy``, that of training."""
         return self.evaluation_loader(split, sound=True, noisy=noisy)
 
     def teardown(self, stage: str | None = None) -> None:
@@ -279,9 +279,9 @@ class Videos(DataModule):
 
 
 class SplitVideos(Videos):
-    """What UCF-101 and HMDB-51 share: class folders of short videos, and three official splits."""
+    """Base class of UCF-101 and HMDB-51: class folders of short videos, and three official splits."""
 
-    lists = ""  # usual name of the folder of lists
+    lists = ""  # usual name of the folder of the official lists
     tables = ()
 
     def __init__(
@@ -296,16 +296,16 @@ class SplitVideos(Videos):
         """
         Args:
             root: Folder of the class folders.
-            split: Which of the three splits.
-            splits: Folder of the official lists; by default the one of the usual name, in root or beside it.
-            sound: Pairs of clip and sound; most of these videos have none.
-            short: What to do with a video shorter than a clip: skip it, hold its last frame, or loop it.
+            split: Number of the split.
+            splits: Folder of the official lists. Default: the folder of the usual name, in root or beside it.
+            sound: Pairs of clip and sound. Most of these videos have no sound.
+            short: Videos shorter than a clip: "skip" them, "hold" the last frame, or "loop".
         """
         super().__init__(root, sound=sound, short=short, **options)
         self.number, self.splits = split, splits
 
     def lists_folder(self) -> Path:
-        """Where the official lists are: where it was said, in the folder of the videos, or beside it."""
+        """Folder of the official lists."""
         usual = [self.root / self.lists, self.root.parent / self.lists]
         places = usual if self.splits is None else [Path(self.splits)]
         for place in places:
@@ -315,7 +315,9 @@ class SplitVideos(Videos):
 
 
 class Kinetics400(Videos):
-    """``root/train/CLASS/*.mp4`` and ``root/val/CLASS/*.mp4``. Many videos are gone or silent: see ``skipped.csv``.
+    """Kinetics-400 in ``root/train/CLASS/*.mp4`` and ``root/val/CLASS/*.mp4``.
+
+    Many of its videos are missing or silent, see ``skipped.csv`` in the folder of the run.
 
     Further options are those of :class:`rince.data.Videos`.
 
@@ -337,7 +339,7 @@ class Kinetics400(Videos):
 
 
 class ACAV100M(Videos):
-    """The videos that ``table`` lists in the folder ``root``, or ``subset`` of them drawn by a seed; no labels.
+    """ACAV100M: videos in ``root`` that are listed in ``table``, or a random subset of them, without labels.
 
     Further options are those of :class:`rince.data.Videos`.
 
@@ -351,9 +353,10 @@ class ACAV100M(Videos):
         """
         Args:
             root: Folder of the videos.
-            table: One path per line, seen from root; or a CSV file with the columns path and, if you like, start.
-            subset: How many of them are used, such as 20000 or 500000. A smaller subset is part of a larger one.
-            subset_seed: Which of them.
+            table: File with one path per line, relative to root, or a CSV file with the columns path and, optionally,
+                start.
+            subset: Number of videos, such as 20000 or 500000. A smaller subset is part of a larger one. Default: all.
+            subset_seed: Seed of the subset.
 
         Raises:
             UsageError: If the subset is below 2 videos.
@@ -377,7 +380,7 @@ class ACAV100M(Videos):
 
 
 def list_lines(table: Path, root: Path) -> VideoList:
-    """A list with one path per line, or a CSV file whose first line names the column path."""
+    """Read a list with one path per line, or a CSV file with a column path."""
     with open(table, encoding="utf-8-sig") as file:
         lines = [line.strip() for line in file]
     if lines and "path" in lines[0].split(","):
@@ -389,7 +392,7 @@ def list_lines(table: Path, root: Path) -> VideoList:
 
 
 class UCF101(SplitVideos):
-    """``root/CLASS/v_*.avi``, and the official lists (``trainlist01.txt`` and so on) in ``splits``.
+    """UCF-101 in ``root/CLASS/v_*.avi``, with the official lists (``trainlist01.txt`` and so on) in ``splits``.
 
     Further options are those of :class:`rince.data.Videos`.
 
@@ -414,7 +417,7 @@ class UCF101(SplitVideos):
 
 
 def class_names(path: Path) -> tuple[str, ...]:
-    """Names in the order of their numbers."""
+    """Names of the classes in the order of their numbers."""
     lines = _lines(path)
     for line in lines:
         if len(line) != 2 or not line[0].isdecimal():
@@ -432,7 +435,7 @@ PARTS = {"1": "train", "2": "test"}  # 0: in neither
 
 
 class HMDB51(SplitVideos):
-    """``root/CLASS/*.avi``, and the official lists (``CLASS_test_split1.txt`` and so on) in ``splits``.
+    """HMDB-51 in ``root/CLASS/*.avi``, with the official lists (``CLASS_test_split1.txt`` and so on) in ``splits``.
 
     Further options are those of :class:`rince.data.Videos`.
 
