@@ -143,3 +143,13 @@ def test_stretches_are_named_by_rows_of_the_input():
     b[:100] = 1.0  # placeholders are not judged
     (stretch,) = audit_pairs(a, b).issues["shifted"].details["stretches"]
     assert abs(stretch["first"] - 900) < 4 and abs(stretch["last"] - 1199) < 4
+
+
+def test_better_partners_are_rows_of_the_input():
+    random = np.random.default_rng(0)
+    a = random.normal(size=(400, 16))
+    b = a + 0.2 * random.normal(size=a.shape)
+    b[[200, 300]] = b[[300, 200]]
+    b[:50] = 1.0  # placeholders are not judged
+    issue = audit_pairs(a, b).issues["better_partner"]
+    assert sorted(issue.examples[:2]) == [200, 300] and issue.details["partner"][[200, 300]].tolist() == [300, 200]

@@ -93,7 +93,12 @@ class Issue:
         if len(scores):
             scores = np.zeros(n, dtype=np.float32)
             scores[rows] = self.scores
-        return replace(self, scores=scores, examples=rows[self.examples])
+        details = self.details
+        if "partner" in details:
+            partner, gain = np.full(n, -1), np.full(n, -np.inf, dtype=np.float32)
+            partner[rows], gain[rows] = rows[details["partner"]], details["gain"]
+            details = {**details, "partner": partner, "gain": gain}
+        return replace(self, scores=scores, examples=rows[self.examples], details=details)
 
     def record(self) -> dict[str, Any]:
         """What ``audit.json`` holds of it; arrays of one value per pair are left out."""

@@ -298,8 +298,8 @@ def page_data(
 def _issue_data(issue: "Issue", name_of: Callable[[int], str]) -> dict[str, Any]:
     examples = issue.examples[:EXAMPLES].tolist()
     labels = [name_of(row) for row in examples]
-    partner = issue.details.get("partner")  # of better partners; of judged pairs only, if some were left out
-    if partner is not None and len(partner) == len(issue.scores):
+    partner = issue.details.get("partner")
+    if partner is not None:
         labels = [f"{label} \u2192 {name_of(int(partner[row]))}" for row, label in zip(examples, labels, strict=True)]
     return {
         "name": issue.name,
