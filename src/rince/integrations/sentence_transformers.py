@@ -1,4 +1,4 @@
-"""Losses for sentence-transformers: what MultipleNegativesRankingLoss does, on pairs that may be wrong.
+"""Losses for sentence-transformers, with the columns and options of ``MultipleNegativesRankingLoss``.
 
 from rince.integrations.sentence_transformers import GCELoss
 loss = GCELoss(model)
@@ -7,7 +7,7 @@ trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -82,178 +82,124 @@ Hardness = Literal["in_batch_negatives", "hard_negatives", "all_negatives"] | No
 HARDNESS = (None, "in_batch_negatives", "hard_negatives", "all_negatives")
 
 
-class Ranking(NamedTuple):
-    """Who is compared with whom, and how."""
-
-    temperature: float | Tensor
-    cosine: bool = True
-    directions: tuple[Direction, ...] = ("query_to_doc",)
-    partition: Partition = "joint"
-    hardness: Hardness = None
-    strength: float = 0.0
-    across_devices: bool = False
-
-    def losses(self, objective: Objective, columns: Sequence[Tensor]) -> Tensor:
-        """The loss of every pair of this process, from the embeddings of (anchor, positive, negative_1, ...)."""
-        batch = _Batch(self, columns)
-        parts = batch.parts()
-        if len(parts) == 1:
-            return objective(Scores(batch.positive, *parts[0]))
-        if self.partition == "per_direction":
-            return torch.stack([objective(Scores(batch.positive, *part)) for part in parts]).mean(0)
-        negatives = torch.stack([part[0] for part in parts]).logsumexp(0)
-        return objective(Scores(batch.positive, negatives, torch.stack([part[1] for part in parts]).sum(0)))
-
-
-def check_ranking(ranking: Ranking) -> Ranking:
-    """The settings, or one sentence about what is wrong with them."""
-    wrong = [d for d in ranking.directions if d not in DIRECTIONS]
-    if wrong:
-        raise UsageError(f"directions must be out of {', '.join(DIRECTIONS)}, got {wrong[0]!r}")
-    if "query_to_doc" not in ranking.directions:
-        raise UsageError("directions must contain 'query_to_doc', which holds the positive pair")
-    if ranking.partition not in ("joint", "per_direction"):
-        raise UsageError(f"partition_mode must be 'joint' or 'per_direction', got {ranking.partition!r}")
-    if ranking.partition == "per_direction" and set(ranking.directions) & {"query_to_query", "doc_to_doc"}:
-        raise UsageError(
-            "partition_mode 'per_direction' needs the positive pair in every direction, which 'query_to_query' and "
-            "'doc_to_doc' do not hold: use partition_mode='joint'"
-        )
-    if ranking.hardness not in HARDNESS:
-        raise UsageError(f"hardness_mode must be one of {HARDNESS}, got {ranking.hardness!r}")
-    if not ranking.strength >= 0:
-        raise UsageError(f"hardness_strength must not be negative, got {ranking.strength!r}")
-    return ranking
-
-
 class _Batch:
-    """The embeddings of a batch, scaled so that products are scores, here and on all processes."""
+    """The embeddings of a batch, scaled so that products are scores, on this rank and on all ranks."""
 
-    def __init__(self, ranking: Ranking, columns: Sequence[Tensor]):
-        self.ranking = ranking
-        dtype = score_dtype(*columns)
-        columns = [quick_unit(z, dtype) if ranking.cosine else z.to(dtype) for z in columns]
-        if set(ranking.directions) <= {"query_to_doc", "doc_to_query"} and not self._penalized(None):
-            columns[0] = columns[0] / ranking.temperature  # one side of every product
+    def __init__(self, loss: "RankingLoss", temperature: float | Tensor, columns: Sequence[Tensor]):
+        self.loss, self.temperature = loss, temperature
+        dtype, directions = score_dtype(*columns), set(loss.directions)
+        columns = [quick_unit(z, dtype) if SIMILARITIES[loss.similarity] else z.to(dtype) for z in columns]
+        if directions <= {"query_to_doc", "doc_to_query"} and not self._penalized():
+            columns[0] = columns[0] / temperature  # one side of every product
         else:
-            columns = [z * ranking.temperature**-0.5 for z in columns]
-        self.query, self.doc, self.hard = columns[0], columns[1], list(columns[2:])
-        everything, *_, start = (list(columns), 0) if not ranking.across_devices else gather(list(columns))
-        self.queries, self.docs = everything[0], everything[1:]
-        self.count, self.start = self.queries.shape[0], start
-        self.quick = self._quick()
-        self.positive = (self.query * self.doc).sum(1) if self.quick is None else self.quick[0]
+            columns = [z * temperature**-0.5 for z in columns]
+        self.query, self.doc, self.hard = columns[0], columns[1], columns[2:]
+        gathered, *_, self.start = gather(columns) if loss.gather_across_devices else (columns, 0)
+        self.queries, self.docs = gathered[0], gathered[1:]
+        self.count, size = self.queries.shape[0], self.query.shape[0]
+        self.candidates = self.docs[0] if len(self.docs) == 1 else torch.cat(self.docs)
+        self.both = directions == {"query_to_doc", "doc_to_query"} and not self.hard and self.count == size
+        self.both = self.both and not self._penalized("in_batch_negatives")
+        # In a small batch where every candidate but the positive is a plain negative: all scores at once.
+        self.dense: tuple[Tensor, Tensor, Tensor] | None = None
+        if not self._penalized() and small(self.query, self.candidates):
+            self.dense = diagonal_scores(self.query, self.candidates, self.start, self.both)
+        self.positive = (self.query * self.doc).sum(1) if self.dense is None else self.dense[0]
 
     @cached_property
-    def everyone(self) -> Tensor:
+    def all_keys(self) -> Tensor:
         return torch.arange(self.count, device=self.query.device)
-
-    @cached_property
-    def candidates(self) -> Tensor:
-        return self.docs[0] if len(self.docs) == 1 else torch.cat(self.docs)
 
     @property
     def keys(self) -> Tensor:
-        return self.everyone[self.start : self.start + self.query.shape[0]]
+        return self.all_keys[self.start : self.start + self.query.shape[0]]
 
-    def _quick(self) -> tuple[Tensor, Tensor, Tensor] | None:
-        """The scores of a small batch by the direct way, where every candidate but one's own is a plain negative."""
-        if self._penalized(None):
-            return None
-        if not small(self.query, self.candidates):
-            return None
-        return diagonal_scores(self.query, self.candidates, self.start, self._both())
+    def losses(self, objective: Objective) -> Tensor:
+        """Loss of every pair of this rank."""
+        parts = self._negatives()
+        if len(parts) == 1:
+            return objective(Scores(self.positive, *parts[0]))
+        if self.loss.partition_mode == "per_direction":
+            return torch.stack([objective(Scores(self.positive, *part)) for part in parts]).mean(0)
+        negatives, numbers = (torch.stack(values) for values in zip(*parts, strict=True))
+        return objective(Scores(self.positive, negatives.logsumexp(0), numbers.sum(0)))
 
-    def _both(self) -> bool:
-        wanted = set(self.ranking.directions) == {"query_to_doc", "doc_to_query"}
-        return wanted and self._one_matrix_serves_both()
-
-    def parts(self) -> list[tuple[Tensor, Tensor]]:
-        """For every direction the log-sum-exp over its negatives, and how many they are."""
-        directions = [d for d in DIRECTIONS if d in self.ranking.directions]
-        if self._both():
-            if self.quick is not None:
-                there, back = self.quick[1:]
-            else:
-                there, back = (side.lse for side in negative_scores_both(self.query, self.doc, self.keys, self.keys))
-            number = self._number(self.count - 1)
-            return [(there, number), self._way_back(back, number)]
-        return [getattr(self, f"_{direction}")() for direction in directions]
-
-    def _one_matrix_serves_both(self) -> bool:
-        return not self.hard and self.count == self.query.shape[0] and not self._penalized("in_batch_negatives")
+    def _negatives(self) -> list[tuple[Tensor, Tensor]]:
+        """Log-sum-exp of the negatives and their number, for every direction."""
+        if not self.both:
+            return [getattr(self, f"_{name}")() for name in DIRECTIONS if name in self.loss.directions]
+        if self.dense is not None:
+            rows, columns = self.dense[1:]
+        else:
+            rows, columns = (side.lse for side in negative_scores_both(self.query, self.doc, self.keys, self.keys))
+        number = self._number(self.count - 1)
+        return [(rows, number), self._with_positive(columns, number)]
 
     def _query_to_doc(self) -> tuple[Tensor, Tensor]:
         number = self._number(len(self.docs) * self.count - 1)
-        if self.quick is not None:
-            return self.quick[1], number
-        if not self._penalized(None):  # hard negatives are candidates like any other, and nobody's positive
-            nobody = self.everyone.new_full((self.count * (len(self.docs) - 1),), -1)
-            others = negative_scores(self.query, self.candidates, self.keys, torch.cat([self.everyone, nobody]))
-            return others.lse, number
-        rows, columns = self.query, self.candidates
-        if self._penalized("in_batch_negatives"):
-            rows, columns = self._with_penalty(rows), self._with_penalty(columns)
-        owners = self.everyone.repeat(len(self.docs))
-        parts = [negative_scores(rows, columns, self.keys, owners).lse]
+        if self.dense is not None:
+            return self.dense[1], number
+        if not self._penalized():  # hard negatives are candidates like any other, and positives of no query
+            no_key = self.all_keys.new_full((self.count * (len(self.docs) - 1),), -1)
+            keys = torch.cat([self.all_keys, no_key])
+            return negative_scores(self.query, self.candidates, self.keys, keys).lse, number
+        rows, columns, strength = self.query, self.candidates, self.loss.hardness_strength * self.temperature
+        if self._penalized("in_batch_negatives"):  # wider rows whose products are scores plus their penalty
+            rows, columns = (torch.cat([z, z.detach() * strength**0.5], 1) for z in (rows, columns))
+        parts = [negative_scores(rows, columns, self.keys, self.all_keys.repeat(len(self.docs))).lse]
         for hard in self.hard:
             score = (self.query * hard).sum(1)
-            extra = self._penalty(score) if self._penalized("hard_negatives") else 0
-            parts.append(score + extra)
+            parts.append(score + score.detach() * strength if self._penalized("hard_negatives") else score)
         return torch.stack(parts).logsumexp(0), number
 
     def _query_to_query(self) -> tuple[Tensor, Tensor]:
-        others = negative_scores(self.query, self.queries, self.keys, self.everyone).lse
+        others = negative_scores(self.query, self.queries, self.keys, self.all_keys).lse
         return others, self._number(self.count - 1)
 
     def _doc_to_query(self) -> tuple[Tensor, Tensor]:
-        others = negative_scores(self.doc, self.queries, self.keys, self.everyone).lse
-        return self._way_back(others, self._number(self.count - 1))
+        others = negative_scores(self.doc, self.queries, self.keys, self.all_keys).lse
+        return self._with_positive(others, self._number(self.count - 1))
 
     def _doc_to_doc(self) -> tuple[Tensor, Tensor]:
-        owners = self.everyone.repeat(len(self.docs))
-        others = negative_scores(self.doc, self.candidates, self.keys, owners).lse
+        keys = self.all_keys.repeat(len(self.docs))
+        others = negative_scores(self.doc, self.candidates, self.keys, keys).lse
         return others, self._number(len(self.docs) * (self.count - 1))
 
-    def _way_back(self, others: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-        """In a joint partition the pair stands once more among the candidates of its document, as published."""
-        if self.ranking.partition == "joint":
+    def _with_positive(self, others: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+        """In a joint partition, as published, the pair is also a candidate of its document."""
+        if self.loss.partition_mode == "joint":
             return torch.logaddexp(others, self.positive), number + 1
         return others, number
 
     def _number(self, count: int) -> Tensor:
         return self.positive.new_full(self.positive.shape, count)
 
-    def _penalized(self, kind: str | None) -> bool:
-        mode = self.ranking.hardness
-        return mode is not None and self.ranking.strength > 0 and (kind is None or mode in (kind, "all_negatives"))
-
-    def _penalty(self, score: Tensor) -> Tensor:
-        return score.detach() * (self.ranking.strength * self.ranking.temperature)
-
-    def _with_penalty(self, rows: Tensor) -> Tensor:
-        """Wider rows whose products are scores plus their penalty, which has no gradient."""
-        return torch.cat([rows, rows.detach() * (self.ranking.strength * self.ranking.temperature) ** 0.5], 1)
+    def _penalized(self, kind: str | None = None) -> bool:
+        """Whether negatives of a kind (any if None) have a penalty that grows with their score."""
+        mode = self.loss.hardness_mode
+        return (
+            mode is not None and self.loss.hardness_strength > 0 and (kind is None or mode in (kind, "all_negatives"))
+        )
 
 
 class RankingLoss(nn.Module):
-    """Columns in, one loss out: what the losses for sentence-transformers share.
+    """Base class of the losses for sentence-transformers: the loss of a batch of columns.
 
     Args:
         model: A SentenceTransformer.
-        contrastive: Which objective: any loss of rince; of its parts only objective and temperature count.
+        contrastive: A loss of rince, for its objective and temperature.
         similarity_fct: ``cos_sim`` or ``dot_score`` of ``sentence_transformers.util``.
-        gather_across_devices: Whether candidates come from all processes, with exact gradients.
-        directions: ``query_to_doc`` and, where wanted, ``query_to_query``, ``doc_to_query``, ``doc_to_doc``.
-        partition_mode: One denominator over all directions (``joint``), or one per direction, averaged.
-        hardness_mode: Which negatives count for more the harder they are; None for none.
-        hardness_strength: By how much.
+        gather_across_devices: Use candidates of all ranks, with exact gradients. Default: False.
+        directions: ``"query_to_doc"``, and optionally ``"query_to_query"``, ``"doc_to_query"`` and ``"doc_to_doc"``.
+        partition_mode: One denominator over all directions (``"joint"``), or one per direction, averaged.
+        hardness_mode: Negatives whose scores get a penalty that grows with the score. Default: None.
+        hardness_strength: Size of the penalty relative to the cosine. Default: 0.
         weighted: Whether the label column holds a weight per pair, as from ``rince.estimate_weights``. With
             a module that maps row numbers to weights, such as ``rince.trust.WarmUpWeights``, it holds the row number
             of every pair; see ``WarmUpCallback``.
 
     Raises:
-        UsageError: For settings that have no meaning, and for columns or labels that do not fit them.
+        UsageError: If settings, columns or labels are invalid.
 
     Example:
         >>> loss = RankingLoss(model, rince.SymmetricCrossEntropy(temperature=0.1))  # doctest: +SKIP
@@ -284,18 +230,22 @@ class RankingLoss(nn.Module):
         self.directions = (directions,) if isinstance(directions, str) else tuple(directions)
         self.partition_mode = partition_mode
         self.hardness_mode, self.hardness_strength = hardness_mode, hardness_strength
-        check_ranking(self.ranking(self.temperature))
-
-    def ranking(self, temperature: float | Tensor) -> Ranking:
-        return Ranking(
-            temperature,
-            SIMILARITIES[self.similarity],
-            self.directions,
-            self.partition_mode,
-            self.hardness_mode,
-            self.hardness_strength,
-            self.gather_across_devices,
-        )
+        unknown = [direction for direction in self.directions if direction not in DIRECTIONS]
+        if unknown:
+            raise UsageError(f"directions must be out of {', '.join(DIRECTIONS)}, got {unknown[0]!r}")
+        if "query_to_doc" not in self.directions:
+            raise UsageError("directions must contain 'query_to_doc', which holds the positive pair")
+        if partition_mode not in ("joint", "per_direction"):
+            raise UsageError(f"partition_mode must be 'joint' or 'per_direction', got {partition_mode!r}")
+        if partition_mode == "per_direction" and {"query_to_query", "doc_to_doc"} & set(self.directions):
+            raise UsageError(
+                "partition_mode 'per_direction' needs the positive pair in every direction, which 'query_to_query' and "
+                "'doc_to_doc' do not hold: use partition_mode='joint'"
+            )
+        if hardness_mode not in HARDNESS:
+            raise UsageError(f"hardness_mode must be one of {HARDNESS}, got {hardness_mode!r}")
+        if not hardness_strength >= 0:
+            raise UsageError(f"hardness_strength must not be negative, got {hardness_strength!r}")
 
     @property
     def temperature(self) -> float:
@@ -311,7 +261,7 @@ class RankingLoss(nn.Module):
         return self.compute_loss_from_embeddings(_merged.embed_columns(self.model, features), labels)
 
     def check_columns(self, columns: int, labels: Tensor | None) -> None:
-        """Complain before anything is encoded. Labels that are all 0 are what the library itself fills in."""
+        """Check the columns before they are encoded. Without labels, the library passes zeros."""
         name = type(self).__name__
         if columns < 2:
             raise UsageError(
@@ -340,11 +290,11 @@ class RankingLoss(nn.Module):
         weights = check_weights(labels, anchor) if self.weighted else None
         with full_precision(anchor):
             temperature = in_use(self.contrastive.temperature)
-            losses = self.ranking(temperature).losses(self.contrastive.objective(temperature), embeddings)
+            losses = _Batch(self, temperature, embeddings).losses(self.contrastive.objective(temperature))
             return self._mean(losses, None if weights is None else weights.to(losses))
 
     def _mean(self, losses: Tensor, weights: Tensor | None) -> Tensor:
-        """Over the pairs of this process, as there; weighted, the weights of all processes count."""
+        """Mean over the pairs of this rank, as in the library; a weighted one counts the weights of all ranks."""
         if weights is None:
             return losses.mean()
         share = processes() if self.gather_across_devices else 1
@@ -366,19 +316,19 @@ class RankingLoss(nn.Module):
 
     @property
     def citation(self) -> str:
-        """What to cite, for model cards."""
+        """Citation for model cards."""
         return INFO_NCE_CITATION
 
 
 class CachedRanking(_gradcache.CachedLossMixin):  # type: ignore[name-defined, misc]
-    """Gradient caching for a loss above: batches of any size in the memory of ``mini_batch_size`` rows.
+    """Gradient caching for a ranking loss: batches of any size in the memory of ``mini_batch_size`` rows.
 
     Args:
         model: A SentenceTransformer, not a static one.
-        *settings: Those of the loss, by place or by name.
-        mini_batch_size: Rows that are encoded at a time.
-        mini_batch_num_tokens: Where given, mini-batches are packed by their number of tokens instead.
-        show_progress_bar: Whether encoding shows its progress.
+        *settings: Arguments of the loss.
+        mini_batch_size: Rows per mini-batch. Default: 32.
+        mini_batch_num_tokens: Tokens per mini-batch, in place of ``mini_batch_size``. Default: None.
+        show_progress_bar: Show the progress of encoding. Default: False.
         **options: Further arguments of the loss.
     """
 
@@ -412,7 +362,7 @@ class CachedRanking(_gradcache.CachedLossMixin):  # type: ignore[name-defined, m
     def calculate_loss(
         self: Any, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
     ) -> Tensor:
-        """The loss from mini-batches of embeddings, and, where asked, its backward pass up to them."""
+        """The loss of mini-batches of embeddings; ``with_backward``: and their gradient."""
         loss = self.compute_loss_from_embeddings([torch.cat(column) for column in reps], labels)
         if with_backward:
             loss.backward()
@@ -425,7 +375,7 @@ class CachedRanking(_gradcache.CachedLossMixin):  # type: ignore[name-defined, m
 
     @property
     def citation(self: Any) -> str:
-        """What to cite, for model cards."""
+        """Citation for model cards."""
         return super().citation + GRADCACHE_CITATION
 
 
@@ -440,20 +390,20 @@ def temperature_of(scale: float | None, temperature: Temperature | None, default
 
 
 class RINCELoss(WithQ, RankingLoss):
-    """MultipleNegativesRankingLoss on pairs that may be wrong.
+    """RINCE for mismatched pairs.
 
-    Columns, hard negatives and options are those of ``MultipleNegativesRankingLoss``; with q = 0 so are values and
-    gradients. Larger q gives pairs that look wrong less pull.
+    Columns, hard negatives and options are those of ``MultipleNegativesRankingLoss``. With q = 0, values and gradients
+    are the same up to a constant. The larger q, the smaller the gradient of pairs that look wrong.
 
     Args:
         model: A SentenceTransformer.
-        q: From 0 (InfoNCE) to 1 (most robust); see ``rince.RINCE``.
-        lam: The weight of the negatives: a number, ``rince.DensityRatio(r)`` or ``"balanced"``.
-        scale: What cosines are multiplied with: 20 is temperature 0.05.
-        temperature: The inverse of ``scale``; give one of them. 0.2 if neither is given.
-        unit: Whether the loss is divided by exp(q / temperature), so that a learning rate that suits
-            ``MultipleNegativesRankingLoss`` suits this loss, too. False is the published form.
-        **options: Those of ``RankingLoss``: ``similarity_fct``, ``gather_across_devices``, ``directions``,
+        q: Robustness, from 0 (InfoNCE) to 1; see ``rince.RINCE``. Default: 0.5.
+        lam: Weight of the negatives: a float, ``rince.DensityRatio(r)`` or ``"balanced"``.
+        scale: Inverse temperature: 20 is temperature 0.05.
+        temperature: Softmax temperature, the inverse of ``scale``. Default: 0.2.
+        unit: Divide the loss by exp(q / temperature), to keep the learning rate of ``MultipleNegativesRankingLoss``.
+            ``False``: the published form. Default: True.
+        **options: Options of ``RankingLoss``: ``similarity_fct``, ``gather_across_devices``, ``directions``,
             ``partition_mode``, ``hardness_mode``, ``hardness_strength`` and ``weighted``.
 
     Example:
@@ -475,19 +425,19 @@ class RINCELoss(WithQ, RankingLoss):
 
     @property
     def citation(self) -> str:
-        """What to cite, for model cards."""
+        """Citation for model cards."""
         return RINCE_CITATION
 
 
 class GCELoss(WithQ, RankingLoss):
-    """MultipleNegativesRankingLoss on pairs that may be wrong, by generalized cross-entropy: (1 - p^q) / q.
+    """Generalized cross-entropy for mismatched pairs: (1 - p^q) / q. Recommended.
 
     Args:
         model: A SentenceTransformer.
-        q: From 0 (the same as ``MultipleNegativesRankingLoss``) to 1 (most robust); see ``rince.GCE``.
-        scale: What cosines are multiplied with: 20 is temperature 0.05.
-        temperature: The inverse of ``scale``; give one of them. 0.2 if neither is given.
-        **options: Those of ``RankingLoss``, as in ``RINCELoss``.
+        q: Robustness, from 0 (``MultipleNegativesRankingLoss``) to 1; see ``rince.GCE``. Default: 1.
+        scale: Inverse temperature: 20 is temperature 0.05.
+        temperature: Softmax temperature, the inverse of ``scale``. Default: 0.2.
+        **options: Options of ``RankingLoss``, as in ``RINCELoss``.
 
     Example:
         >>> loss = GCELoss(model)  # doctest: +SKIP
@@ -505,20 +455,20 @@ class GCELoss(WithQ, RankingLoss):
 
     @property
     def citation(self) -> str:
-        """What to cite, for model cards."""
+        """Citation for model cards."""
         return GCE_CITATION
 
 
 class CachedRINCELoss(CachedRanking, RINCELoss):
-    """``RINCELoss`` with gradient caching: any batch size in the memory of a mini-batch, and the same gradient.
+    """``RINCELoss`` with gradient caching: the same gradient in the memory of a mini-batch.
 
     Args:
         model: A SentenceTransformer, not a static one.
-        *settings: Those of ``RINCELoss``, by place or by name.
-        mini_batch_size: Rows that are encoded at a time.
-        mini_batch_num_tokens: Where given, mini-batches are packed by their number of tokens instead.
-        show_progress_bar: Whether encoding shows its progress.
-        **options: The other arguments of ``RINCELoss``.
+        *settings: Arguments of ``RINCELoss``.
+        mini_batch_size: Rows per mini-batch. Default: 32.
+        mini_batch_num_tokens: Tokens per mini-batch, in place of ``mini_batch_size``. Default: None.
+        show_progress_bar: Show the progress of encoding. Default: False.
+        **options: Other arguments of ``RINCELoss``.
 
     Example:
         >>> loss = CachedRINCELoss(model, q=0.5, temperature=0.2, mini_batch_size=64)  # doctest: +SKIP
@@ -526,12 +476,12 @@ class CachedRINCELoss(CachedRanking, RINCELoss):
 
 
 class CachedGCELoss(CachedRanking, GCELoss):
-    """``GCELoss`` with gradient caching: any batch size in the memory of a mini-batch, and the same gradient.
+    """``GCELoss`` with gradient caching: the same gradient in the memory of a mini-batch.
 
     Args:
         model: A SentenceTransformer, not a static one.
-        *settings: Those of ``GCELoss``, by place or by name.
-        **options: Those of ``GCELoss`` and, for the mini-batches, of ``CachedRINCELoss``.
+        *settings: Arguments of ``GCELoss``.
+        **options: Other arguments of ``GCELoss``, and the mini-batch options of ``CachedRINCELoss``.
 
     Example:
         >>> loss = CachedGCELoss(model, mini_batch_size=32)  # doctest: +SKIP
@@ -539,13 +489,13 @@ class CachedGCELoss(CachedRanking, GCELoss):
 
 
 class InfoNCELoss(RankingLoss):
-    """MultipleNegativesRankingLoss itself, in memory that grows with the batch instead of its square.
+    """The library's ``MultipleNegativesRankingLoss`` with memory linear in the batch size.
 
     Args:
         model: A SentenceTransformer.
-        scale: What cosines are multiplied with; 20, as there, if neither this nor ``temperature`` is given.
-        temperature: The inverse of ``scale``.
-        **options: Those of ``RankingLoss``, as in ``RINCELoss``.
+        scale: Inverse temperature. Default: 20, as in the library.
+        temperature: Softmax temperature, the inverse of ``scale``.
+        **options: Options of ``RankingLoss``, as in ``RINCELoss``.
 
     Example:
         >>> loss = InfoNCELoss(model, scale=20)  # doctest: +SKIP
@@ -556,12 +506,12 @@ class InfoNCELoss(RankingLoss):
 
 
 class CachedInfoNCELoss(CachedRanking, InfoNCELoss):
-    """``CachedMultipleNegativesRankingLoss`` itself, without blocks of scores.
+    """The library's ``CachedMultipleNegativesRankingLoss`` with memory linear in the batch size.
 
     Args:
         model: A SentenceTransformer, not a static one.
-        *settings: Those of ``InfoNCELoss``, by place or by name.
-        **options: Those of ``InfoNCELoss`` and, for the mini-batches, of ``CachedRINCELoss``.
+        *settings: Arguments of ``InfoNCELoss``.
+        **options: Other arguments of ``InfoNCELoss``, and the mini-batch options of ``CachedRINCELoss``.
 
     Example:
         >>> loss = CachedInfoNCELoss(model, scale=20, mini_batch_size=32)  # doctest: +SKIP
@@ -581,8 +531,8 @@ class QScheduleCallback(_trainer.TrainerCallback):  # type: ignore[name-defined,
     """
 
     def __init__(self, loss: Any, schedule: Schedule):
-        given = list(loss.values()) if isinstance(loss, dict) else loss if isinstance(loss, Sequence) else [loss]
-        self.losses = [_with_q(one) for one in given]
+        losses = list(loss.values()) if isinstance(loss, dict) else loss if isinstance(loss, Sequence) else [loss]
+        self.losses = [_with_q(part) for part in losses]
         self.schedule = schedule
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -602,8 +552,8 @@ def _with_q(loss: Any) -> Any:
 class WarmUpCallback(_trainer.TrainerCallback):  # type: ignore[name-defined, misc]
     """Estimates the weights of all pairs once, from the model's embeddings after a warm-up.
 
-    For texts that n-grams say nothing about, such as two languages without common words. A run that resumes after the
-    warm-up estimates them again, from the model of its checkpoint.
+    Use it where n-grams are uninformative, such as for two languages without common words. A run that resumes after the
+    warm-up estimates the weights again, from the model of its checkpoint.
 
     Args:
         weights: ``rince.trust.WarmUpWeights``, also given to the loss as ``weighted``. Column ``label``: row numbers.
