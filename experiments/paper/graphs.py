@@ -2,7 +2,6 @@
 
 import argparse
 import functools
-import json
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -10,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from experiments.experiment import Experiment, grid, several
 from experiments.figures import COLORS, legend, lines, panels
 from experiments.tables import Cell
 from experiments.training import LOSS_HELP, loss_changes, loss_title, part, settings_of, split_loss, trained
-from rince._support.atomic_files import write_text
 from rince._support.optional_imports import require
 from rince._support.step_seeds import generator
 from rince.compare.grid import Result, Run
@@ -53,8 +50,8 @@ class GraphExperiment(Experiment):
         """What the run changes in the configuration, beside data set, loss, seed and epochs."""
         return {}
 
-    def train(self, run: Run, options: argparse.Namespace, evaluated: Sequence[int] = ()) -> tuple[Any, Any]:
-        """Method and data of a run, and in its folder the accuracies at the ``evaluated`` epochs."""
+    def train(self, run: Run, options: argparse.Namespace) -> tuple[Any, Any]:
+        """Method and data of a run."""
         changes = {
             "seed": run["seed"],
             "data.dataset": run["dataset"],
@@ -62,38 +59,15 @@ class GraphExperiment(Experiment):
             "encoder.in_features": graphs_of(run["dataset"], options.root).num_features,
             "views.published": False,
             "trainer.max_epochs": run["epochs"],
-            "trainer.callbacks": [part("experiments.paper.graphs.EvaluateAt", epochs=list(evaluated))],
             "probe": False,
         }
         settings = settings_of(CONFIG, loss_changes(CONFIG, run["loss"]) | changes | self.changes(run))
         return trained(settings, self.folder_of(run, options))
 
-    def accuracies(self, run: Run, options: argparse.Namespace, evaluated: Sequence[int]) -> dict[str, Any]:
-        """Train, and tell the SVM's accuracy in percent at every one of the ``evaluated`` epochs."""
-        self.train(run, options, evaluated)
-        return json.loads((self.folder_of(run, options) / EvaluateAt.FILE).read_text(encoding="utf-8"))
-
-
-class EvaluateAt(Callback):
-    """Accuracy of the protocol's SVM on the encoder as it is at some epochs, kept in the folder of the run."""
-
-    FILE = "evaluation.json"
-
-    def __init__(self, epochs: list[int]):
-        """
-        Args:
-            epochs: How many epochs of training lie behind the encoder at each evaluation.
-        """
-        self.epochs = epochs
-
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        epoch, path = trainer.current_epoch + 1, Path(trainer.default_root_dir) / self.FILE
-        if epoch not in self.epochs or not trainer.is_global_zero:
-            return
-        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        data: Any = trainer.datamodule
-        found[str(epoch)] = svm_result(pl_module.encoder, data.graphs, data.seed)
-        write_text(path, json.dumps(found, indent=1) + "\n")
+    def work(self, run: Run, options: argparse.Namespace) -> Result:
+        method, data = self.train(run, options)
+        result = svm_result(method.encoder, data.graphs, run["seed"])
+        return {**result, "headline": f"accuracy {result['accuracy']:.1f} %"}
 
 
 def svm_result(encoder: Any, graphs: Graphs, seed: int) -> dict[str, Any]:
@@ -154,10 +128,6 @@ class TUDatasetTable(GraphExperiment):
             views=options.views, seed=range(options.seeds), dataset=options.datasets, loss=options.losses,
             epochs=[options.epochs],
         )  # fmt: skip
-
-    def work(self, run: Run, options: argparse.Namespace) -> Result:
-        found = self.accuracies(run, options, [run["epochs"]])[str(run["epochs"])]
-        return {**found, "headline": f"accuracy {found['accuracy']:.1f} %"}
 
     def changes(self, run: Run) -> dict[str, Any]:
         return {"views.published": run["views"] == "published"}
@@ -253,10 +223,6 @@ class Perturbation(GraphExperiment):
     def changes(self, run: Run) -> dict[str, Any]:
         kinds = [part(f"rince.views.graph.{kind}", rate=run["rate"]) for kind in PERTURBATIONS]
         return {"views.view": part("rince.views.graph.Choice", views=kinds)}
-
-    def work(self, run: Run, options: argparse.Namespace) -> Result:
-        found = self.accuracies(run, options, [run["epochs"]])[str(run["epochs"])]
-        return {**found, "headline": f"accuracy {found['accuracy']:.1f} %"}
 
     def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
         for r in sorted(results, key=lambda r: options.datasets.index(r["settings"]["dataset"])):
