@@ -76,18 +76,18 @@ def weights_of_run(job: Job) -> RunHooks:
     if source is None:
         return RunHooks()
     if source not in (AUTO, COPIES):
-        return TableWeights(job.folder, source)
+        return PairWeights(job.folder, source)
     place = job.folder.path / "trust"
     record = place / "trust.json"
     if record.exists():
         details = json.loads(record.read_text(encoding="utf-8"))
-        return EstimatedWeights(job.folder, source, details, saved_weights(job.folder.path / TABLE))
+        return PairWeights(job.folder, source, saved_weights(job.folder.path / TABLE), details)
     if place.exists():
         job.folder.check_same(job.settings)
     elif rank_zero_only.rank == 0:
         write_text(job.folder.config, job.text)
     details, weights = _estimate(job, place, record)
-    return EstimatedWeights(job.folder, source, details, weights)
+    return PairWeights(job.folder, source, weights, details)
 
 
 def _check_settings(settings: Any) -> None:
@@ -103,21 +103,29 @@ def _check_settings(settings: Any) -> None:
 # --- weights in a run folder ------------------------------------------------------------------------------------------
 
 
-class TableWeights(RunHooks):
-    """Weights from a table. They are kept in the run folder and must not change when the run is resumed."""
+class PairWeights(RunHooks):
+    """Weights of the pairs of a run. They are kept in its folder and must not change when it is resumed.
 
-    def __init__(self, folder: RunFolder, source: str):
-        self.folder, self.source = folder, source
-        self.weights = np.empty(0, dtype=np.float32)
-        self.details: dict[str, Any] = {}
+    Args:
+        folder: The run folder.
+        source: The table that weights are read from, "auto" or "copies".
+        weights: (pairs,) estimated weights. Default: None, read from the table.
+        details: Entries for result.json about the estimate: the step, the noise rate, the steps and seconds it took.
+    """
 
-    def read(self, data: Any) -> NDArray[np.float32]:
-        """One weight per training pair."""
-        return read_weights(self.source, data.training_pairs, data.pair_names())
+    def __init__(
+        self,
+        folder: RunFolder,
+        source: str,
+        weights: NDArray[np.float32] | None = None,
+        details: dict[str, Any] | None = None,
+    ):
+        self.folder, self.source, self.given, self.details = folder, source, weights, details or {}
 
     def prepare(self, method: Any, data: Any) -> None:
         check_use(method)
-        self.weights = self.read(data)
+        given = self.given
+        self.weights = read_weights(self.source, data.training_pairs, data.pair_names()) if given is None else given
         kept = self.folder.path / TABLE
         if self.folder.begun and kept.exists():
             before = saved_weights(kept)
@@ -148,29 +156,10 @@ class TableWeights(RunHooks):
             raise UsageError(f"{data} gives batches without weights: its loader must pass weights_of(ids)")
 
     def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
-        return {"trust": {"source": self.source, "pairs": len(self.weights), **self.details, **self.summary()}}
-
-
-class EstimatedWeights(TableWeights):
-    """Weights that were estimated before the run and written into its folder.
-
-    Args:
-        folder: The run folder.
-        source: "auto" or "copies".
-        details: Entries for result.json: the step, the noise rate, the steps and seconds it took.
-        weights: One weight per training pair.
-    """
-
-    def __init__(self, folder: RunFolder, source: str, details: dict[str, Any], weights: NDArray[np.float32]):
-        super().__init__(folder, source)
-        self.details, self.weights = details, weights
-
-    def read(self, data: Any) -> NDArray[np.float32]:
-        return self.weights
-
-    def conclude(self, trainer: Any, method: Any, data: Any) -> dict[str, Any]:
-        record, steps = super().conclude(trainer, method, data)["trust"], trainer.global_step
-        return {"trust": {**record, "cost": (self.details["steps"] + steps) / max(1, steps)}}
+        record = {"source": self.source, "pairs": len(self.weights), **self.details, **self.summary()}
+        if self.details:
+            record["cost"] = (self.details["steps"] + trainer.global_step) / max(1, trainer.global_step)
+        return {"trust": record}
 
 
 def check_use(method: Any) -> None:
