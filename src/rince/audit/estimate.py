@@ -141,11 +141,11 @@ def decide(null: Null, counts: RankCounts, units: int, seed: int = 0) -> Decisio
     verdict = Verdict.FOUND if found else few
     of_classes = null.right_by_chance > 0
     guessed = verdict is Verdict.CANNOT_TELL and interval[1] <= MAX_UNCERTAIN and not of_classes and rate.value > 0
-    curve = weight_curve = NO_CURVE
+    weight_curve = NO_CURVE
     if found or guessed:
         weight_curve = Curve(*probability_curve(1 - p.astype(np.float64), counts.counts, rate.value))
     if found:
-        curve = cautious_curve(weight_curve, rate)
+        weight_curve = cautious_curve(weight_curve, rate)
     return Decision(
         verdict=verdict,
         rate=rate,
@@ -156,19 +156,20 @@ def decide(null: Null, counts: RankCounts, units: int, seed: int = 0) -> Decisio
         mean_p=float((p.astype(np.float64) * counts.counts).sum() / counts.pairs),
         other_class_better=null.other_class_better if confused > rate.high else 0.0,
         of_classes=of_classes,
-        curve=curve,
+        curve=weight_curve if found else NO_CURVE,
         weight_curve=weight_curve,
     )
 
 
 def cautious_curve(counted: Curve, rate: Rate) -> Curve:
-    """The probability by which pairs are flagged: the smaller one of that counted in bins and that of the mixtures.
+    """The probability behind flags: the smaller one of that counted in bins and that of the mixtures.
 
-    Half of the right pairs that may score like mismatched ones are taken off the share.
+    A sixth of the right pairs that may score like mismatched ones are taken off the share: more would cost recall.
     """
     z = normal_scores(1 - counted.quantile.astype(np.float32))
     mixed = np.interp(z, MIDDLES, np.minimum.accumulate(rate.probability))
-    share = max(0.0, (rate.value - rate.hard / 2) / (1 - rate.hard / 2)) / rate.value
+    hard = rate.hard / 6
+    share = max(0.0, (rate.value - hard) / (1 - hard)) / rate.value
     return Curve(counted.quantile, share * np.minimum(counted.probability, mixed))
 
 

@@ -164,7 +164,7 @@ def cell_counts(p: NDArray[np.float32], count: NDArray[np.int64] | None = None) 
 
 # --- the share of mismatched pairs ------------------------------------------------------------------------------------
 
-LONE_HARD, HARD_SLACK = 0.01, 0.4
+LONE_HARD, HARD_SLACK = 0.01, 0.8
 """Right pairs that may score like mismatched ones: a share that all data may have, and a multiple of the squared odds
 of the overlap (see ``hard_share``). The lower end of the interval must survive them."""
 DROP = 3.84  # of twice the log-likelihood: 95 %
