@@ -255,7 +255,7 @@ def test_interval_of_weak_scores_holds_the_truth(share):
     assert share > 0 or not any(one.noise_found for one in results)
 
 
-@pytest.mark.parametrize("share, shift", [(0.0, 1.2), (0.2, 0.5), (0.4, 1.2)])
+@pytest.mark.parametrize("share, shift", [(0.0, 1.2), (0.2, 1.2), (0.4, 1.2)])
 def test_weak_scores_cannot_tell_and_accuse_nobody(share, shift):
     wrong, found = weak_scores(share, shift)
     assert found.cannot_tell and f"between 0% and {found.interval[1]:.0%}" in found.summary()
@@ -263,7 +263,7 @@ def test_weak_scores_cannot_tell_and_accuse_nobody(share, shift):
     assert not found.noise_found and not found.uninformative and found.noise_rate == 0
     assert len(found.flag(0.9)) == 0 and not found.p_wrong.any()
     low, high = found.auroc_interval
-    assert low <= 1 - found.p_values[~wrong].mean() <= high and 0.5 < low < high <= 1
+    assert low <= 1 - found.p_values[~wrong].mean() <= high and 0.6 < low < high < 1
     assert "a fitted scorer (--fit, fit=True)" in found.summary()
 
 
