@@ -188,14 +188,15 @@ def print_small(sizes: Sequence[int] = (32, 64, 128, 256, 512), rounds: int = 60
             a, b = embeddings(n)
             both = {"weights": torch.rand(n), "ids": torch.arange(n) // 2}
             times: dict[tuple[str, bool], list[float]] = {}
-            for _ in range(rounds):
-                for name, loss in {"plain": plain, **ours}.items():
-                    for extra in (False, True):
-                        call = functools.partial(loss, **both) if extra else loss
-                        start = time.process_time()
-                        for _ in range(max(1, 256 // n)):
-                            step(call, a, b)
-                        times.setdefault((name, extra), []).append(time.process_time() - start)
+            losses = {"plain": plain, **ours}
+            cases = [(name, extra) for name in losses for extra in (False, True)]
+            for turn in range(rounds):
+                for name, extra in cases[turn % len(cases) :] + cases[: turn % len(cases)]:
+                    call = functools.partial(losses[name], **both) if extra else losses[name]
+                    start = time.process_time()
+                    for _ in range(max(1, 512 // n)):
+                        step(call, a, b)
+                    times.setdefault((name, extra), []).append(time.process_time() - start)
             middle = {key: statistics.median(values) for key, values in times.items()}
             cells = [
                 f"{name} {middle[name, False] / middle['plain', False]:.2f} "

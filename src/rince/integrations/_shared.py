@@ -7,7 +7,6 @@ from torch import Tensor
 
 from rince.losses import GCE, RINCE, DensityRatio
 from rince.losses.blocks import DENSE, SAFE
-from rince.losses.contrasts import unit
 from rince.losses.inputs import check_weights
 from rince.losses.logsumexp import can_look, logsumexp
 from rince.losses.rince import DEFAULT_LAM as DEFAULT_LAM
@@ -54,16 +53,6 @@ def settings_of(contrastive: Any) -> dict[str, Any]:
 def small(rows: Tensor, columns: Tensor) -> bool:
     """Whether to compute the whole score matrix at once: it is small, and on a CPU."""
     return rows.shape[0] * columns.shape[0] <= DENSE and can_look(rows)
-
-
-def quick_unit(z: Tensor, dtype: torch.dtype) -> Tensor:
-    """Normalized rows; faster than :func:`unit` unless a norm is extreme."""
-    z = z.to(dtype)
-    if not can_look(z) or not len(z):
-        return unit(z, dtype)
-    length = torch.linalg.vector_norm(z, dim=1, keepdim=True)
-    low, high = length.detach().aminmax()
-    return z / length if float(low) > 1e-12 and float(high) < 1e15 else unit(z, dtype)
 
 
 def diagonal_scores(rows: Tensor, columns: Tensor, start: int = 0, both: bool = False) -> tuple[Tensor, Tensor, Tensor]:

@@ -19,12 +19,12 @@ from rince.integrations._shared import (
     Lam,
     WithQ,
     diagonal_scores,
-    quick_unit,
     rince_objective,
     settings_of,
     small,
 )
 from rince.losses import GCE, ContrastiveLoss, InfoNCE, Objective, Scores
+from rince.losses.contrasts import unit
 from rince.losses.inputs import check_weights, full_precision
 from rince.losses.logsumexp import negative_scores, negative_scores_both, score_dtype
 from rince.losses.objectives import refuse_extra
@@ -88,7 +88,7 @@ class _Batch:
     def __init__(self, loss: "RankingLoss", temperature: float | Tensor, columns: Sequence[Tensor]):
         self.loss, self.temperature = loss, temperature
         dtype, directions = score_dtype(*columns), set(loss.directions)
-        columns = [quick_unit(z, dtype) if SIMILARITIES[loss.similarity] else z.to(dtype) for z in columns]
+        columns = [unit(z, dtype) if SIMILARITIES[loss.similarity] else z.to(dtype) for z in columns]
         if directions <= {"query_to_doc", "doc_to_query"} and not self._penalized():
             columns[0] = columns[0] / temperature  # one side of every product
         else:

@@ -8,7 +8,14 @@ from torch import Tensor, nn
 from rince.errors import UsageError
 from rince.losses.blocks import PRECISIONS, Precision
 from rince.losses.inputs import check_pair, check_per_pair
-from rince.losses.logsumexp import joined, negative_scores, negative_scores_both, negative_scores_self, score_dtype
+from rince.losses.logsumexp import (
+    can_look,
+    joined,
+    negative_scores,
+    negative_scores_both,
+    negative_scores_self,
+    score_dtype,
+)
 from rince.losses.objectives import ExtraReduction, Objective, Scores
 from rince.losses.ranks import gather, processes
 from rince.losses.ring import ring_negative_scores
@@ -61,10 +68,21 @@ def check_extra(extra: ExtraReduction | None, ids: Tensor | None) -> None:
 def unit(z: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Rows of length one, in float32 or float64; a row of zeros stays zero and gets no gradient."""
     z = z.to(dtype or score_dtype(z))
+    length = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    if is_moderate(length):
+        return z / length
     # Divide by the largest element first: squares of very large or small values do not fit into float32.
     largest = z.detach().abs().amax(1, keepdim=True)
     largest = largest.masked_fill(largest < torch.finfo(z.dtype).tiny, torch.inf)
     return nn.functional.normalize(z / largest, dim=1)
+
+
+def is_moderate(length: Tensor) -> bool:
+    """Whether squares of rows of this length fit into float32, if that can be read without a host synchronization."""
+    if not can_look(length) or not length.numel():
+        return False
+    low, high = length.detach().aminmax()
+    return low.item() > 1e-12 and high.item() < 1e15
 
 
 def over_temperature(temperature: float | Tensor, *embeddings: Tensor) -> list[Tensor]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rince.losses.blocks import SAFE
-from rince.losses.logsumexp import can_look
+from rince.losses.contrasts import is_moderate
 from rince.losses.objectives import Gradient
 
 MAX_SCORES = 1024 * 1024
@@ -104,7 +104,7 @@ def _value_and_gradient(a: Tensor, b: Tensor, batch: SmallBatch, need_gradient: 
     z = z if z.dtype in (torch.float32, torch.float64) else z.float()
     length = torch.linalg.vector_norm(z, 2, 1, True)
     largest = None
-    if not _is_moderate(length):
+    if not is_moderate(length):
         largest = torch.threshold_(z.abs().amax(1, True), torch.finfo(z.dtype).tiny, torch.inf)  # see ``unit``
         length = torch.linalg.vector_norm(z.div_(largest), 2, 1, True).clamp_min_(1)  # less in rows of zeros only
     z.div_(length)
@@ -166,11 +166,3 @@ def _value_and_gradient(a: Tensor, b: Tensor, batch: SmallBatch, need_gradient: 
         gradient = torch.cat((gradient, torch.addmm(right, d_scores.T, left, beta=0, alpha=factor)))
     along = (gradient * z).sum(1, keepdim=True)  # the loss does not depend on the length of a row
     return value, gradient.addcmul_(z, along, value=-1).div_(length if largest is None else length.mul_(largest))
-
-
-def _is_moderate(length: Tensor) -> bool:
-    """Whether squares of the rows fit into float32, if that can be read without a host synchronization."""
-    if not can_look(length):
-        return False
-    low, high = length.aminmax()
-    return low.item() > 1e-12 and high.item() < 1e15
