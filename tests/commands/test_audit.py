@@ -36,6 +36,7 @@ def test_it_writes_its_files_prints_a_summary_and_leaves_no_rest(columns, capsys
     assert {p.name for p in (folder / "out").iterdir()} == {"audit.csv", "audit.json", "audit.html", "suspects.csv"}
     record = json.loads((folder / "out" / "audit.json").read_text())
     assert abs(record["noise_rate"] - 0.3) < 0.06 and record["fdr"] == 0.05
+    assert record["issues"]["unrelated"]["count"] == record["flagged"] == shown_data(folder)["issues"][0]["count"]
 
 
 def test_existing_output_stays_without_force(columns, capsys):

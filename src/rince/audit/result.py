@@ -47,6 +47,11 @@ LARGE = {
 }
 """What a verdict assumes not to be there, by the check that looks for it."""
 NOT_COUNTED = "Pairs that are wrong but related are not counted."
+RECORDED = (
+    "units", "scorer", "fitted", "scored_by", "settings", "noise_rate", "interval", "noise_found", "conditions",
+    "best_guess", "auroc", "auroc_interval", "other_class_better", "of_classes", "uninformative", "remarks",
+)  # fmt: skip
+"""Attributes that ``audit.json`` holds as they are."""
 RENAMED = {
     "useless": "uninformative",
     "distinguishable": "auroc",
@@ -168,32 +173,25 @@ class Findings(ABC):
         """All other conditions."""
         return [line for line in self.conditions if line not in (IF_UNSEEN, TRAINED)]
 
+    def issues_at(self, fdr: float) -> list[Issue]:
+        """All issues; the pairs counted as unrelated are those flagged at this share of false alarms."""
+        flagged, issues = self.flagged_pairs(fdr), dict(self.issues)
+        if "unrelated" in issues:
+            examples = issues["unrelated"].examples[:flagged]
+            issues["unrelated"] = dataclasses.replace(issues["unrelated"], count=flagged, examples=examples)
+        return list(issues.values())
+
     def record(self, fdr: float = 0.1) -> dict[str, Any]:
         """What ``audit.json`` holds."""
         advice = self.recommend()
         return {
             "pairs": self.judged_pairs,
-            "units": self.units,
             "mismatched_pairs": len(self.null),
-            "scorer": self.scorer,
-            "fitted": self.fitted,
-            "scored_by": self.scored_by,
-            "settings": self.settings,
             "verdict": self.verdict.value,
-            "noise_rate": self.noise_rate,
-            "interval": list(self.interval),
-            "noise_found": self.noise_found,
-            "conditions": list(self.conditions),
-            "best_guess": self.best_guess,
-            "auroc": self.auroc,
-            "auroc_interval": list(self.auroc_interval),
-            "other_class_better": self.other_class_better,
-            "of_classes": self.of_classes,
-            "uninformative": self.uninformative,
+            **{name: getattr(self, name) for name in RECORDED},
             "fdr": fdr,
             "flagged": self.flagged_pairs(fdr),
-            "issues": {name: issue.record() for name, issue in self.issues.items()},
-            "remarks": list(self.remarks),
+            "issues": {issue.name: issue.record() for issue in self.issues_at(fdr)},
             "recommend": {
                 "loss": advice.loss,
                 "arguments": dict(advice.arguments),
@@ -240,7 +238,7 @@ class Findings(ABC):
             ]
         worst, best = self.auroc_interval
         ways = []
-        if best < 0.97:
+        if worst < 0.97:
             ways += ["better embeddings"] if self.fitted else ["a fitted scorer (--fit, fit=True)", "better embeddings"]
         if best >= 0.97 or self.judged_pairs < MANY_PAIRS:
             ways.append("more pairs")

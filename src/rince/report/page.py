@@ -268,7 +268,7 @@ def page_data(
         "lines": result.verdict_lines(fdr),
         "assumptions": result.assumptions,
         "limits": result.limits,
-        "issues": [_issue_data(issue, name_of) for issue in result.issues.values()],
+        "issues": [_issue_data(issue, name_of) for issue in result.issues_at(fdr)],
         "auroc": float(result.auroc),
         "uninformative": result.uninformative,
         "fdr": fdr,

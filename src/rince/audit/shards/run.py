@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rince._support.optional_imports import require
-from rince.audit.estimate import Curve, decide, last_flagged, p_at
+from rince.audit.estimate import Curve, Verdict, decide, last_flagged, p_at
 from rince.audit.groups import Tally, added_up, group_texts, rates_of, tallied
 from rince.audit.rate import RankCounts, break_ties, p_of_ranks, ranks, tie_step
 from rince.audit.result import ShardedAudit, conditions_of, findings_of, sampled
@@ -163,7 +163,7 @@ def audit_shards(
         size=len(null),
         p=None if decision.kept.all() else p_at(np.arange(2 * len(null) + 1), null, decision.kept),
         curve=decision.curve,
-        weight_curve=decision.weight_curve,
+        weight_curve=decision.curve if decision.verdict is Verdict.FOUND else decision.weight_curve,
         last_flagged=int(counts.rank[flagged - 1]) if flagged else -1,
         last_listed=int(counts.rank[shown[-1]]) if len(shown) else -1,
     )
