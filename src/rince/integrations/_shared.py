@@ -7,8 +7,8 @@ from torch import Tensor
 
 from rince.losses import GCE, RINCE, DensityRatio
 from rince.losses.blocks import DENSE, SAFE
-from rince.losses.inputs import check_weights
-from rince.losses.logsumexp import can_look, logsumexp
+from rince.losses.inputs import can_look, check_weights
+from rince.losses.logsumexp import logsumexp
 from rince.losses.rince import DEFAULT_LAM as DEFAULT_LAM
 from rince.losses.temperature import Temperature
 

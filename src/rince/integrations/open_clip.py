@@ -18,8 +18,8 @@ from rince.errors import UsageError
 from rince.integrations._shared import DEFAULT_LAM, Lam, WithQ, diagonal_scores, rince_objective, small
 from rince.losses import GCE, ContrastiveLoss, InfoNCE, Objective, Scores
 from rince.losses.blocks import DENSE
-from rince.losses.inputs import check_pair, check_weights, full_precision
-from rince.losses.logsumexp import negative_scores, negative_scores_both, score_dtype, transformed
+from rince.losses.inputs import check_pair, check_weights, full_precision, transformed
+from rince.losses.logsumexp import negative_scores, negative_scores_both, score_dtype
 from rince.losses.ranks import alone, gather, total
 
 

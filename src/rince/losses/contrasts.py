@@ -7,15 +7,8 @@ from torch import Tensor, nn
 
 from rince.errors import UsageError
 from rince.losses.blocks import PRECISIONS, Precision
-from rince.losses.inputs import check_pair, check_per_pair
-from rince.losses.logsumexp import (
-    can_look,
-    joined,
-    negative_scores,
-    negative_scores_both,
-    negative_scores_self,
-    score_dtype,
-)
+from rince.losses.inputs import can_look, check_pair, check_per_pair
+from rince.losses.logsumexp import joined, negative_scores, negative_scores_both, negative_scores_self, score_dtype
 from rince.losses.objectives import ExtraReduction, Objective, Scores
 from rince.losses.ranks import gather, processes
 from rince.losses.ring import ring_negative_scores

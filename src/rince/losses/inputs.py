@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from rince.errors import UsageError, WrongType
-from rince.losses.logsumexp import can_look
 
 
 def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
@@ -69,3 +68,13 @@ def full_precision(a: Tensor) -> AbstractContextManager[Any]:
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(device):
         return torch.autocast(device, enabled=False)
     return nullcontext()
+
+
+def transformed() -> bool:
+    """Whether a transform of torch.func (grad, vmap, ...) is active: it supports plain operations only."""
+    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
+
+
+def can_look(tensor: Tensor) -> bool:
+    """Whether values can be read without a host synchronization: on a CPU, and not while compiling."""
+    return not torch.compiler.is_compiling() and tensor.device.type == "cpu" and not transformed()

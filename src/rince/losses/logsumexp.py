@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from rince.losses.blocks import DENSE, Blocks, HardNegativeGradient, add_hard_negatives, powers, product, rounded
+from rince.losses.inputs import transformed
 from rince.losses.objectives import ExtraReduction
 
 
@@ -89,16 +90,6 @@ def joined(*parts: Negatives) -> Negatives:
 def score_dtype(*tensors: Tensor) -> torch.dtype:
     """Data type of the scores: float64 if one of the tensors has it, else float32."""
     return torch.float64 if any(z.dtype == torch.float64 for z in tensors) else torch.float32
-
-
-def transformed() -> bool:
-    """Whether a transform of torch.func (grad, vmap, ...) is active: it supports plain operations only."""
-    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
-
-
-def can_look(tensor: Tensor) -> bool:
-    """Whether values can be read without a host synchronization: on a CPU, and not while compiling."""
-    return not torch.compiler.is_compiling() and tensor.device.type == "cpu" and not transformed()
 
 
 def uses_triton(rows: Tensor, kind: str) -> bool:

@@ -19,8 +19,8 @@ from rince.losses.inputs import (
     check_per_pair,
     check_weights,
     full_precision,
+    transformed,
 )
-from rince.losses.logsumexp import transformed
 from rince.losses.objectives import ExtraReduction, Objective, Scores, as_objective, info_nce
 from rince.losses.ranks import one_call, processes, total
 from rince.losses.small_batches import SmallBatch, is_small, small_batch_loss

@@ -9,8 +9,8 @@ from torch.nn.functional import softplus
 
 from rince.errors import UsageError
 from rince.losses.contrasts import Contrast, bound_of, check_extra, count_different, over_temperature, unit
-from rince.losses.inputs import check_pair, check_per_pair
-from rince.losses.logsumexp import can_look, negative_scores
+from rince.losses.inputs import can_look, check_pair, check_per_pair
+from rince.losses.logsumexp import negative_scores
 from rince.losses.objectives import ExtraReduction, Objective, Scores
 from rince.losses.ranks import agree, gather, processes
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from rince.errors import UsageError
 from rince.losses import objectives
 from rince.losses.contrasts import Contrast
-from rince.losses.logsumexp import transformed
+from rince.losses.inputs import transformed
 from rince.losses.loss import Checks, ContrastiveLoss, HasQ, Reduction
 from rince.losses.objectives import Objective, Scores
 from rince.losses.temperature import LearnedTemperature, Temperature, in_use, number_of, readable

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rince.errors import UsageError, WrongType
-from rince.losses.logsumexp import can_look
+from rince.losses.inputs import can_look
 
 LEAST_TEMPERATURE = 0.01
 """Lower bound of a learned temperature: training may drive it to 0, and scores are divided by it."""
