@@ -1,4 +1,5 @@
 import csv
+import gzip
 import struct
 import warnings
 import zipfile
@@ -126,9 +127,10 @@ def test_tensors_of_torch_and_safetensors(tmp_path):
     torch.save(data, tmp_path / "old.pth", _use_new_zipfile_serialization=False)
     torch.save({"a": data.half(), "b": data[:, :2], "epoch": 3}, tmp_path / "two.pt")
     safetensors.save_file({"a": data.bfloat16(), "b": data[:, :2].contiguous()}, tmp_path / "x.safetensors")
+    (tmp_path / "x.safetensors.gz").write_bytes(gzip.compress((tmp_path / "x.safetensors").read_bytes()))
     for name in ("one.pt", "old.pth"):
         assert (matrix(source(f"{tmp_path}/{name}"), tmp_path) == DATA).all()
-    for name in ("two.pt", "x.safetensors"):
+    for name in ("two.pt", "x.safetensors", "x.safetensors.gz"):
         assert (matrix(source(f"{tmp_path}/{name}:b"), tmp_path) == DATA[:, :2]).all()
         assert np.allclose(matrix(source(f"{tmp_path}/{name}:a"), tmp_path), DATA, rtol=0.01)
         with pytest.raises(ValueError, match="holds a, b: name one, as"):

@@ -103,6 +103,14 @@ def test_folders_and_texts_need_encode(tmp_path):
         assert source(str(what), raw=True) == Source(what, None)
 
 
+def test_a_table_beside_folders_of_media_leaves_them_a_folder_of_media(tmp_path):
+    (tmp_path / "labels.csv").write_text("a,b\n1,2\n")
+    assert source(f"{tmp_path}:a").kind == ".csv"
+    (tmp_path / "cats").mkdir()
+    (tmp_path / "cats" / "0.png").write_bytes(b"")
+    assert source(str(tmp_path), raw=True).kind == "folder"
+
+
 def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "x.csv")
     with pytest.raises(UsageError, match=r"x\.csv is not a regular file"):

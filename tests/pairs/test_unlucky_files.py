@@ -11,9 +11,11 @@ import pytest
 from rince import cli
 from rince.errors import UsageError
 from rince.pairs.columns import matrix, values
+from rince.pairs.layouts import pair_files
 from rince.pairs.raw import raw_column
 from rince.pairs.source import source
 from rince.trust import KeepSample
+from rince.trust.clean import kept_pairs, read_audit, write_clean
 
 N = 60
 ROWS = np.random.default_rng(0).normal(size=(N, 3)).round(3)
@@ -150,6 +152,25 @@ def test_decisions_and_ids_as_parquet(tmp_path, monkeypatch):
     assert [keep({"__key__": f"={k}"}) for k in range(300)] == kept.tolist()
     ids = parquet.read_table("ids/kept_ids.parquet")["id"].to_pylist()
     assert ids == [f"={k}" for k in np.flatnonzero(kept)]
+
+
+def test_ids_as_parquet_after_a_batch_that_is_dropped_as_a_whole(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    lines = [f"{k},1,{float(k < 8192)},{int(k < 8192)},1\n" for k in range(9000)]
+    (tmp_path / "audit.csv").write_text("id,score,p_wrong,flagged,weight\n" + "".join(lines))
+    for side in "ab":
+        np.save(tmp_path / f"{side}.npy", np.zeros((9000, 1)))
+    audited, pairs = read_audit(tmp_path / "audit.csv"), pair_files(f"{tmp_path}/a.npy", f"{tmp_path}/b.npy")
+    kept = kept_pairs(audited)
+    write_clean(tmp_path, tmp_path, pairs, {}, audited, kept, ids_only=True, table="parquet")
+    assert parquet.read_table(tmp_path / "kept_ids.parquet")["id"].to_pylist() == [str(k) for k in range(8192, 9000)]
+
+
+def test_ids_are_the_same_whatever_type_of_number_a_file_has(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for k, ids in enumerate((arrow.array([7, 8]), arrow.array([7.0, None]))):
+        parquet.write_table(arrow.table({"id": ids}), tmp_path / f"{k}.parquet")
+    assert [str(one) for one in values(source(f"{tmp_path}/*.parquet:id"))] == ["7", "8", "7", "None"]
 
 
 @pytest.mark.parametrize("option", ["--link", "--copy"])

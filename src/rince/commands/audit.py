@@ -358,7 +358,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
             )
             shards, fit = encoded.shards, not encoded.comparable if fit is None else fit
             facts = {"encoders": dict(zip("ab", encoded.how, strict=True))}
-            remarks = [f"{name} is {how}" for name, how in zip("AB", encoded.how, strict=True) if how]
+            remarks = [f"{name}: {how}" for name, how in zip("AB", encoded.how, strict=True) if how]
         result = audit_shards(
             shards,
             client=client,

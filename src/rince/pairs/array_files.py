@@ -199,7 +199,7 @@ class Tensors(Format):
         try:
             if self.where.kind == ".safetensors":
                 safetensors = require("safetensors.torch", "audit")
-                if not is_url(shard):
+                if not is_url(shard) and shard.suffix.lower() == ".safetensors":
                     return safetensors.load_file(shard)
                 with opened(shard) as file:
                     return safetensors.load(file.read())

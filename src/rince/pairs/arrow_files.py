@@ -235,7 +235,8 @@ def value_column(table: ArrowTable, name: str) -> Iterator[NDArray[Any]]:
         raise UsageError(f"{table.name} has {kind} in column {name}, where one value per pair should be")
     for batch in table.batches([name]):
         with _telling(table.name):
-            found = _values(batch.column(0))
+            # Files may differ in the type of numbers: 7 of one is not 7.0 of another.
+            found = _values(batch.column(0).cast(kind) if is_number(kind) else batch.column(0))
         yield found
 
 

@@ -5,7 +5,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rince.errors import MissingFile, UsageError
-from rince.pairs.files import braces, by_number, exists, is_dir, listed_files, location, matches, opened, suffix_of
+from rince.pairs.files import (
+    braces,
+    by_number,
+    exists,
+    is_dir,
+    is_url,
+    listed_files,
+    location,
+    matches,
+    opened,
+    suffix_of,
+)
 
 FORMATS = {  # suffix: module and class, below rince.pairs
     ".npy": "array_files.Npy",
@@ -148,9 +159,14 @@ def _parts(folder: Path) -> list[Path]:
     files = [file for file in listed_files(folder) if not file.name.startswith((".", "_"))]
     suffixes = set(map(suffix_of, files))
     suffix = next((suffix for suffix in SHARDS if suffix in suffixes), None)
-    if suffix is None and len(suffixes) == 1 and suffixes < {*TABLES} - {".json"}:
+    if suffix is None and len(suffixes) == 1 and suffixes < {*TABLES} - {".json"} and not _has_folders(folder):
         (suffix,) = suffixes
     return by_number(file for file in files if suffix_of(file) == suffix)
+
+
+def _has_folders(folder: Path) -> bool:
+    """Whether there are folders in a folder: a table beside them may describe the media files in them."""
+    return not is_url(folder) and any(one.is_dir() and one.name[0] not in "._" for one in folder.iterdir())
 
 
 def _there(path: Path) -> bool:

@@ -241,7 +241,7 @@ def write_clean(
     names: list[Path] = []
     rows = np.ones(len(kept), dtype=bool) if weights else kept
     if ids_only and table == "parquet":
-        _write_parquet(folder / "kept_ids.parquet", ({"id": ids} for ids in _kept_ids(audited, kept)))
+        _write_parquet(folder / "kept_ids.parquet", ({"id": ids} for ids in _kept_ids(audited, kept) if ids))
         names.append(Path("kept_ids.parquet"))
     elif ids_only:
         with written(folder / "kept_ids.txt") as file:
