@@ -132,7 +132,7 @@ def test_names_of_columns_may_hold_colons_and_folders_are_no_files(tmp_path):
     (tmp_path / "t.csv").write_text(csv_text(names=("x:1", "b", "c")))
     assert np.allclose(matrix(source(f"{tmp_path / 't.csv'}:x:1"), tmp_path), NUMBERS[:, :1])
     (tmp_path / "d.npy").mkdir()
-    with pytest.raises(UsageError, match=r"d\.npy was taken for a folder"):
+    with pytest.raises(UsageError, match=r"d\.npy holds no files"):
         source(str(tmp_path / "d.npy"))
 
 

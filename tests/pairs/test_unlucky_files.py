@@ -43,6 +43,27 @@ def test_missing_numbers_of_other_programs_are_missing(tmp_path):
     assert np.flatnonzero(~np.isnan(rows[:, 0])).tolist() == [0, 4, 7]
 
 
+def test_stray_quotation_mark_is_named_instead_of_joining_rows(tmp_path):
+    lines = [f"text {k}\t{k}" for k in range(N)]
+    for marked in ((5,), (5, 9)):
+        marks = [f'"{line}' if k in marked else line for k, line in enumerate(lines)]
+        (tmp_path / "x.tsv").write_text("\n".join(["a\tb", *marks]) + "\n")
+        with pytest.raises(UsageError, match=r"x\.tsv .*quotation mark in line 7"):
+            values(source(f"{tmp_path}/x.tsv:a"))
+    inside = [f'{line} 5" screen' for line in lines]
+    (tmp_path / "x.tsv").write_text("\n".join(["a\tb", *inside, '"two\nlines, ""quoted"""\tx']) + "\n")
+    assert values(source(f"{tmp_path}/x.tsv:a")).tolist() == [*(f"text {k}" for k in range(N)), 'two\nlines, "quoted"']
+
+
+def test_empty_files_and_folders_are_named(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n")
+    with pytest.raises(UsageError, match=r"x\.csv:a has no rows"):
+        raw_column(source(f"{tmp_path}/x.csv:a"))
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UsageError, match="folder holds no files"):
+        source(f"{tmp_path}/folder")
+
+
 def test_missing_lists_of_json_lines_are_missing_rows(tmp_path):
     records = [{"x": row.tolist()} if k not in (0, 7) else {"x": None, "y": 1} for k, row in enumerate(ROWS)]
     records[7] = {"y": 2}

@@ -167,6 +167,8 @@ def as_raw(items: Sequence[Any], name: str, folder: Path | None, root: Path | No
     """Items with their kind; names of media files become paths, relative to ``folder``."""
     seen = [item for item in (items[k] for k in range(min(len(items), 10 * LOOKED_AT))) if item is not None]
     seen = seen[:LOOKED_AT]
+    if not len(items):
+        raise UsageError(f"{name} has no rows")
     if not seen:
         raise UsageError(f"{name} holds nothing but missing values")
     if all(isinstance(item, bytes) for item in seen):

@@ -127,15 +127,19 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
     found = Source(path, column or None, header)
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UsageError(f"{path} is not a regular file")
-    if found.column is not None and found.kind in (LINES, FOLDER):
-        what = "a file with one text per line" if found.kind == LINES else "a folder of media files"
-        way = (
-            f"name files by a pattern, such as '{location(path)}/*.csv:{column}'"
-            if found.kind == FOLDER
-            else f"leave out :{column}, or rename it: tables end in {', '.join(filter(KINDS.__contains__, TABLES))}"
+    if found.column is not None and found.kind == FOLDER:
+        raise UsageError(
+            f"{location(path)} was taken for a folder of media files, which has no column {column}: name files by a "
+            f"pattern, such as '{location(path)}/*.csv:{column}'"
         )
-        raise UsageError(f"{location(path)} was taken for {what}, which has no column {column}: {way}")
+    if found.column is not None and found.kind == LINES:
+        raise UsageError(
+            f"{location(path)} was taken for a file with one text per line, since tables end in "
+            f"{', '.join(filter(KINDS.__contains__, TABLES))}: rename it if it is one, or leave out :{column}"
+        )
     if found.kind == FOLDER and not raw:
+        if not listed_files(path):
+            raise UsageError(f"{location(path)} holds no files: name files, a pattern or a folder of shards")
         raise UsageError(
             f"{location(path)} was taken for a folder of pictures, sounds or videos, since it holds no shards "
             f"({', '.join(SHARDS)}): add --encode to audit such files"

@@ -135,7 +135,11 @@ def _rows(file: Iterable[str], separator: str) -> Iterator[Row]:
 
     reader = _reader(kept_lines(), separator)
     empty: list[Row] = []
+    first = 1
     for row in reader:
+        if len(lines) > 1:
+            _check_quotes(lines, separator, first)
+        first += len(lines)
         text = "".join(lines)
         lines.clear()
         if text.strip(" \r\n"):
@@ -146,9 +150,20 @@ def _rows(file: Iterable[str], separator: str) -> Iterator[Row]:
             empty.append((reader.line_num, row, text))
 
 
-def _reader(lines: Iterable[str], separator: str) -> Any:
+def _reader(lines: Iterable[str], separator: str, strict: bool = False) -> Any:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
-    return csv.reader(lines, delimiter=separator)
+    return csv.reader(lines, delimiter=separator, strict=strict)
+
+
+def _check_quotes(lines: list[str], separator: str, first: int) -> None:
+    """Raise for a row of several lines that a single quotation mark has joined."""
+    try:
+        list(_reader(lines, separator, strict=True))
+    except csv.Error as error:
+        raise csv.Error(
+            f"a quotation mark in line {first} joins it with the lines up to {first + len(lines) - 1}; write quotation "
+            "marks in cells twice, or store each column as a .txt file with one text per line"
+        ) from error
 
 
 def _appended(line: str, cell: str) -> str:
