@@ -69,7 +69,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def as_arrow(table: Any) -> ArrowTable:
-    """A table in memory: of pandas, polars, Arrow or datasets, or whatever else hands out Arrow streams."""
+    """A table in memory: of pandas, polars, Arrow, datasets, or any object with an Arrow stream."""
     arrow = require("pyarrow", "audit")
     if isinstance(table, arrow.RecordBatch):
         table = arrow.Table.from_batches([table])
@@ -180,7 +180,7 @@ def _sliced(batches: Iterator[Any], start: int, stop: int | None) -> Iterator[An
 
 @contextmanager
 def _telling(name: Path | str) -> Iterator[None]:
-    """Errors of Arrow name the file, and are no longer than a reader's patience."""
+    """Errors of Arrow as one sentence that names the file."""
     arrow = require("pyarrow", "audit")
     try:
         yield
@@ -229,7 +229,7 @@ def number_columns(table: ArrowTable, names: list[str]) -> Iterator[tuple[str, l
 
 
 def value_column(table: ArrowTable, name: str) -> Iterator[NDArray[Any]]:
-    """A column as it is, in batches; whole numbers stay whole beside missing ones."""
+    """Values of a column, in batches; integers stay integers beside missing values."""
     kind = table.schema.field(name).type
     if require("pyarrow", "audit").types.is_nested(kind):
         raise UsageError(f"{table.name} has {kind} in column {name}, where one value per pair should be")
@@ -256,7 +256,7 @@ def _values(column: Any) -> NDArray[Any]:
 
 
 def _lengths(column: Any) -> NDArray[np.float64]:
-    """The length of every list, NaN for a missing one."""
+    """Lengths of lists; NaN for missing lists."""
     lengths = require("pyarrow.compute", "audit").list_value_length(column)
     return lengths.to_numpy(zero_copy_only=False).astype(np.float64)
 

@@ -25,7 +25,7 @@ from rince.pairs.text_files import is_number as reads_as_number
 
 
 def check_different(a: Source, b: Source) -> None:
-    """Refuse a column as its own partner, which would look like a perfect match."""
+    """Raise if A and B are the same column, which would look like a perfect match."""
     if a.path.resolve() != b.path.resolve() and not (a.path.exists() and b.path.exists() and a.path.samefile(b.path)):
         return
     with naming(a.path):
@@ -108,11 +108,11 @@ def column_names(where: Source) -> list[str]:
 
 
 class NoNumber(UsageError):
-    """A cell of a table is no number where one should be."""
+    """A cell is not a number where one is expected."""
 
 
 def number_batches(where: Source) -> Iterator[NDArray[np.float32]]:
-    """The chosen columns side by side, a block of rows at a time; a column of lists is as wide as its lists."""
+    """(rows, width) blocks of the chosen columns, side by side; a column of lists is as wide as its lists."""
     if where.kind in ARROW_TABLES:
         table = open_arrow(where)
         names = _number_names(where, table)
@@ -147,7 +147,7 @@ def array_name(where: Source, names: list[str]) -> list[str]:
 
 
 def value_batches(where: Source) -> Iterator[NDArray[Any]]:
-    """The one chosen column, as it is, in batches."""
+    """Values of the chosen column, in batches."""
     if where.kind not in TABLES:
         content = format_of(where)
         for _, batch in content.batches(array_name(where, content.fields)):
@@ -166,7 +166,7 @@ def value_batches(where: Source) -> Iterator[NDArray[Any]]:
 
 
 def chosen(where: Source, there: list[str]) -> list[str]:
-    """The columns that are meant, in the order in which they are named."""
+    """Names of the chosen columns, in the order given."""
     names = there if where.column is None else [where.column]
     if where.column is not None and where.column not in there:
         if where.kind in JSON_LINES or (where.kind == TAR and where.column.startswith("json.")):

@@ -56,7 +56,7 @@ def is_dir(path: Path) -> bool:
 
 
 def matches(pattern: Path) -> list[Path]:
-    """The files of a pattern with ``*``, ``?``, ``[...]`` or ``{00..99}``, part2 before part10; none without these."""
+    """The files of a pattern with ``*``, ``?``, ``[...]`` or ``{00..99}``, part2 before part10; else an empty list."""
     text = location(pattern)
     if not any(letter in text for letter in "*?[{"):
         return []
@@ -77,7 +77,7 @@ def matches(pattern: Path) -> list[Path]:
 
 
 def braces(pattern: Path) -> list[Path]:
-    """The files of a pattern that names all of them, such as ``x{00..03}.tar``; none of any other path."""
+    """The files of a pattern without wildcards, such as ``x{00..03}.tar``; an empty list for other paths."""
     names = _braces(location(pattern))
     return [] if len(names) == 1 or any(letter in names[0] for letter in "*?[") else [Path(name) for name in names]
 
@@ -108,7 +108,7 @@ def _braces(text: str) -> list[str]:
 
 
 def suffix_of(path: Path) -> str:
-    """The ending that names the format: ``.csv`` of ``x.csv.gz``."""
+    """Suffix that decides the format: ``.csv`` for ``x.csv.gz``."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in COMPRESSED else suffix
 

@@ -1,4 +1,4 @@
-"""What an audit keeps of its data to know them again: sums over codes of all rows, so that parts add up to the whole.
+"""Fingerprints of audited data: sums over hashes of all rows, so that fingerprints of parts add up.
 
 Rows are coded anyway, to find equal ones. Each sum has 64 bits: with the places of the rows, and without them.
 """
@@ -19,13 +19,13 @@ Words = NDArray[np.uint64]
 
 
 class Sums(NamedTuple):
-    """Of some rows of one side: the sum of their codes mixed with their places, and of their codes alone."""
+    """Sums over rows of one side: of their hashes mixed with their positions, and of their hashes alone."""
 
     ordered: int = 0
     any_order: int = 0
 
     def plus(self, other: "Sums") -> "Sums":
-        """Of these rows and others together."""
+        """Sums over these rows and others."""
         return Sums((self.ordered + other.ordered) % 2**64, (self.any_order + other.any_order) % 2**64)
 
 
@@ -44,7 +44,7 @@ class SidePrint(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """How many pairs were judged, and what their two sides are known by.
+    """Number of audited pairs, and fingerprints of both sides.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -59,13 +59,13 @@ class Fingerprint(NamedTuple):
     b: SidePrint
 
     def record(self) -> dict[str, Any]:
-        """What ``audit.json`` holds of it."""
+        """The fingerprint as JSON, for ``audit.json``."""
         sides = {name: _written(side) for name, side in (("a", self.a), ("b", self.b))}
         return {"version": VERSION, "codes": code_check(), "rows": self.rows, **sides}
 
 
 def from_record(record: Mapping[str, Any]) -> Fingerprint | None:
-    """The fingerprint in an ``audit.json``; None if it has none, or one that was made in another way."""
+    """The fingerprint in an ``audit.json``; None if it is missing or of another version."""
     found = record.get("fingerprint")
     try:
         if found["version"] != VERSION or found["codes"] != code_check():  # type: ignore[index]
@@ -85,12 +85,12 @@ def _read(side: Mapping[str, Any]) -> SidePrint:
 
 
 def code_check() -> str:
-    """The code of a fixed row: another one where codes are made in another way, and cannot be compared."""
+    """Hash of a fixed row. Fingerprints can be compared only if it is the same."""
     return f"{int(row_codes(np.arange(1.0, 4.0)[None])[0]) % 2**64:016x}"
 
 
 def sums_of(codes: NDArray[np.int64], start: int) -> Sums:
-    """Of rows with these codes; ``start`` is the number of the first of them."""
+    """Sums over rows with these hashes; ``start`` is the number of the first row."""
     own = _mixed(codes.astype(np.uint64))
     placed = _mixed(own + _mixed(np.arange(start, start + len(codes), dtype=np.uint64)))
     return Sums(int(placed.sum()), int(own.sum()))
@@ -107,7 +107,7 @@ def _mixed(words: Words) -> Words:
 
 
 def added_sums(parts: Iterable[Sums]) -> Sums:
-    """Those of all parts together."""
+    """Sums over all parts."""
     total = Sums()
     for part in parts:
         total = total.plus(part)

@@ -63,7 +63,7 @@ class Format(ABC):
     """Files of one format: the shards of a source, with one row per pair and one or several fields."""
 
     skips_rows = False
-    """Whether a range of rows is read without reading those before it, so that large files can be split."""
+    """Whether rows can be read without the rows before them, so that large files can be split."""
 
     def __init__(self, where: Source):
         self.where = where
@@ -135,7 +135,7 @@ BROKEN = (*READERS, SyntaxError, tokenize.TokenError)
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Errors of readers name the file."""
+    """Turn errors of readers into usage errors that name the file."""
     try:
         yield
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""The files of a data set of pairs: two columns, or a folder whose layout says where they are."""
+"""The files of a data set of pairs: two columns, or a folder of clip-retrieval or DataComp."""
 
 import json
 from pathlib import Path
@@ -81,7 +81,7 @@ def _datacomp(folder: Path, arrays: int, tables: int) -> PairSources:
 
 
 def suggestion(a: str, header: bool = True) -> str:
-    """What to write instead of a single argument that is not a folder of pairs."""
+    """Message for a single argument that is not a folder of pairs: which two arguments to give."""
     where = source(a, header, raw=True)
     path = location(where.path)
     if where.kind == FOLDER:

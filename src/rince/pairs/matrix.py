@@ -1,4 +1,4 @@
-"""The two columns of an audit: checked at the door, read in chunks, never held whole."""
+"""The two columns of an audit: checks, reading in chunks, hashes of values."""
 
 import hashlib
 import mmap
@@ -14,7 +14,7 @@ from rince.errors import UsageError, WrongType
 
 Matrix = NDArray[Any]
 Keys = list[NDArray[np.int64]]
-"""What makes two rows the same thing: one array of codes for every reason (an id, an equal row)."""
+"""Hashes by which rows count as the same item: one array per criterion (ids, equal rows)."""
 
 CHUNK_NUMBERS = 4_000_000  # 16 MB of float32 per chunk and column: large enough to be quick, small enough to forget
 MIN_PAIRS = 50
@@ -44,7 +44,7 @@ def as_matrix(x: Any, name: str) -> Matrix:
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether an object is a torch tensor. Does not import torch: without it, nobody has one."""
+    """Whether an object is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
@@ -100,7 +100,7 @@ def check_columns(a: Matrix, b: Matrix) -> None:
 
 
 def codes(values: Any, name: str, n: int, start: int = 0) -> NDArray[np.int64]:
-    """One integer per pair, equal where the values are; a missing value (None, NaN, an empty text) equals no other.
+    """One integer hash per pair, equal for equal values; a missing value (None, NaN, an empty text) equals no other.
 
     A value has the same code wherever it stands, so shards that are read apart agree. Texts are coded one by one:
     an array of numpy's would make all of them as wide as the longest. ``start`` is the number of the first pair.
@@ -131,7 +131,7 @@ def text_code(text: str) -> int:
 
 
 MISSING = {"", "None", "nan", "<NA>", "NaT", "b''"}
-"""How None, NaN and the like of the packages for tables read; a text that reads so is a text."""
+"""Missing values of other types than text, as text."""
 
 
 def one_dimensional(values: Any) -> NDArray[Any]:
@@ -145,7 +145,7 @@ def one_dimensional(values: Any) -> NDArray[Any]:
 
 
 def _with_missing(found: NDArray[np.int64], missing: NDArray[np.bool_], start: int) -> NDArray[np.int64]:
-    """The codes with one of its own for every missing value: a mixed number of its row."""
+    """Hashes in which every missing value is replaced by a hash of its row number."""
     rows = np.flatnonzero(missing).astype(np.uint64) + np.uint64(start)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the mixer of SplitMix64
         rows = (rows + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(factor)
@@ -165,7 +165,7 @@ def chunks(n: int, width: int) -> Iterator[slice]:
 
 
 def read(x: Matrix, rows: slice | NDArray[np.int64], into: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-    """Some rows as a float32 array of its own, or in the first rows of ``into``."""
+    """Rows as a new float32 array, or written to the first rows of ``into``."""
     check_whole(x)
     if into is None:
         return np.array(x[rows], dtype=np.float32)
@@ -175,7 +175,7 @@ def read(x: Matrix, rows: slice | NDArray[np.int64], into: NDArray[np.float32] |
 
 
 def check_whole(x: Matrix) -> None:
-    """Refuse a memory map of a file that has become shorter: the system ends a process that reads what is gone."""
+    """Raise if a mapped file has become shorter: reading beyond its end would kill the process."""
     base = _mapped(x)
     if base is None:
         return
@@ -186,7 +186,7 @@ def check_whole(x: Matrix) -> None:
 
 
 def release(x: Matrix) -> None:
-    """Tell the system that pages of a memory map that were read need not stay in memory."""
+    """Release pages of a memory map that were read."""
     base = _mapped(x)
     # In mode "c" the pages may hold changes that exist nowhere else.
     if base is not None and base.mode in ("r", "r+") and hasattr(mmap, "MADV_DONTNEED"):
@@ -194,7 +194,7 @@ def release(x: Matrix) -> None:
 
 
 def _mapped(x: Matrix) -> "np.memmap[Any, Any] | None":
-    """The memory map that an array is, or is a part of."""
+    """The memory map behind an array, or None."""
     base: Any = x
     while isinstance(base, np.ndarray) and not isinstance(getattr(base, "_mmap", None), mmap.mmap):
         base = base.base

@@ -21,7 +21,7 @@ from rince.report.gallery import Contents, Files, Gallery, Texts, kind_of_name, 
 
 Kind = Literal["texts", "pictures", "sounds", "videos"]
 LOOKED_AT = 200
-"""Items whose kind is looked at to tell what the column holds."""
+"""Number of items that decide the kind of a column."""
 
 
 class Raw(NamedTuple):
@@ -124,7 +124,7 @@ def _of_tar(where: Source) -> Raw | None:
 
 
 def lines_of(where: Source) -> list[str | None]:
-    """The lines of a .txt file, None for an empty one; rarer characters that could part a line do not."""
+    """Lines of a .txt file, split at line feeds only; None for an empty line."""
     return [line for _, batch in format_of(where).batches([]) for line in batch[0]]
 
 
@@ -144,7 +144,7 @@ def raw_of_table(table: ArrowTable, column: str | None, folder: Path | None, roo
 
 
 class ArrowItems(Sequence[Any]):
-    """Items of an Arrow column, made only when they are asked for: media as bytes would fill the memory."""
+    """Items of an Arrow column, converted on access: media as bytes would fill the memory."""
 
     def __init__(self, columns: list[Any]):
         self.columns = columns

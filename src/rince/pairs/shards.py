@@ -1,4 +1,4 @@
-"""Shards: some of the pairs each, read where they are scored and never held in memory as a whole."""
+"""Shards: parts of the pairs, read in the process that scores them, block by block."""
 
 import itertools
 from abc import ABC, abstractmethod
@@ -51,23 +51,23 @@ class Shard(ABC):
     """
 
     name: str = ""
-    """What errors call it."""
+    """Name in error messages."""
 
     @property
     @abstractmethod
     def rows(self) -> int:
-        """How many pairs it has."""
+        """Number of pairs."""
 
     @abstractmethod
     def blocks(self) -> Blocks:
         """Both sides of all of its pairs, in order, in blocks of any number of rows: (rows, width) each."""
 
     def ids(self) -> Any:
-        """One name per pair; None if their numbers are their names."""
+        """One id per pair; None for row numbers."""
         return None
 
     def duplicates(self) -> Any:
-        """One value per pair, equal for pairs that are the same thing; None if nothing is known."""
+        """One value per pair, equal for duplicates; None if unknown."""
         return None
 
     def groups(self) -> Any:
@@ -75,7 +75,7 @@ class Shard(ABC):
         return None
 
     def gallery(self, side: str) -> Gallery | None:
-        """What a page shows of side ``"a"`` or ``"b"``, one item per pair. Default: None, nothing."""
+        """Items of side ``"a"`` or ``"b"`` to show on the page, one per pair. Default: None."""
         return None
 
     def column(self, side: str) -> str:
@@ -103,7 +103,7 @@ class Shard(ABC):
             return arrow.string()
 
     def keys(self, start: int) -> Keys:
-        """What makes two pairs the same thing, as codes that mean the same in all shards.
+        """Hashes by which pairs count as the same item, comparable between shards.
 
         ``start`` is the number of its first row.
         """
@@ -239,7 +239,7 @@ def file_shards(
     raw: bool = False,
     media_root: Path | None = None,
 ) -> list[FileShard]:
-    """The pairs of files of any format as shards: one or several per file, of up to a million rows each.
+    """Split pairs in files of any format into shards: one or several per file, of up to a million rows each.
 
     Large files are split where the format allows to skip rows: .npy, .safetensors, Parquet, Arrow and tars. Items that
     are encoded (``raw``) are split in any format, also the files of a folder.
@@ -298,7 +298,7 @@ def file_shards(
 
 
 def check_aligned(pairs: PairSources, always: bool = False) -> None:
-    """Name the shards that have different numbers of rows, ``always`` or where counting is cheap."""
+    """Raise for files with different numbers of rows, ``always`` or where counting is cheap."""
     sources = {"A": pairs.a, "B": pairs.b} | ({} if pairs.ids is None else {"ids": pairs.ids})
     if FOLDER in (pairs.a.kind, pairs.b.kind) or all(len(where.files) < 2 for where in sources.values()):
         return
@@ -414,7 +414,7 @@ class Usable(Shard):
 
 
 class Pieces:
-    """Both sides of a shard as float32 arrays, piece by piece, in memory that is used again and again."""
+    """Both sides of a shard as float32 arrays, piece by piece, in reused buffers."""
 
     def __init__(self, part: Shard):
         self.part = part

@@ -1,4 +1,4 @@
-"""Where a column is: ``PATH`` or ``PATH:COLUMN``; the path may be a pattern of shards, a folder or a URL."""
+"""Sources of columns: ``PATH`` or ``PATH:COLUMN``, with a file, a pattern of shards, a folder or a URL."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ class Source(NamedTuple):
 
     Attributes:
         path: A file, a folder, or a pattern such as ``data/*.parquet``; a folder ``x.parquet`` of such files is one.
-        column: What stands after the colon.
+        column: The text after the colon.
         header: Without one, the columns of a .csv or .tsv are called 0, 1, 2, ...
         part: Only these rows: files, each with its first row and the row after its last one (None for all). Default:
             all files.
@@ -79,7 +79,7 @@ class Source(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """What paths in the column are relative to."""
+        """Folder that paths in the column are relative to."""
         return self.path if is_dir(self.path) else self.path.parent
 
     @property

@@ -159,7 +159,7 @@ class TarItems(Sequence[Any]):
         return len(self.places)
 
     def describe(self, index: int) -> str:
-        """What errors call an item."""
+        """Name of an item in error messages."""
         return f"sample {self.places[index][1]!r} of {self.places[index][0]}"
 
     def __getitem__(self, index: Any) -> Any:

@@ -50,8 +50,10 @@ class Records(Format):
                 kept, weights = selection.take(int(record is not None), shard)
                 if weights is not None:
                     before, text = self._weighted(shard, before, text, f"{weights[0]:.6g}" if len(weights) else "")
-                for part in (before, text) if kept.all() else (before,):
-                    out.write(part.encode() if isinstance(part, str) else part)
+                if before:
+                    out.write(before.encode() if isinstance(before, str) else before)
+                if record is not None and kept[0]:
+                    out.write(text.encode() if isinstance(text, str) else text)
 
 
 class Csv(Records):
@@ -90,22 +92,24 @@ class Csv(Records):
         return usual
 
     def _records(self, shard: Path) -> Iterator[tuple[str, list[str] | None, str]]:
+        # Before the file is opened: a file in memory has one position for all readers.
+        fields, separator = self.fields, self._separator
         with opened(shard) as file:
             lines = iter(io.TextIOWrapper(file, encoding="utf-8", newline=""))
             first = next(lines, "")
-            rows = _rows(itertools.chain(filter(None, [first.removeprefix(MARK)]), lines), self._separator)
+            rows = _rows(itertools.chain(filter(None, [first.removeprefix(MARK)]), lines), separator)
             before = MARK if first.startswith(MARK) else ""
             if self.where.header:
                 _, names, text = next(rows, (0, [], ""))
-                if names != self.fields:
+                if names != fields:
                     raise UsageError(
                         f"{location(shard)} has other columns than the first file: {', '.join(names[:20])}"
                     )
                 before += text
             for number, row, text in rows:
-                if len(row) != len(self.fields):
+                if len(row) != len(fields):
                     cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
-                    raise UsageError(f"{location(shard)} has {cells} instead of {len(self.fields)} in line {number}")
+                    raise UsageError(f"{location(shard)} has {cells} instead of {len(fields)} in line {number}")
                 yield before, row, text
                 before = ""
             yield before, None, ""

@@ -1,4 +1,4 @@
-"""Clean data out of an audit: which pairs stay, and the files they came in without the others."""
+"""Cleaning by an audit: which pairs are kept, and their files without the others."""
 
 import contextlib
 import io
@@ -96,7 +96,7 @@ def read_audit(folder: Path) -> Audited:
 
 
 def kept_pairs(audited: Audited, fdr: float | None = None, keep_above: float | None = None) -> Kept:
-    """Which pairs stay: those that are not flagged, or those that are right with more than ``keep_above``.
+    """Mask of kept pairs: those not flagged, or those with a probability of being right above ``keep_above``.
 
     Args:
         audited: The audit.
@@ -128,7 +128,7 @@ def kept_pairs(audited: Audited, fdr: float | None = None, keep_above: float | N
 
 
 def check_out(out: Path, pairs: PairSources, force: bool) -> dict[Path, Path]:
-    """Targets of all shards below ``out``: their paths as seen from the folder that holds all of them.
+    """Targets of all shards below ``out``, by their paths relative to their common folder.
 
     Raises:
         ExistingFile: ``out`` has files that ``rince clean`` would overwrite, or that it did not write.
@@ -170,7 +170,7 @@ def _manifest(out: Path) -> set[str]:
 
 
 def selected_files(pairs: PairSources) -> list[Source]:
-    """Sources that a selection is written of, each file once; media files are listed instead."""
+    """Sources to write a selection of, each once; media folders are listed instead."""
     found: dict[Path, Source] = {}
     for where in (pairs.a, pairs.b, *pairs.others):
         if where.kind != FOLDER:

@@ -224,7 +224,7 @@ class Search:
         return top.numpy(), index.numpy(), total.numpy()
 
     def leads_of_right_pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The lead of the best candidate of right pairs, with their own partner among the candidates and without."""
+        """Leads of the best candidates of right pairs, with their own partner among the candidates and without it."""
         top = self.best(self.calibration, NEIGHBORS + 1)[0]
         with_own = np.sort(np.column_stack([top, self.own.numpy()]), axis=1)[:, ::-1][:, : top.shape[1]]
         return _lead(with_own), _lead(top)
@@ -335,7 +335,7 @@ def _names(audited: "Audited", found: Partners) -> Callable[[int], str]:
 
 
 def repair_sentence(found: Partners) -> str:
-    """How many new partners are likely to be right."""
+    """Sentence on how many new partners are likely right."""
     first = found.probability[:, 0] if len(found.rows) else np.empty(0)
     return (
         f"new partners for {len(found.rows):,} pairs: {int((first > 0.5).sum()):,} are more likely right than wrong, "

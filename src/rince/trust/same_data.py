@@ -1,4 +1,4 @@
-"""Whether data are those of an audit: by its fingerprint, or by the ids of its pairs."""
+"""Check that data are those of an audit, by its fingerprint or by the ids of its pairs."""
 
 import contextlib
 import re
@@ -30,7 +30,7 @@ _WHOLE = re.compile(r"-?\d+\.0")
 def check_same_data(
     sources: Sequence[Source], audited: Audited, ids: Source | None, scratch: Path, runner: Runner | None = None
 ) -> None:
-    """Refuse data that an audit did not look at, or in another order, as far as the audit has kept what tells it.
+    """Raise for data other than those of an audit, or in another order, as far as the audit's records tell.
 
     Args:
         sources: Where the two columns are.
@@ -96,7 +96,7 @@ def side_print(
     runner: Runner | None = None,
     ids: Sequence[str] | None = None,
 ) -> SidePrint | None:
-    """What a column is known by, without the rows that were not judged; None if it holds something else than ``kind``.
+    """Fingerprint of a column without the rows that were not judged; None if it does not hold ``kind``.
 
     With a ``runner`` file by file, as sums over rows add up. ``ids`` name the files of a folder.
 
@@ -189,7 +189,7 @@ def _id_column(sources: Sequence[Source], audited: Audited) -> Source | None:
 
 
 def _check_ids(place: Source, audited: Audited) -> Codes:
-    """The codes of ids that are those of the audit, row by row."""
+    """Hashes of the ids, which must be those of the audit, row by row."""
     with naming(place.path):
         blocks = value_batches(place) if place.kind in TABLES else [values(place)]
         found = _id_codes(cell for block in blocks for cell in one_dimensional(block).tolist())
@@ -212,6 +212,6 @@ def _audit_ids(audited: Audited) -> Codes:
 
 
 def _id_codes(cells: Iterable[Any]) -> Codes:
-    """A code of every id: 7, 7.0 and "7" are the same one, and all missing ones are."""
+    """Hashes of ids: 7, 7.0 and "7" are equal, and so are all missing ids."""
     texts = ("" if cell is None else str(cell) for cell in cells)
     return np.fromiter((text_code(text[:-2] if _WHOLE.fullmatch(text) else text) for text in texts), dtype=np.int64)

@@ -151,7 +151,7 @@ class StreamedPairs(DataModule):
 
 
 class StreamLoader:
-    """Batches of a stream: every process has as many, and a resumed run continues with the very next one."""
+    """Batches of a stream: the same number in every process; a resumed run continues with the next batch."""
 
     def __init__(
         self,

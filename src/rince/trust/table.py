@@ -90,7 +90,7 @@ def _of_table(place: Source) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
 
 
 def _check_useful(table: Path) -> None:
-    """Refuse the table of an audit whose scores are uninformative, or that its ``audit.json`` does not belong to."""
+    """Raise for the table of an audit with uninformative scores, or one that does not match its ``audit.json``."""
     path, record = saved_table(table)
     if record.get("uninformative", record.get("useless")):
         raise UsageError(

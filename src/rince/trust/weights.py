@@ -22,9 +22,9 @@ Column = NDArray[Any] | Tensor | Sequence[Any]
 
 
 MIN_DIFFERENT = 8
-"""Different pairs or ids that cross-fitting needs."""
+"""Minimum number of different pairs or ids for cross-fitting."""
 WIDE_INTERVAL = 0.1
-"""Width of the interval of the share of wrong pairs from which a second kind of features is worth its second."""
+"""Width of the interval of the share of wrong pairs above which a second kind of features is tried."""
 
 
 @dataclass(frozen=True, eq=False)
