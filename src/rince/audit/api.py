@@ -154,7 +154,7 @@ def _large(pairs: Shard, checks: set[str], invalid: Rows, options: _Options) -> 
         fingerprint=scored.fingerprint,
         settings=scored.settings,
         issues=issues,
-        conditions=(*sampled(checks), *result.conditions),
+        conditions=(*sampled(checks, fit), *result.conditions),
     )
     return result, np.delete(np.arange(pairs.rows), out)
 

@@ -163,6 +163,7 @@ def test_duplicates_and_shifted_rows_are_found_with_their_row_numbers(tmp_path):
     assert whole.details["stretches"] == found.issues["shifted"].details["stretches"]
     text = "\n".join(found.conditions)
     assert "shifted stretches of rows" in text and "Not checked" not in text
+    assert "give the pairing away" not in text, "columns are looked at for fitted scorers only"
     assert set(audit_shards(parts, skip_invalid=True, checks=None).issues) == set()
 
 

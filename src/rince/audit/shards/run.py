@@ -187,7 +187,7 @@ def audit_shards(
             counts=counts,
             rank_probability=probability,
             fingerprint=_with_items(runner, scored.fingerprint, shards, parts),
-            conditions=(*conditions, *sampled(checks or ())),
+            conditions=(*conditions, *sampled(checks or (), fit)),
             settings=scored.settings,
             issues=issues,
         )
