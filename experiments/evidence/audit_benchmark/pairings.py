@@ -111,6 +111,72 @@ def tables() -> Iterator[Pairing]:
         )
 
 
+def generated() -> Iterator[Pairing]:
+    """Relations that no table above has; drawn once, 60 to 2,000 pairs."""
+
+    def related(n: int, noise: Callable[[Any], Any]) -> Columns:
+        random = np.random.default_rng(n)
+        x = random.normal(size=(n, 8))
+        return as_columns(x, x @ random.normal(size=(8, 8)) + noise(random))
+
+    def nonlinear(n: int) -> Columns:
+        random = np.random.default_rng(0)
+        x = random.normal(size=(n, 4))
+        a = np.column_stack([np.sin(2 * x[:, 0]), x[:, 1] ** 2, x[:, 2] * x[:, 3], x[:, 0]])
+        b = np.column_stack([np.cos(2 * x[:, 0]), np.abs(x[:, 1]), x[:, 2:].max(1), x[:, 1] * x[:, 2]])
+        return as_columns(*(side + 0.1 * random.normal(size=(n, 4)) for side in (a, b)))
+
+    def cauchy() -> Columns:
+        random = np.random.default_rng(1)
+        x = random.standard_cauchy(size=(400, 6))
+        b = x @ random.normal(size=(6, 5)) + 0.3 * random.standard_cauchy(size=(400, 5))
+        return as_columns(x + 0.3 * random.standard_cauchy(size=x.shape), b)
+
+    def copies() -> Columns:
+        random = np.random.default_rng(2)
+        x, row = random.normal(size=(100, 8)), random.integers(100, size=600)
+        return as_columns(x[row], (x @ random.normal(size=(8, 6)) + 0.5 * random.normal(size=(100, 6)))[row])
+
+    def categories(n: int) -> Columns:
+        random = np.random.default_rng(n)
+        c, d, z = random.integers(12, size=n), random.integers(7, size=n), random.normal(size=(n, 3))
+        b = z @ random.normal(size=(3, 4)) + 0.4 * random.normal(size=(n, 4))
+        return as_columns(np.hstack([np.eye(12)[c], z[:, :2], np.eye(7)[d]]), np.hstack([np.eye(5)[(c + d) % 5], b]))
+
+    def counts(n: int) -> Columns:
+        random = np.random.default_rng(6)
+        rates = random.gamma(1.0, 2.0, size=(n, 10))
+        return as_columns(random.poisson(rates), random.poisson(3 * rates @ random.dirichlet(np.ones(10), size=8).T))
+
+    def clusters() -> Columns:
+        random = np.random.default_rng(7)
+        cluster = random.integers(15, size=500)
+        return as_columns(*(3 * random.normal(size=(15, 10))[cluster] + random.normal(size=(500, 10)) for _ in "ab"))
+
+    def hard_third(n: int) -> Columns:
+        return related(n, lambda r: 2 * np.where(r.random((n, 1)) < 0.3, 2.5, 0.3) * r.normal(size=(n, 8)))
+
+    makers: dict[str, Callable[[], Columns]] = {
+        "nonlinear 500": lambda: nonlinear(500),
+        "nonlinear 2,000": lambda: nonlinear(2000),
+        "Cauchy": cauchy,
+        "copies": copies,
+        "categories and numbers 500": lambda: categories(500),
+        "categories and numbers 120": lambda: categories(120),
+        "counts 60": lambda: counts(60),
+        "counts 300": lambda: counts(300),
+        "clusters": clusters,
+        "a third is hard 800": lambda: hard_third(800),
+        "a third is hard 150": lambda: hard_third(150),
+    }
+    for name, make in makers.items():
+        yield Pairing(f"generated, {name}", make, True, f"generated {name.rstrip('0123456789, ')}")
+
+
+def as_columns(a: NDArray[Any], b: NDArray[Any]) -> Columns:
+    return a.astype(np.float32), b.astype(np.float32)
+
+
 def digits() -> Iterator[Pairing]:
     yield Pairing("digits, rows", lambda: digit_pairs("rows")[:2], True, "digits")
     yield Pairing("digits, top and bottom", lambda: digit_pairs("top_bottom")[:2], True, "digits")
@@ -248,7 +314,7 @@ def pairings(places: Places) -> list[Pairing]:
     """All that can be read."""
     from experiments.evidence.audit_benchmark.texts import captions, docstrings, natural_noise, similar_sentences
 
-    found = [*tables(), *digits(), *docstrings()]
+    found = [*tables(), *generated(), *digits(), *docstrings()]
     found += [] if places.cifar10 is None else images(places.cifar10)
     if places.data is not None:
         found += [*sounds(places.data / "fsdd.zip"), *graphs(places.data / "tudataset")]
