@@ -152,6 +152,35 @@ def test_running_statistics_move_once_and_spectral_norm_is_replayed():
         assert torch.allclose(x.float(), y.float(), atol=1e-6), name
 
 
+def test_gradient_uses_the_buffers_that_a_chunk_was_encoded_with():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.map = nn.Linear(6, 8)
+            self.register_buffer("scale", torch.ones(8))
+
+        def forward(self, x):
+            y = self.map(x)
+            self.scale = 0.9 * self.scale + y.detach().square().mean(0)
+            return y.tanh() * self.scale
+
+    (a, b), loss = sides(48), loss_of_pairs()
+    slow, quick = Scaled(), Scaled()
+    loss(in_chunks(slow, a, 8), in_chunks(slow, b, 8)).backward()
+    rince.cached(loss, quick, (a, b), chunk=8).backward()
+    assert far(gradients(quick), gradients(slow)) <= 1e-6
+    assert torch.equal(quick.scale, slow.scale)
+
+
+def test_input_changed_before_backward_is_an_error():
+    model, (a, b) = network(), sides()
+    value = rince.cached(loss_of_pairs(), model, (a, b), chunk=16)
+    a.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.backward()
+
+
 def test_an_encoder_per_side_and_inputs_of_every_kind():
     class Tower(nn.Module):
         def __init__(self):

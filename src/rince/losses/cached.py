@@ -119,7 +119,7 @@ def _encode(encoder: Encoder, args: tuple[Any, ...], kwargs: dict[str, Any], chu
         raise UsageError(f"all inputs of an encoder must have one row per pair, got {sorted(lengths)} rows")
     (length,) = lengths
 
-    def embedding(_: Any, rows: slice) -> Tensor:
+    def embedding(rows: slice, *_: Any) -> Tensor:
         def of_rows(value: Any) -> Any:
             return value[rows] if _has_rows(value) else value
 
@@ -137,13 +137,14 @@ def _encode(encoder: Encoder, args: tuple[Any, ...], kwargs: dict[str, Any], chu
     def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
         nonlocal copies
         copies = _copy_buffers(module, copies)
-        return nullcontext(), _WithBuffers(module, copies)
+        return nullcontext(), _WithBuffers(copies)
 
     parts = []
     parameter = next(module.parameters(), None)  # shows ``checkpoint`` the device whose random numbers count
     for start in range(0, max(length, 1), chunk):
         rows = slice(start, min(start + chunk, length))
-        part = checkpoint(embedding, parameter, rows, use_reentrant=False, context_fn=contexts)
+        watched = [x[rows] for x in (*args, *kwargs.values()) if _has_rows(x)]  # changes before backward are an error
+        part = checkpoint(embedding, rows, parameter, *watched, use_reentrant=False, context_fn=contexts)
         if start == 0:
             whole = part.new_empty((length, *part.shape[1:]))
         whole[rows] = part.detach()
@@ -184,25 +185,21 @@ def _copy_buffers(module: nn.Module, known: Copies) -> Copies:
     return copies
 
 
-@torch.no_grad()
-def _set_buffers(copies: Copies) -> None:
-    for (module, name), (_, _, value) in copies.items():
-        buffer = module._buffers[name]
-        if buffer is not None and buffer.shape == value.shape:
-            buffer.copy_(value)
-        else:
-            module._buffers[name] = value.clone()
-
-
 class _WithBuffers:
-    """Context with the buffers of the first pass of a chunk."""
+    """Context with the buffers of the first pass of a chunk.
 
-    def __init__(self, module: nn.Module, copies: Copies):
-        self.module, self.copies = module, copies
+    Tensors are exchanged, not written to: the second pass may keep a buffer for its gradient.
+    """
+
+    def __init__(self, copies: Copies):
+        self.copies = copies
 
     def __enter__(self) -> None:
-        self.now = _copy_buffers(self.module, {})
-        _set_buffers(self.copies)
+        self.now = {(module, name): module._buffers[name] for module, name in self.copies}
+        clones: dict[int, Tensor] = {}  # by buffer, which modules may share
+        for (module, name), (buffer, _, value) in self.copies.items():
+            module._buffers[name] = clones.setdefault(id(buffer), value.clone())
 
     def __exit__(self, *error: object) -> None:
-        _set_buffers(self.now)
+        for (module, name), buffer in self.now.items():
+            module._buffers[name] = buffer

@@ -292,7 +292,7 @@ def _learned_values(loss: Any) -> tuple[float, float]:
         parameter = value.log_temperature if isinstance(value, LearnedTemperature) else value
         return number_of(value) if isinstance(parameter, Tensor) and readable(parameter) else 0.0
 
-    return number(loss.temperature), number(getattr(loss, "bias", None))
+    return number(loss.temperature), number(loss.bias if "bias" in _class_of(loss)._checks else None)
 
 
 def _given(values: Tensor | None) -> str:
