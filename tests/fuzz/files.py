@@ -53,7 +53,7 @@ def formats(folder: Path) -> dict[str, tuple[bytes, Read]]:
     for kind in ("png", "jpeg", "gif", "bmp", "tiff", "webp"):
         buffer = io.BytesIO()
         Image.fromarray(np.stack([pixels[0]] * 3, 2)).save(buffer, kind)
-        found[kind] = buffer.getvalue(), lambda path: _decode([path], 0, False)
+        found[kind] = buffer.getvalue(), lambda path: _decode([path], 0, False, lambda: [0])
     batch = {b"data": random_numbers.integers(0, 256, (5, 3072), dtype=np.uint8), b"labels": [1, 2, 3, 4, 5]}
     found["pickle"] = pickle.dumps(batch, 2), lambda path: load_harmless(path.read_bytes(), path.name)
     found["TU zip"] = _graphs(), lambda path: tudataset("X", path)
