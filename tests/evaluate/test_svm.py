@@ -28,6 +28,14 @@ def test_constant_features_give_the_largest_class():
     assert svm_accuracy(np.ones((50, 3)), y, folds=5).accuracy == pytest.approx(0.6)
 
 
+def test_labels_may_be_texts():
+    x, y = make_classification(60, 4, class_sep=2.0, random_state=0)
+    names = np.array(["cat", "dog"])
+    expected, result = svm_accuracy(x, y, folds=3), svm_accuracy(x, names[y], folds=3)
+    assert result.accuracies == expected.accuracies
+    assert result.predictions.tolist() == names[expected.predictions].tolist()
+
+
 def test_linear_probe_separates_linearly_separable_classes():
     x, y = make_classification(300, 6, n_informative=4, class_sep=2.5, flip_y=0, random_state=0)
     assert linear_accuracy(x, y, folds=3, inner_folds=3, grid=(0.1, 1)) > 0.85

@@ -66,3 +66,15 @@ def test_a_method_for_graphs_on_images(complaint):
     assert "GraphCL learns from graphs, but DigitImages gives batches of images" in complaint(
         "digits/simclr", "--method", "GraphCL"
     )
+
+
+def test_error_of_a_callback_in_half_precision_is_not_taken_for_a_wrong_shape(tmp_path, monkeypatch, capsys):
+    code = "from lightning.pytorch import Callback\n\n\nclass Faulty(Callback):\n"
+    (tmp_path / "faulty.py").write_text(
+        f"{code}    def on_before_backward(self, *args):\n        raise ValueError('mine')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ["--trainer.precision", "bf16-true", "--trainer.callbacks+", "faulty.Faulty"]
+    with pytest.raises(ValueError, match="mine"):
+        cli.main(["train", "digits/simclr", "--encoder.width", "4", *options, *QUIET])

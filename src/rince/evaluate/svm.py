@@ -157,9 +157,10 @@ def linear_accuracy(
 
 
 def _checked(features: Any, labels: Any, folds: int, inner_folds: int) -> tuple[Array, Array]:
-    x, y = torch.as_tensor(features).detach().cpu().double(), torch.as_tensor(labels).cpu()
-    check(x, y)
-    classes, sizes = y.unique(return_counts=True)
+    x = torch.as_tensor(features).detach().cpu().double()
+    y = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)  # of any type, such as texts
+    classes, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
+    check(x, torch.from_numpy(codes))
     # The inner search sees (folds - 1) / folds of a class and splits that once more.
     needed = max(folds, inner_folds + -(-inner_folds // (folds - 1)))
     if sizes.min() < needed:
@@ -167,7 +168,7 @@ def _checked(features: Any, labels: Any, folds: int, inner_folds: int) -> tuple[
             f"class {classes[sizes.argmin()]} has {sizes.min()} samples, {folds} folds with {inner_folds} inner ones "
             f"need {needed}: lower folds, or leave the class out"
         )
-    return x.numpy(), y.numpy()
+    return x.numpy(), y
 
 
 def evaluate_graphs(method: Any, graphs: "Graphs", space: str = "encoder", seed: int = 0) -> dict[str, list[float]]:

@@ -24,7 +24,7 @@ def shape_problem(method: Any, data: Any) -> str | None:
         batch = next(iter(data.train_dataloader()))
     except Exception:  # then the data failed, not what they are given to
         return None
-    method.eval()
+    method.float().eval()  # in one precision, whatever that of the training was
     data_name = type(data).__name__
     try:
         sides = list(_sides(method, batch))

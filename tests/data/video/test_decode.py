@@ -67,6 +67,18 @@ def test_frames_are_those_a_player_would_show_at_any_start(numbered, kind, start
             assert np.array_equal(frame, pictures[i]) or np.array_equal(frame, pictures[j])
 
 
+def test_frames_after_a_gap_in_avi_with_b_frames_have_their_times(tmp_path):
+    times = [i / 30 for i in range(60) if not 20 <= i < 30]
+    path = film(tmp_path / "gap.avi", 2.0, 30, "mpeg4", None, flash=(1.2, 1.5), times=times)
+    with VideoFile(path) as file:
+        assert file.counted
+    before, inside, after = (read_clip(path, at, 1, 30, audio=False).frames.mean() for at in (1.1, 1.35, 1.6))
+    assert before < 120 < inside and after < 120
+    read_clip(path, 1.9, 1, 30, audio=False)
+    with pytest.raises(TooShort):
+        read_clip(path, 2.1, 1, 30, audio=False)
+
+
 def reference(path, known={}):  # noqa: B006
     if path not in known:
         known[path] = whole(path)

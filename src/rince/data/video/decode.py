@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from fractions import Fraction
@@ -267,11 +268,14 @@ class VideoFile:
     def _frames(self) -> Iterator[tuple[float, Any]]:
         """Frames and their times, from the next key frame to the end of the file."""
         context, tick, now = self.stream.codec_context, float(self.stream.time_base), -1 / self.fps
+        stamps: deque[int | None] = deque()  # of packets: the n-th frame shown is that of the n-th packet
         with demuxed(self.container, self.stream) as packets:
             for packet in chain(dropwhile(lambda packet: not packet.is_keyframe, packets), [None]):
+                if packet is not None:
+                    stamps.append(packet.dts)
                 for frame in decoded(context, packet):
-                    is_stamped = frame.pts is not None and not self.counted
-                    now = frame.pts * tick - self.origin if is_stamped else now + 1 / self.fps
+                    stamp = (stamps.popleft() if stamps else None) if self.counted else frame.pts
+                    now = now + 1 / self.fps if stamp is None else stamp * tick - self.origin
                     yield now, frame
 
     def clips(
