@@ -288,3 +288,13 @@ def test_the_record_holds_the_verdict(tmp_path):
     record = json.loads((tmp_path / "audit.json").read_text())
     assert record["verdict"] == "found" and record["auroc"] == found.auroc > 0.9
     assert record["auroc_interval"][0] <= found.auroc <= record["auroc_interval"][1]
+
+
+def test_few_unrelated_pairs_are_flagged_where_scores_are_strong():
+    random = np.random.default_rng(0)
+    a = random.normal(size=(8000, 32)).astype(np.float32)
+    b = a + 0.4 * random.normal(size=a.shape).astype(np.float32)
+    b[:160] = np.roll(b[:160], 1, axis=0)  # 2 %
+    result = rince.audit_pairs(a, b, embeddings="unseen", checks=None)
+    flagged = result.flag()
+    assert result.noise_found and (flagged < 160).sum() > 150 and (flagged >= 160).mean() < 0.1

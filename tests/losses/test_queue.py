@@ -165,8 +165,39 @@ def test_activation_checkpointing_around_the_loss_is_an_error(reentrant):
     torch.utils.checkpoint.checkpoint(loss, query, key, use_reentrant=reentrant).backward()
 
 
+def test_function_transforms_of_a_queue_loss_fail():
+    loss = rince.InfoNCE(contrast=rince.Queue(4, 8))
+    loss.contrast.push(torch.randn(6, 4))
+    queries, key = torch.randn(2, 3, 4), torch.randn(3, 4)
+    before = loss.contrast.keys.clone()
+    with pytest.raises(rince.errors.UsageError, match=r"torch\.func"):
+        torch.func.vmap(lambda query: loss(query, key))(queries)
+    assert torch.equal(loss.contrast.keys, before)
+    loss.eval()
+    torch.testing.assert_close(
+        torch.func.vmap(lambda query: loss(query, key))(queries), torch.stack([loss(query, key) for query in queries])
+    )
+
+
+@pytest.mark.parametrize("start", ("cpu", "meta"))
+def test_queue_is_empty_after_to_empty(start):
+    loss = rince.InfoNCE(contrast=rince.Queue(4, 8))
+    loss.contrast.push(torch.randn(6, 4))
+    loss.to(start)
+    loss.to_empty(device="cpu")
+    assert int(loss.contrast.pushed) == 0 and not loss.contrast.keys.any()
+    assert loss(torch.randn(3, 4), torch.randn(3, 4)).isfinite() and int(loss.contrast.pushed) == 3
+
+
 def test_moving_a_queue_keeps_its_keys():
     contrast = rince.Queue(4, 8)
     contrast.push(torch.randn(6, 4))
     keys = contrast.keys.clone()
     assert torch.equal(contrast.double().float().to("cpu").keys, keys) and int(contrast.pushed) == 6
+
+
+def test_id_that_stands_for_no_id_is_an_error():
+    loss = rince.InfoNCE(contrast=rince.Queue(4, 8))
+    ids = torch.tensor([1, 2, torch.iinfo(torch.int64).min])
+    with pytest.raises(rince.errors.UsageError, match="ids must be above"):
+        loss(torch.randn(3, 4), torch.randn(3, 4), ids=ids)

@@ -93,6 +93,7 @@ def test_custom_transform_of_batches_and_images():
     ("options", "message"),
     [
         ({"blur_taps": 4}, "odd"),
+        ({"gray_chance": 20}, "_chance"),
         ({"crop": (0.5, 0.2)}, "crop"),
         ({"mean": [0.5]}, "mean and std"),
     ],

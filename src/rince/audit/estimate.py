@@ -6,13 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rince.audit.calibrate import probability_curve
+from rince.audit.calibrate import decreasing, probability_curve
 from rince.audit.rate import (
     MIDDLES,
     RankCounts,
     Ranks,
     Rate,
     cell_counts,
+    even_null,
+    LONE_HARD,
     normal_scores,
     null_cells,
     p_of_kept,
@@ -164,11 +166,11 @@ def decide(null: Null, counts: RankCounts, units: int, seed: int = 0) -> Decisio
 def cautious_curve(counted: Curve, rate: Rate) -> Curve:
     """The probability behind flags: the smaller one of that counted in bins and that of the mixtures.
 
-    A sixth of the right pairs that may score like mismatched ones are taken off the share: more would cost recall.
+    A sixth of the right pairs that may score like mismatched ones, beyond ``LONE_HARD``, are taken off the share.
     """
     z = normal_scores(1 - counted.quantile.astype(np.float32))
-    mixed = np.interp(z, MIDDLES, np.minimum.accumulate(rate.probability))
-    hard = rate.hard / 6
+    mixed = np.interp(z, MIDDLES, decreasing(rate.probability, even_null()))
+    hard = max(0.0, rate.hard - LONE_HARD) / 6
     share = max(0.0, (rate.value - hard) / (1 - hard)) / rate.value
     return Curve(counted.quantile, share * np.minimum(counted.probability, mixed))
 

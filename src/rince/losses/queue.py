@@ -2,6 +2,7 @@
 
 import numbers
 import warnings
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch.nn.functional import softplus
 
 from rince.errors import UsageError
 from rince.losses.contrasts import Contrast, bound_of, check_extra, count_different, over_temperature, unit
-from rince.losses.inputs import can_look, check_pair, check_per_pair
+from rince.losses.inputs import can_look, check_pair, check_per_pair, transformed
 from rince.losses.logsumexp import negative_scores
 from rince.losses.objectives import ExtraReduction, Objective, Scores
 from rince.losses.ranks import agree, gather, processes
@@ -26,8 +27,7 @@ class Queue(Contrast):
     that is not finite is replaced by another key of its batch.
 
     A call in training mode changes the queue, so it must not run twice: keep the loss out of activation checkpointing
-    and of ``torch.func`` transforms, or call it in evaluation mode and ``push`` the keys yourself. After ``to_empty``,
-    call ``reset``.
+    and of ``torch.func`` transforms, or call it in evaluation mode and ``push`` the keys yourself.
 
     Args:
         dim: Width of the embeddings.
@@ -68,6 +68,14 @@ class Queue(Contrast):
         self.ids = torch.full_like(self.ids, NO_ID)
         self._set_count(0)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Queue":
+        """As in every module; after ``to_empty``, which leaves buffers uninitialized, the queue is empty."""
+        probe, was_meta = torch.arange(1009, 1017), self.pushed.is_meta
+        super()._apply(fn, recurse)
+        if not self.pushed.is_meta and (was_meta or not torch.equal(fn(probe.clone()).cpu(), probe)):
+            self.reset()
+        return self
+
     def forward(
         self,
         a: Tensor,
@@ -103,12 +111,18 @@ class Queue(Contrast):
         labels: Tensor | None = None,
         ids: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        # Private: the only way to see that checkpointing runs a forward pass inside a backward pass.
-        if self.training and not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
-            raise UsageError(
-                "a loss with a Queue must not be inside activation checkpointing, which would push its keys twice: "
-                "checkpoint the encoder only"
-            )
+        if self.training:
+            # Private: the only way to see that checkpointing runs a forward pass inside a backward pass.
+            if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+                raise UsageError(
+                    "a loss with a Queue must not be inside activation checkpointing, which would push its keys twice: "
+                    "checkpoint the encoder only"
+                )
+            if transformed():
+                raise UsageError(
+                    "a loss with a Queue in training mode changes its state, which transforms of torch.func cannot "
+                    "do: call loss.eval(), and push(key) after the step"
+                )
         sizes = None
         if processes() > 1:  # before anything is computed, also if nothing will be pushed
             key, ids = self._check(a, b, ids)
@@ -172,7 +186,10 @@ class Queue(Contrast):
         key = check_pair(query, key).detach()
         if query.shape[1] != self.dim:
             raise UsageError(f"this queue holds keys of width {self.dim}, got embeddings of width {query.shape[1]}")
-        return key, check_per_pair("ids", ids, query)
+        ids = check_per_pair("ids", ids, query)
+        if ids is not None and ids.numel() and can_look(ids) and int(ids.min()) == NO_ID:
+            raise UsageError(f"ids must be above {NO_ID}, which stands for a key without id")
+        return key, ids
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, size={self.size}"

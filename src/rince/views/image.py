@@ -71,9 +71,12 @@ class Recipe(Views):
             noise: Noise for some of the views.
 
         Raises:
-            UsageError: If crop or blur_taps is out of range, or mean and std have different lengths.
+            UsageError: If a probability, crop or blur_taps is out of range, or mean and std have different lengths.
         """
         super().__init__()
+        chances = (flip, jitter_chance, gray_chance, blur_chance, solarize_chance)
+        if not all(0 <= chance <= 1 for chance in chances):
+            raise UsageError(f"flip and the *_chance options must be in [0, 1], got {chances}")
         if blur_taps % 2 == 0:
             raise UsageError(f"blur_taps must be odd, got {blur_taps}")
         op.check_crop(crop or (1, 1), ratio)
