@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from rince.audit.calibrate import decreasing, probability_curve
 from rince.audit.rate import (
+    LONE_HARD,
     MIDDLES,
     RankCounts,
     Ranks,
     Rate,
     cell_counts,
     even_null,
-    LONE_HARD,
     normal_scores,
     null_cells,
     p_of_kept,
