@@ -88,8 +88,8 @@ def _command(name: str, rest: list[str]) -> int:
         print(f"rince {__version__}")
         return 0
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
+        matches = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"; did you mean '{matches[0]}'?" if matches else ""
         if name == "reproduce":  # until 0.4
             hint = "; its experiments have moved to python -m experiments, in a clone of the repository"
         _print_error(f"rince: unknown command '{name}'{hint} (see rince --help)")

@@ -52,7 +52,7 @@ def train_towers(
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         towers = tower(a.shape[1], CONFIG), tower(b.shape[1], CONFIG)
-    optimizer = torch.optim.Adam([p for one in towers for p in one.parameters()], lr=1e-3, fused=True)
+    optimizer = torch.optim.Adam([p for network in towers for p in network.parameters()], lr=1e-3, fused=True)
     plan = batches(len(a), epochs, torch.Generator().manual_seed(seed), BATCH)
     return fit(towers, optimizer, a, b, loss, plan, weights)
 
@@ -135,8 +135,8 @@ def work(task: Task) -> Any:
     f, g = train_towers(data.a, data.b, loss, task.seed, task.epochs, weights_of(task, data))
     with torch.no_grad():
         scores = nn.functional.cosine_similarity(f(data.a), g(data.b)).numpy()
-    first, ten = recalls(f, g, data.test)
-    results = recalls(f, g, data.validation)[0], first, ten, auc(scores, data.wrong), scores, data.wrong
+    recall_1, recall_10 = recalls(f, g, data.test)
+    results = recalls(f, g, data.validation)[0], recall_1, recall_10, auc(scores, data.wrong), scores, data.wrong
     return Run(task.name, task.temperature, task.rate, task.seed, *results)
 
 
@@ -264,12 +264,12 @@ def cost(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def fresh_folder(wanted: Path, force: bool) -> Path:
+def fresh_folder(path: Path, force: bool) -> Path:
     """``wanted``, or the first of wanted-2, wanted-3, ... without a report."""
-    folder, number = wanted, 1
+    folder, number = path, 1
     while (folder / "report.html").exists() and not force:
         number += 1
-        folder = wanted.with_name(f"{wanted.name}-{number}")
+        folder = path.with_name(f"{path.name}-{number}")
     return folder
 
 
@@ -311,8 +311,8 @@ def _demonstrate(folder: Path, options: argparse.Namespace) -> None:
     partner, wrong = wrong_pairs(len(a), RATE, seed=0)
     audited = against_truth(result, wrong)
     print(f"\naudit: {audited}")
-    shown = [Arrays(half.reshape(-1, 4, 8)) for half in (a, b[partner])]
-    data = audit_data(result, "The audit", 0.1, str, shown[0], shown[1], wrong)
+    halves = [Arrays(half.reshape(-1, 4, 8)) for half in (a, b[partner])]
+    data = audit_data(result, "The audit", 0.1, str, halves[0], halves[1], wrong)
     write_text(folder / "report.html", demo_page(page_data(runs, rows, audited), data))
     write_text(
         folder / "result.json", json.dumps({"rows": rows, "audit": audited}, indent=2, ensure_ascii=False) + "\n"

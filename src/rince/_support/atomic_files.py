@@ -180,8 +180,8 @@ def check_out_folder(folder: Path, what: str, names: Iterable[str] = ()) -> None
         raise NotAFolder(f"{folder} is a file: choose a folder for {what}")
     if folder.is_symlink() and not folder.exists():
         raise NotAFolder(f"{folder} is a broken link: choose a folder for {what}")
-    if taken := next((name for name in names if (folder / name).is_dir()), None):
-        raise ExistingFile(f"{folder / taken} is a folder in place of a result file: choose another --out")
+    if conflict := next((name for name in names if (folder / name).is_dir()), None):
+        raise ExistingFile(f"{folder / conflict} is a folder in place of a result file: choose another --out")
 
 
 def check_writable(folder: Path) -> None:

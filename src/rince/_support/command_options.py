@@ -65,17 +65,17 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
 
     parser.error = refuse  # type: ignore[method-assign]
     try:
-        found, unknown = parser.parse_known_args(respelt(parser, arguments))
+        options, unknown = parser.parse_known_args(respelt(parser, arguments))
     except argparse.ArgumentError as error:
         raise UsageError(str(error)) from error
     if unknown:
-        known = [option for option in parser._option_string_actions if option.startswith("--")]
+        names = [option for option in parser._option_string_actions if option.startswith("--")]
         if os.path.lexists(unknown[0]):
             raise UsageError(f"{unknown[0]} looks like an option: name the file as ./{unknown[0]}")
-        near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
+        matches = difflib.get_close_matches(unknown[0].partition("=")[0], names, n=1)
+        hint = f"; did you mean '{matches[0]}'?" if matches else ""
         raise UsageError(f"there is no option '{unknown[0]}'{hint} (see {parser.prog} --help)")
-    return found
+    return options
 
 
 def add_allow_custom_code(parser: argparse.ArgumentParser) -> None:

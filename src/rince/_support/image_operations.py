@@ -40,12 +40,12 @@ def random_boxes(
     first = fits.float().argmax(1, keepdim=True)
     has_fit = fits.any(1)
     ratio_of_image = min(max(width / height, ratio[0]), ratio[1])
-    whole_w, whole_h = min(width, round(height * ratio_of_image)), min(height, round(width / ratio_of_image))
-    w = torch.where(has_fit, w.gather(1, first).squeeze(1), float(whole_w))
-    h = torch.where(has_fit, h.gather(1, first).squeeze(1), float(whole_h))
-    place = draw.uniform(shape=(2,))
-    top = torch.where(has_fit, (place[:, 0] * (height - h + 1)).floor(), (height - h) // 2)
-    left = torch.where(has_fit, (place[:, 1] * (width - w + 1)).floor(), (width - w) // 2)
+    max_w, max_h = min(width, round(height * ratio_of_image)), min(height, round(width / ratio_of_image))
+    w = torch.where(has_fit, w.gather(1, first).squeeze(1), float(max_w))
+    h = torch.where(has_fit, h.gather(1, first).squeeze(1), float(max_h))
+    position = draw.uniform(shape=(2,))
+    top = torch.where(has_fit, (position[:, 0] * (height - h + 1)).floor(), (height - h) // 2)
+    left = torch.where(has_fit, (position[:, 1] * (width - w + 1)).floor(), (width - w) // 2)
     return top, left, h, w
 
 
@@ -89,12 +89,12 @@ def jitter(x: Tensor, factors: Tensor, shift: Tensor, order: Tensor) -> Tensor:
     for turn in range(order.shape[1]):
         operation = order[:, turn]
         is_hue = operation == 3
-        turned = is_hue.nonzero().squeeze(1) if x.shape[0] == 3 else is_hue.new_zeros(0, dtype=torch.long)
-        hued = hue(x[:, turned], shift[turned]) if len(turned) else None
+        indices = is_hue.nonzero().squeeze(1) if x.shape[0] == 3 else is_hue.new_zeros(0, dtype=torch.long)
+        hued = hue(x[:, indices], shift[indices]) if len(indices) else None
         factor = factors.gather(1, operation.clamp(max=2)[:, None]).squeeze(1).masked_fill(is_hue, 1)
         blend(x, factor, operation)
         if hued is not None:
-            x[:, turned] = hued
+            x[:, indices] = hued
     return x
 
 
@@ -152,13 +152,13 @@ def _blur_three(x: Tensor, middle: Tensor, side: Tensor, dim: int) -> Tensor:
 def _blur_matrix(weights: Tensor, size: int) -> Tensor:
     """(n, reach + 1) weights to (n, size, size) matrices with reflected borders."""
     matrix = weights.new_zeros(len(weights), size, size)
-    place = torch.arange(size, device=weights.device)
+    index = torch.arange(size, device=weights.device)
     for offset in range(1 - weights.shape[1], weights.shape[1]):
-        source = place + offset
+        source = index + offset
         period = max(2 * size - 2, 1)
         source = source.remainder(period)
         source = torch.where(source >= size, period - source, source)
-        matrix[:, place, source] += weights[:, abs(offset), None]
+        matrix[:, index, source] += weights[:, abs(offset), None]
     return matrix
 
 

@@ -42,11 +42,11 @@ def normal_quantile(p: Floats) -> Floats:
     outer = np.flatnonzero(np.abs(q) > 0.425)
     with np.errstate(divide="ignore", invalid="ignore"):
         r = np.sqrt(-np.log(np.minimum(p[outer], 1 - p[outer])))
-        near, far = r - 1.6, r - 5
+        middle, tail = r - 1.6, r - 5
         value = np.where(
             r <= 5,
-            np.polyval(MIDDLE[0], near) / np.polyval(MIDDLE[1], near),
-            np.polyval(TAIL[0], far) / np.polyval(TAIL[1], far),
+            np.polyval(MIDDLE[0], middle) / np.polyval(MIDDLE[1], middle),
+            np.polyval(TAIL[0], tail) / np.polyval(TAIL[1], tail),
         )
         value[np.isinf(r)] = np.inf
     out[outer] = np.copysign(value, q[outer])

@@ -12,14 +12,14 @@ class Unreadable(ValueError):
     """A file that is missing, not a regular file, too large, or outside of its folder."""
 
 
-def read_regular(path: Path, most: int, root: Path | None = None) -> bytes:
-    """The content of a regular file of at most ``most`` bytes.
+def read_regular(path: Path, max_bytes: int, root: Path | None = None) -> bytes:
+    """The content of a regular file of at most ``max_bytes`` bytes.
 
     A pipe or a device is refused without being read: it could block for ever or never end.
 
     Args:
         path: The file.
-        most: The largest size in bytes.
+        max_bytes: Maximum size in bytes.
         root: If given, the file must lie below this folder once all symbolic links are followed.
 
     Raises:
@@ -33,13 +33,13 @@ def read_regular(path: Path, most: int, root: Path | None = None) -> bytes:
     except (OSError, ValueError) as error:
         raise Unreadable(f"{path.name} cannot be read") from error
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise Unreadable(f"{path.name} is not a regular file")
-        if found.st_size > most:
-            raise Unreadable(f"{path.name} is larger than {most / 1e6:g} MB")
+        if status.st_size > max_bytes:
+            raise Unreadable(f"{path.name} is larger than {max_bytes / 1e6:g} MB")
         with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read(most)
+            return file.read(max_bytes)
     except OSError as error:
         raise Unreadable(f"{path.name} cannot be read") from error
     finally:

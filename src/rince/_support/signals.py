@@ -116,7 +116,7 @@ class Children:
     def watch(self, tell: Callable[[str], None]) -> None:
         """Report a failed process and exit with 2, in case this process waits for it forever."""
 
-        def look() -> None:
+        def poll() -> None:
             while (result := self.failed()) is None:
                 time.sleep(1)
             time.sleep(2 * GRACE_SECONDS)
@@ -126,7 +126,7 @@ class Children:
                 os._exit(2)
 
         if self.processes:
-            threading.Thread(target=look, daemon=True, name="children").start()
+            threading.Thread(target=poll, daemon=True, name="children").start()
 
     def end(self) -> None:
         """Terminate the processes, and kill those that do not end."""

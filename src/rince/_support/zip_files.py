@@ -45,11 +45,11 @@ def _check(path: Path, archive: zipfile.ZipFile, size: int) -> None:
     entries = archive.infolist()
     if locked := [entry.filename for entry in entries if entry.flag_bits & 1]:
         raise UsageError(f"{path} is encrypted ({locked[0]}): unpack it first")
-    if odd := [entry.filename for entry in entries if entry.compress_type not in COMPRESSIONS]:
-        raise UsageError(f"{path} has an unsupported compression ({odd[0]}): pack it again")
-    grown = sum(entry.file_size for entry in entries)
-    if grown > max(MAX_SIZE, MAX_RATIO * size):
+    if unsupported := [entry.filename for entry in entries if entry.compress_type not in COMPRESSIONS]:
+        raise UsageError(f"{path} has an unsupported compression ({unsupported[0]}): pack it again")
+    unpacked_size = sum(entry.file_size for entry in entries)
+    if unpacked_size > max(MAX_SIZE, MAX_RATIO * size):
         raise UsageError(
-            f"{path} has {size / 1e6:.1f} MB and would unpack to {grown / 1e9:.1f} GB, "
-            f"{grown / max(size, 1):.0f} times: unpack it yourself if you trust it"
+            f"{path} has {size / 1e6:.1f} MB and would unpack to {unpacked_size / 1e9:.1f} GB, "
+            f"{unpacked_size / max(size, 1):.0f} times: unpack it yourself if you trust it"
         )

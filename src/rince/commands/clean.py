@@ -138,10 +138,10 @@ def main(arguments: list[str]) -> int:
             new = write_repair(folder, partners, audited, shows[0], shows[1])
             files += [options.out / path.name for path in new]
             lines.append(repair_sentence(partners))
-    shown = [location(file) for file in files]
-    more = f" and {len(shown) - 8:,} more" if len(shown) > 8 else ""
-    lines += [counts(audited, kept, options.weights), f"written: {', '.join(shown[:8])}{more}"]
-    record = {"pairs": len(kept), "kept": int(kept.sum()), "dropped": int((~kept).sum()), "files": shown}
+    names = [location(file) for file in files]
+    suffix = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
+    lines += [counts(audited, kept, options.weights), f"written: {', '.join(names[:8])}{suffix}"]
+    record = {"pairs": len(kept), "kept": int(kept.sum()), "dropped": int((~kept).sum()), "files": names}
     print_result(options, record, "\n".join(lines))
     return 0
 
@@ -163,14 +163,14 @@ def counts(audited: "Audited", kept: "Kept", weights: bool) -> str:
 
     unknown = int(np.isnan(audited.p_wrong).sum())
     dropped = int((~kept).sum())
-    also = f", {unknown:,} of them not judged by the audit" if unknown else ""
+    suffix = f", {unknown:,} of them not judged by the audit" if unknown else ""
     if weights:
         mean = audited.weights.mean()
-        return f"{len(kept):,} pairs with a mean weight of {mean:.3f}; {dropped:,} would be dropped{also}"
-    return f"{int(kept.sum()):,} of {len(kept):,} pairs kept, {dropped:,} dropped{also}"
+        return f"{len(kept):,} pairs with a mean weight of {mean:.3f}; {dropped:,} would be dropped{suffix}"
+    return f"{int(kept.sum()):,} of {len(kept):,} pairs kept, {dropped:,} dropped{suffix}"
 
 
-def _partners(options: argparse.Namespace, where: "list[Source]", audited: "Audited", kept: "Kept") -> "Partners":
+def _partners(options: argparse.Namespace, sources: "list[Source]", audited: "Audited", kept: "Kept") -> "Partners":
     import numpy as np
 
     from rince.pairs.columns import matrix
@@ -178,6 +178,6 @@ def _partners(options: argparse.Namespace, where: "list[Source]", audited: "Audi
 
     rows = np.flatnonzero(~kept & ~np.isnan(audited.p_wrong))
     with tempfile.TemporaryDirectory() as scratch, naming_full(f"a temporary file in {scratch}"):
-        a, b = (matrix(one, Path(scratch)) for one in where)
+        a, b = (matrix(source, Path(scratch)) for source in sources)
     fit = options.fit or a.shape[1] != b.shape[1] or bool(audited.record.get("fitted"))
     return best_partners(a, b, rows, audited.weights, k=min(options.repair, len(b)), fit=fit, seed=options.seed)

@@ -89,40 +89,40 @@ def main(arguments: list[str]) -> int:
     return compare_losses(TwoFiles(*options.columns), options, shlex.join(["rince", "compare", *arguments]))
 
 
-def compare_losses(task: Any, found: argparse.Namespace, command: str) -> int:
+def compare_losses(task: Any, options: argparse.Namespace, command: str) -> int:
     """Train with every loss, write the report and print its table."""
     from rince.compare.losses import parse_loss
     from rince.compare.report import summarize, summary_record, table, write_report
 
     require("scipy", "train")  # by the report; without it the command ends before the first run
     for name in ("losses", "rates", "temperatures"):
-        if getattr(found, name) is None:
-            setattr(found, name, list(getattr(task, name)))
+        if getattr(options, name) is None:
+            setattr(options, name, list(getattr(task, name)))
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # for losses by class path
-    _check_options(found)
-    for loss in found.losses:
-        parse_loss(loss).build(found.temperatures[0])  # reports errors before the first run
+    _check_options(options)
+    for loss in options.losses:
+        parse_loss(loss).build(options.temperatures[0])  # reports errors before the first run
     task.check()
-    out = found.out or Path("runs/compare") / task.name
-    tune_seeds = task.tune_seeds if found.tune_seeds is None else found.tune_seeds
-    if tune_seeds is not None and tune_seeds >= found.seeds:
+    out = options.out or Path("runs/compare") / task.name
+    tune_seeds = task.tune_seeds if options.tune_seeds is None else options.tune_seeds
+    if tune_seeds is not None and tune_seeds >= options.seeds:
         tune_seeds = None
-    shared = {"epochs": found.epochs or task.usual_epochs, "data": task.fingerprint()}
-    with silence(found.quiet):
+    shared = {"epochs": options.epochs or task.usual_epochs, "data": task.fingerprint()}
+    with silence(options.quiet):
         if importlib.util.find_spec("matplotlib") is None:
             note("matplotlib is not installed: no figure (pip install 'rince[train]')")
-        results = results_of(task, found, shared, tune_seeds, out)
+        results = results_of(task, options, shared, tune_seeds, out)
     summary = summarize(task.name, task.metric, task.noise, results, tune_seeds)
     files = write_report(summary, results, out, command)
     text = table(summary) + "".join(f"\n- {line}" for line in summary.advice())
     record = {**summary_record(summary, command), "files": [str(out / name) for name in files]}
-    print_result(found, record, f"{text}\n\nwritten to {out}: {', '.join(files)}")
+    print_result(options, record, f"{text}\n\nwritten to {out}: {', '.join(files)}")
     return 0
 
 
 def results_of(
-    task: Any, found: argparse.Namespace, shared: dict[str, Any], tune_seeds: int | None, out: Path
+    task: Any, options: argparse.Namespace, shared: dict[str, Any], tune_seeds: int | None, out: Path
 ) -> list[dict[str, Any]]:
     """Results of all runs: every temperature for the seeds that tune it, the chosen temperature for the others.
 
@@ -131,39 +131,39 @@ def results_of(
     from rince.compare.grid import finished_runs, run_grid
     from rince.compare.report import chosen_temperatures
 
-    everything = [
+    all_runs = [
         {"loss": loss, "temperature": t, "rate": rate, "seed": seed, **shared}
-        for seed in range(found.seeds)
-        for rate in found.rates
-        for loss in found.losses
-        for t in found.temperatures
+        for seed in range(options.seeds)
+        for rate in options.rates
+        for loss in options.losses
+        for t in options.temperatures
     ]
-    if found.report_only:
-        return finished_runs(everything, out / "runs", name_of)
+    if options.report_only:
+        return finished_runs(all_runs, out / "runs", name_of)
     work = functools.partial(one_run, task=task, out=out)
-    tuning = [run for run in everything if tune_seeds is None or run["seed"] < tune_seeds]
-    results = run_grid(tuning, work, out / "runs", name_of, found.workers)
+    tuning = [run for run in all_runs if tune_seeds is None or run["seed"] < tune_seeds]
+    results = run_grid(tuning, work, out / "runs", name_of, options.workers)
     chosen = chosen_temperatures(results)
     rest = [
         run
-        for run in everything
+        for run in all_runs
         if run not in tuning and run["temperature"] == chosen[str(run["loss"]), float(run["rate"])]
     ]
-    return results + (run_grid(rest, work, out / "runs", name_of, found.workers) if rest else [])
+    return results + (run_grid(rest, work, out / "runs", name_of, options.workers) if rest else [])
 
 
-def _check_options(found: argparse.Namespace) -> None:
+def _check_options(options: argparse.Namespace) -> None:
     from rince.compare.losses import parse_loss
 
     for name in ("losses", "rates", "temperatures"):
-        values = getattr(found, name)
+        values = getattr(options, name)
         if len({parse_loss(value).label if name == "losses" else value for value in values}) != len(values):
             raise UsageError(f"--{name} must be different from each other, got {' '.join(map(str, values))}")
-    if wrong := [rate for rate in found.rates if not 0 <= rate < 1]:
+    if wrong := [rate for rate in options.rates if not 0 <= rate < 1]:
         raise UsageError(f"--rates must lie in [0, 1), got {wrong[0]:g}")
-    if wrong := [t for t in found.temperatures if not 0 < t < float("inf")]:
+    if wrong := [t for t in options.temperatures if not 0 < t < float("inf")]:
         raise UsageError(f"--temperatures must be positive, got {wrong[0]:g}")
-    check_counts(found, "seeds", "workers", "tune_seeds", "epochs")
+    check_counts(options, "seeds", "workers", "tune_seeds", "epochs")
 
 
 def name_of(run: Any) -> str:

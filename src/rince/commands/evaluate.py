@@ -51,8 +51,8 @@ def main(arguments: list[str]) -> int:
     if options.draws is not None and options.labels_per_class is None:
         raise UsageError("--draws is the number of random draws of --labels-per-class: give both, or neither")
     options.draws = options.draws or 10
-    few = f"-{options.labels_per_class}-labels" if options.labels_per_class else ""
-    target = Path(options.run) / f"evaluation-{options.space}-{options.probe}{few}.json"
+    suffix = f"-{options.labels_per_class}-labels" if options.labels_per_class else ""
+    target = Path(options.run) / f"evaluation-{options.space}-{options.probe}{suffix}.json"
     if target.exists() and not options.force:
         raise ExistingFile(f"{target} exists: overwrite it with --force")
     if not (Path(options.run) / "config.yaml").exists():
@@ -111,18 +111,18 @@ def _labeled_accuracies(method: Any, data: Any, options: argparse.Namespace) -> 
         sounds = isinstance(method, FineTune) and method.tower == "b"
         return data.pair_batches(part) if sounds else data.labeled_batches(part)
 
-    ways: dict[str, Any] = {"trained": lambda part: labeled_features(method, batches(part), options.space)}
+    readers: dict[str, Any] = {"trained": lambda part: labeled_features(method, batches(part), options.space)}
     if options.baselines:
         untrained = load_run(options.run, trained=False, allow_custom_code=options.allow_custom_code)[0]
-        ways["untrained"] = lambda part: labeled_features(untrained, batches(part), options.space)
+        readers["untrained"] = lambda part: labeled_features(untrained, batches(part), options.space)
         if isinstance(data, Images):
-            ways["raw inputs"] = lambda part: inputs_of(batches(part))
+            readers["raw inputs"] = lambda part: inputs_of(batches(part))
     result = {}
-    for name, read in ways.items():
+    for name, read in readers.items():
         parts = {part: read(part) for part in ("train", "test")}
         if len(parts["train"][1].unique()) < 2 or not len(parts["test"][1]):
             raise UsageError("evaluation needs labels of at least two classes")
-        features, labels = ({part: both[i] for part, both in parts.items()} for i in (0, 1))
+        features, labels = ({part: split[i] for part, split in parts.items()} for i in (0, 1))
         result[name] = accuracies(features, labels, options)
     return result
 
@@ -166,8 +166,8 @@ def table(result: dict[str, Any]) -> str:
         from rince.evaluate.pairs import table as table_of_pairs
 
         return table_of_pairs(result)
-    known = ("svm", "linear", "knn", "recall@1", "recall@10")
-    columns = [c for c in known if all(c in row for row in result.values())]
+    metrics = ("svm", "linear", "knn", "recall@1", "recall@10")
+    columns = [c for c in metrics if all(c in row for row in result.values())]
     width = max(map(len, result))
     lines = [f"{'':<{width}}" + "".join(f"{c:>15}" for c in columns)]
     for name, row in result.items():

@@ -46,10 +46,10 @@ def read_npy_header(file: IO[bytes], shard: Path) -> tuple[tuple[int, ...], bool
 def _read_exactly(file: IO[bytes], count: int, shard: Path) -> bytes:
     block = b""
     while len(block) < count:
-        more = file.read(count - len(block))
-        if not more:
+        data = file.read(count - len(block))
+        if not data:
             raise UsageError(f"{location(shard)} is cut off: it has fewer rows than its header says")
-        block += more
+        block += data
     return block
 
 
@@ -90,8 +90,8 @@ def _array_blocks(file: IO[bytes], shard: Path, start: int, stop: int | None) ->
     stop = _length(shape, shard) if stop is None else stop
     row_bytes = dtype.itemsize * math.prod(shape[1:])
     if fortran and len(shape) > 1:
-        whole = np.frombuffer(_read_exactly(file, row_bytes * shape[0], shard), dtype)
-        yield whole.reshape(shape[::-1]).transpose()[start:stop]
+        array = np.frombuffer(_read_exactly(file, row_bytes * shape[0], shard), dtype)
+        yield array.reshape(shape[::-1]).transpose()[start:stop]
         return
     file.seek(start * row_bytes, io.SEEK_CUR)
     for part in _chunks(stop - start, row_bytes):
@@ -111,8 +111,8 @@ def _filter_array(
         while block := file.read(CHUNK_BYTES):
             out.write(block)
     elif fortran and len(shape) > 1:
-        whole = np.frombuffer(_read_exactly(file, row_bytes * shape[0], shard), dtype).reshape(shape[::-1]).transpose()
-        out.write(np.ascontiguousarray(whole[kept]).tobytes())
+        array = np.frombuffer(_read_exactly(file, row_bytes * shape[0], shard), dtype).reshape(shape[::-1]).transpose()
+        out.write(np.ascontiguousarray(array[kept]).tobytes())
     else:
         for part in _chunks(shape[0], row_bytes):
             rows = part.stop - part.start
@@ -265,8 +265,8 @@ class Tensors(Format):
         with written(target) as out:
             if self.where.kind == ".safetensors":
                 with opened(shard) as file:
-                    notes = json.loads(file.read(int.from_bytes(file.read(8), "little"))).get("__metadata__")
-                out.write(require("safetensors.torch", "audit").save(new, notes))
+                    metadata = json.loads(file.read(int.from_bytes(file.read(8), "little"))).get("__metadata__")
+                out.write(require("safetensors.torch", "audit").save(new, metadata))
             else:
                 torch.save(new, out)
 

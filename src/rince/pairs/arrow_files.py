@@ -33,28 +33,28 @@ class ArrowTable(NamedTuple):
     parts: tuple["ArrowTable", ...] = ()
 
 
-def open_arrow(where: Source) -> ArrowTable:
+def open_arrow(source: Source) -> ArrowTable:
     """The table of a file, a pattern of files, or a folder of datasets."""
-    segments = where.segments
+    segments = source.segments
     if not segments:
-        raise UsageError(f"{where.path} holds no data")
-    first, *others = (_open_file(*segment, where) for segment in segments)
-    parts = (first, *(part._replace(batches=functools.partial(_alike, part, first)) for part in others))
+        raise UsageError(f"{source.path} holds no data")
+    first, *others = (_open_file(*segment, source) for segment in segments)
+    parts = (first, *(part._replace(batches=functools.partial(_checked_batches, part, first)) for part in others))
 
     def batches(names: list[str]) -> Iterator[Any]:
         return itertools.chain.from_iterable(part.batches(names) for part in parts)
 
-    return ArrowTable(location(where.path), first.schema, batches, parts)
+    return ArrowTable(location(source.path), first.schema, batches, parts)
 
 
-def _alike(part: ArrowTable, first: ArrowTable, names: list[str]) -> Iterator[Any]:
+def _checked_batches(part: ArrowTable, first: ArrowTable, names: list[str]) -> Iterator[Any]:
     """The batches of a file whose columns are those of the first one."""
     for name in names:
         if name not in part.schema.names:
             raise UsageError(f"{part.name} has no column {name} ({first.name} has one)")
-        kind, wanted = part.schema.field(name).type, first.schema.field(name).type
-        if kind != wanted and not any(same(kind) and same(wanted) for same in (is_number, _is_numbers, _is_text)):
-            raise UsageError(f"{part.name} has {kind} in column {name}, where {first.name} has {wanted}")
+        kind, expected = part.schema.field(name).type, first.schema.field(name).type
+        if kind != expected and not any(same(kind) and same(expected) for same in (is_number, _is_numbers, _is_text)):
+            raise UsageError(f"{part.name} has {kind} in column {name}, where {first.name} has {expected}")
     return part.batches(names)
 
 
@@ -88,11 +88,11 @@ def _in_memory(table: Any, names: list[str]) -> list[Any]:
     return table.select(names).to_batches(max_chunksize=ROWS)
 
 
-def _open_file(file: Path, start: int, stop: int | None, where: Source) -> ArrowTable:
+def _open_file(file: Path, start: int, stop: int | None, source: Source) -> ArrowTable:
     """Rows ``start`` to ``stop`` of a file; a field of a struct (``translation.en``) is a column of its own."""
-    with _telling(file):
-        table = (_parquet if where.kind == ".parquet" else _ipc)(file, start, stop)
-    for name in (where.column or "").split(","):
+    with _arrow_errors(file):
+        table = (_parquet if source.kind == ".parquet" else _ipc)(file, start, stop)
+    for name in (source.column or "").split(","):
         if "." in name and name not in table.schema.names:
             table = _with_nested(table, name)
     return table
@@ -108,8 +108,8 @@ def _with_nested(table: ArrowTable, name: str) -> ArrowTable:
         field = field.type.field(part)
 
     def batches(names: list[str]) -> Iterator[Any]:
-        for batch in table.batches(list(dict.fromkeys(top if one == name else one for one in names))):
-            columns = [compute.struct_field(batch[top], path) if one == name else batch[one] for one in names]
+        for batch in table.batches(list(dict.fromkeys(top if column == name else column for column in names))):
+            columns = [compute.struct_field(batch[top], path) if column == name else batch[column] for column in names]
             yield arrow.RecordBatch.from_arrays(columns, names=names)
 
     return ArrowTable(table.name, table.schema.append(field.with_name(name)), batches)
@@ -121,15 +121,15 @@ def _parquet(path: Path, start: int, stop: int | None) -> ArrowTable:
         schema = parquet.ParquetFile(file).schema_arrow
 
     def batches(names: list[str]) -> Iterator[Any]:
-        with opened(path) as file, _telling(path):
+        with opened(path) as file, _arrow_errors(path):
             table = parquet.ParquetFile(file)
             rows = [table.metadata.row_group(k).num_rows for k in range(table.metadata.num_row_groups)]
             ends = np.cumsum([0, *rows])
             last = ends[-1] if stop is None else stop
             groups = [k for k in range(len(rows)) if ends[k + 1] > start and ends[k] < last]
             skipped = int(ends[groups[0]]) if groups else 0
-            whole = table.iter_batches(batch_size=ROWS, columns=names, row_groups=groups)
-            for batch in _sliced(whole, start - skipped, None if stop is None else stop - skipped):
+            row_batches = table.iter_batches(batch_size=ROWS, columns=names, row_groups=groups)
+            for batch in _sliced(row_batches, start - skipped, None if stop is None else stop - skipped):
                 yield batch.select(names)
 
     return ArrowTable(location(path), schema, batches)
@@ -139,19 +139,19 @@ def _ipc(path: Path, start: int, stop: int | None) -> ArrowTable:
     """An Arrow file or stream, mapped into memory; datasets write streams, feather writes files."""
     arrow = require("pyarrow", "audit")
 
-    def open_one() -> Any:
+    def open_reader() -> Any:
         if not is_url(path):
             return _ipc_reader(arrow.memory_map(str(path)))
         with opened(path) as file:
             return _ipc_reader(arrow.BufferReader(file.read()))
 
     def batches(names: list[str]) -> Iterator[Any]:
-        with _telling(path):
-            for batch in _sliced(_ipc_batches(open_one()), start, stop):
+        with _arrow_errors(path):
+            for batch in _sliced(_ipc_batches(open_reader()), start, stop):
                 for first in range(0, len(batch), ROWS):
                     yield batch.select(names).slice(first, ROWS)
 
-    return ArrowTable(location(path), open_one().schema, batches)
+    return ArrowTable(location(path), open_reader().schema, batches)
 
 
 def _ipc_reader(file: Any) -> Any:
@@ -179,7 +179,7 @@ def _sliced(batches: Iterator[Any], start: int, stop: int | None) -> Iterator[An
 
 
 @contextmanager
-def _telling(name: Path | str) -> Iterator[None]:
+def _arrow_errors(name: Path | str) -> Iterator[None]:
     """Errors of Arrow as one sentence that names the file."""
     arrow = require("pyarrow", "audit")
     try:
@@ -209,15 +209,17 @@ def number_columns(table: ArrowTable, names: list[str]) -> Iterator[tuple[str, l
         if types.is_temporal(kind) or types.is_struct(kind) or types.is_map(kind) or types.is_union(kind):
             raise UsageError(f"{table.name} has {kind} in column {name}, where numbers or lists of numbers should be")
     for name in lists:
-        inside = table.schema.field(name).type.value_type
-        if not (types.is_integer(inside) or types.is_floating(inside)):
-            raise UsageError(f"{table.name} has lists of {inside} in column {name}, where lists of numbers should be")
+        item_type = table.schema.field(name).type.value_type
+        if not (types.is_integer(item_type) or types.is_floating(item_type)):
+            raise UsageError(
+                f"{table.name} has lists of {item_type} in column {name}, where lists of numbers should be"
+            )
     widths = {name: _width(table, name) for name in lists}
 
     for part in table.parts or (table,):
         start = 0
         for batch in part.batches(names):
-            with _telling(part.name):
+            with _arrow_errors(part.name):
                 columns = [
                     _flat(batch.column(k), widths[name], name, part, start)
                     if name in lists
@@ -234,10 +236,10 @@ def value_column(table: ArrowTable, name: str) -> Iterator[NDArray[Any]]:
     if require("pyarrow", "audit").types.is_nested(kind):
         raise UsageError(f"{table.name} has {kind} in column {name}, where one value per pair should be")
     for batch in table.batches([name]):
-        with _telling(table.name):
+        with _arrow_errors(table.name):
             # Files may differ in the type of numbers: 7 of one is not 7.0 of another.
-            found = _values(batch.column(0).cast(kind) if is_number(kind) else batch.column(0))
-        yield found
+            values = _values(batch.column(0).cast(kind) if is_number(kind) else batch.column(0))
+        yield values
 
 
 def _values(column: Any) -> NDArray[Any]:
@@ -246,9 +248,9 @@ def _values(column: Any) -> NDArray[Any]:
     column = column.dictionary_encode() if column.type in texts else column
     if arrow.types.is_dictionary(column.type) and column.type.value_type in texts:
         # Equal texts become one object: a small file may repeat a long one millions of times.
-        used, place = np.unique(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), return_inverse=True)
-        found = column.dictionary.take(arrow.array(used[used >= 0])).to_pylist()
-        return np.array([*([None] if used[:1] < 0 else []), *found], dtype=object)[place]
+        indices, inverse = np.unique(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), return_inverse=True)
+        items = column.dictionary.take(arrow.array(indices[indices >= 0])).to_pylist()
+        return np.array([*([None] if indices[:1] < 0 else []), *items], dtype=object)[inverse]
     # With gaps numpy would make floats of whole numbers: 7 stays 7, and large ids stay exact.
     if column.null_count:
         return np.array(column.to_pylist(), dtype=object)
@@ -264,25 +266,25 @@ def _lengths(column: Any) -> NDArray[np.float64]:
 def _width(table: ArrowTable, name: str) -> int:
     for batch in table.batches([name]):
         lengths = _lengths(batch.column(0))
-        known = lengths[~np.isnan(lengths)]
-        if len(known) and not known[0]:
+        present = lengths[~np.isnan(lengths)]
+        if len(present) and not present[0]:
             raise UsageError(f"{table.name} has empty lists in column {name}")
-        if len(known):
-            return int(known[0])
+        if len(present):
+            return int(present[0])
     raise UsageError(f"{table.name} has no lists in column {name}: all of them are missing")
 
 
 def _flat(column: Any, width: int, name: str, table: ArrowTable, start: int) -> NDArray[np.float32]:
     lengths = _lengths(column)
-    there = ~np.isnan(lengths)
-    other = np.flatnonzero(there & (lengths != width))
-    if len(other):
+    present = ~np.isnan(lengths)
+    different = np.flatnonzero(present & (lengths != width))
+    if len(different):
         raise UsageError(
-            f"{table.name} has lists that differ in length in column {name}: {int(lengths[other[0]])} numbers in row "
-            f"{start + other[0]}, {width} in those before"
+            f"{table.name} has lists that differ in length in column {name}: {int(lengths[different[0]])} numbers in "
+            f"row {start + different[0]}, {width} in those before"
         )
     block = np.full((len(column), width), np.nan, dtype=np.float32)
-    block[there] = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
+    block[present] = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
     return block
 
 
@@ -296,7 +298,7 @@ class Arrow(Format):
         return list(open_arrow(self.where).schema.names)
 
     def rows(self, shard: Path) -> int:
-        with opened(shard) as file, _telling(shard):
+        with opened(shard) as file, _arrow_errors(shard):
             if self.where.kind == ".parquet":
                 return int(require("pyarrow.parquet", "audit").ParquetFile(file).metadata.num_rows)
             return sum(len(batch) for batch in _ipc_batches(_ipc_reader(file)))
@@ -308,14 +310,14 @@ class Arrow(Format):
     def write(self, shard: Path, target: Path, selection: Selection) -> None:
         arrow, parquet = require("pyarrow", "audit"), require("pyarrow.parquet", "audit")
         ipc = require("pyarrow.ipc", "audit")
-        with opened(shard) as file, written(target) as out, _telling(shard):
+        with opened(shard) as file, written(target) as out, _arrow_errors(shard):
             if self.where.kind == ".parquet":
                 source = parquet.ParquetFile(file)
-                about = source.metadata
+                metadata = source.metadata
                 codec = "snappy"
-                if about.num_row_groups and about.num_columns:
-                    codec = about.row_group(0).column(0).compression.lower().replace("uncompressed", "none")
-                batches = (source.read_row_group(group) for group in range(about.num_row_groups))
+                if metadata.num_row_groups and metadata.num_columns:
+                    codec = metadata.row_group(0).column(0).compression.lower().replace("uncompressed", "none")
+                batches = (source.read_row_group(group) for group in range(metadata.num_row_groups))
                 schema = self._schema(shard, source.schema_arrow, selection)
                 writer = parquet.ParquetWriter(out, schema, compression=codec)
             else:
@@ -337,9 +339,9 @@ class Arrow(Format):
             return schema
         arrow = require("pyarrow", "audit")
         check_no_weights(shard, schema.names)
-        notes = dict(schema.metadata or {})
-        if b"huggingface" in notes:  # the types of datasets
-            features = json.loads(notes[b"huggingface"])
+        metadata = dict(schema.metadata or {})
+        if b"huggingface" in metadata:  # the types of datasets
+            features = json.loads(metadata[b"huggingface"])
             features.get("info", {}).get("features", {})[WEIGHT] = {"dtype": "float32", "_type": "Value"}
-            notes[b"huggingface"] = json.dumps(features).encode()
-        return schema.append(arrow.field(WEIGHT, arrow.float32())).with_metadata(notes or None)
+            metadata[b"huggingface"] = json.dumps(features).encode()
+        return schema.append(arrow.field(WEIGHT, arrow.float32())).with_metadata(metadata or None)

@@ -60,20 +60,20 @@ def matches(pattern: Path) -> list[Path]:
     text = location(pattern)
     if not any(letter in text for letter in "*?[{"):
         return []
-    found: list[Path] = []
-    for one in _braces(text):
-        if not any(letter in one for letter in "*?["):
-            found += [Path(one)]
-        elif is_url(one):
-            files, name = file_system(one)
-            protocol = one.split("://")[0]
-            found += by_number(Path(f"{protocol}://{file}") for file in files.glob(name))
+    result: list[Path] = []
+    for expanded in _braces(text):
+        if not any(letter in expanded for letter in "*?["):
+            result += [Path(expanded)]
+        elif is_url(expanded):
+            files, name = file_system(expanded)
+            protocol = expanded.split("://")[0]
+            result += by_number(Path(f"{protocol}://{file}") for file in files.glob(name))
         else:
-            parts = Path(one).parts
+            parts = Path(expanded).parts
             first = next(k for k, part in enumerate(parts) if any(letter in part for letter in "*?["))
             globbed = Path(*parts[:first]).glob(str(Path(*parts[first:])))
-            found += by_number(file for file in globbed if file.is_file())
-    return found if all(exists(file) for file in found) else []
+            result += by_number(file for file in globbed if file.is_file())
+    return result if all(exists(file) for file in result) else []
 
 
 def braces(pattern: Path) -> list[Path]:
@@ -104,7 +104,7 @@ def _braces(text: str) -> list[str]:
         middle = match[3].split(",")
     else:
         middle = [f"{k:0{len(match[1])}d}" for k in range(int(match[1]), int(match[2]) + 1)]
-    return [one for part in middle for one in _braces(text[: match.start()] + part + text[match.end() :])]
+    return [name for part in middle for name in _braces(text[: match.start()] + part + text[match.end() :])]
 
 
 def suffix_of(path: Path) -> str:

@@ -66,11 +66,11 @@ class Fingerprint(NamedTuple):
 
 def from_record(record: Mapping[str, Any]) -> Fingerprint | None:
     """The fingerprint in an ``audit.json``; None if it is missing or of another version."""
-    found = record.get("fingerprint")
+    saved = record.get("fingerprint")
     try:
-        if found["version"] != VERSION or found["codes"] != code_check():  # type: ignore[index]
+        if saved["version"] != VERSION or saved["codes"] != code_check():  # type: ignore[index]
             return None
-        return Fingerprint(int(found["rows"]), _read(found["a"]), _read(found["b"]))  # type: ignore[index]
+        return Fingerprint(int(saved["rows"]), _read(saved["a"]), _read(saved["b"]))  # type: ignore[index]
     except (TypeError, KeyError, ValueError):
         return None
 

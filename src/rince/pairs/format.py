@@ -115,17 +115,17 @@ def check_no_weights(shard: Path, names: Sequence[str]) -> None:
         raise UsageError(f"{location(shard)} already has a field {WEIGHT!r}: rename it, or leave out --weights")
 
 
-def format_of(where: Source) -> Format:
+def format_of(source: Source) -> Format:
     """The format of a source.
 
     Raises:
         UsageError: It is a folder of media files, which has no rows.
     """
-    if where.kind not in FORMATS:
-        raise UsageError(f"{where} is a folder of media files: name a file with one row per pair")
-    module, name = FORMATS[where.kind].split(".")
-    found: type[Format] = getattr(importlib.import_module(f"rince.pairs.{module}"), name)
-    return found(where)
+    if source.kind not in FORMATS:
+        raise UsageError(f"{source} is a folder of media files: name a file with one row per pair")
+    module, name = FORMATS[source.kind].split(".")
+    format_class: type[Format] = getattr(importlib.import_module(f"rince.pairs.{module}"), name)
+    return format_class(source)
 
 
 # What readers raise for files that are not whole; the last two are numpy's for a header.
@@ -148,10 +148,10 @@ def naming(path: Path) -> Iterator[None]:
             raise
         # numpy takes whatever it does not know for Python objects, and says how to load them, which runs their code.
         unsafe = "pickle" in str(error) or "Python objects" in str(error)
-        why = "it is not an .npy file, or it holds Python objects" if unsafe else error
-        raise UsageError(f"{path} cannot be read: {why}") from error
+        reason = "it is not an .npy file, or it holds Python objects" if unsafe else error
+        raise UsageError(f"{path} cannot be read: {reason}") from error
     except OSError as error:
         if error.errno is not None:  # what the system says
             raise
-        why = " ".join(str(error).split())  # what pyarrow says of a damaged file
-        raise UsageError(f"{path} cannot be read: {why}") from error
+        reason = " ".join(str(error).split())  # what pyarrow says of a damaged file
+        raise UsageError(f"{path} cannot be read: {reason}") from error

@@ -8,7 +8,8 @@ from rince.errors import UsageError
 from rince.pairs.columns import column_names, listed
 from rince.pairs.files import exists, is_dir, location, matches
 from rince.pairs.format import KEY, format_of
-from rince.pairs.source import FOLDER, TAR, Source, source
+from rince.pairs.source import FOLDER, TAR, Source
+from rince.pairs.source import source as parse_source
 
 CLIP_RETRIEVAL, DATACOMP = "clip-retrieval", "DataComp"
 IDS = ("uid", "key", "image_path", "id")
@@ -44,17 +45,17 @@ def pair_files(a: str, b: str | None = None, *, header: bool = True, raw: bool =
         UsageError: ``b`` is missing and ``a`` is not such a folder; the message suggests columns.
     """
     if b is not None:
-        first, second = source(a, header, raw), source(b, header, raw)
-        tar = next((one for one in (first, second) if one.kind == TAR), None)
+        first, second = parse_source(a, header, raw), parse_source(b, header, raw)
+        tar = next((column for column in (first, second) if column.kind == TAR), None)
         return PairSources(first, second, None if tar is None else tar._replace(column=KEY))
     folder = Path(a)
     if is_dir(folder):
         if matches(folder / "img_emb" / "*.npy") and matches(folder / "text_emb" / "*.npy"):
             return _clip_retrieval(folder)
-        for place in (folder, folder / "metadata"):
-            arrays, tables = matches(place / "*.npz"), matches(place / "*.parquet")
-            if arrays and tables and "uid" in column_names(Source(place / "*.parquet", None)):
-                return _datacomp(place, len(arrays), len(tables))
+        for subfolder in (folder, folder / "metadata"):
+            arrays, tables = matches(subfolder / "*.npz"), matches(subfolder / "*.parquet")
+            if arrays and tables and "uid" in column_names(Source(subfolder / "*.parquet", None)):
+                return _datacomp(subfolder, len(arrays), len(tables))
     raise UsageError(suggestion(a, header))
 
 
@@ -82,20 +83,21 @@ def _datacomp(folder: Path, arrays: int, tables: int) -> PairSources:
 
 def suggestion(a: str, header: bool = True) -> str:
     """Message for a single argument that is not a folder of pairs: which two arguments to give."""
-    where = source(a, header, raw=True)
-    path = location(where.path)
-    if where.kind == FOLDER:
+    column = parse_source(a, header, raw=True)
+    path = location(column.path)
+    if column.kind == FOLDER:
         return (
             f"{path} was taken for a folder of media files: name the other side too, as {path} captions.txt. A folder "
             "alone must be of clip-retrieval (img_emb/, text_emb/) or DataComp (.npz and .parquet)"
         )
-    names = [name for name in format_of(where).fields if name != KEY]
+    names = [name for name in format_of(column).fields if name != KEY]
     nested = {name.split(".")[0] for name in names if "." in name}  # such as json, beside json.caption
-    pick = [name for name in names if name.lower() not in ("id", "ids", "key", "uid") and name not in nested]
-    pick = (pick if len(pick) > 1 else names)[:2]
-    if len(pick) < 2:
+    candidates = [name for name in names if name.lower() not in ("id", "ids", "key", "uid") and name not in nested]
+    candidates = (candidates if len(candidates) > 1 else names)[:2]
+    if len(candidates) < 2:
         return f"{path} is one side of the pairs: name the other side as well"
-    return f"{path} has the columns {listed(names)}: name the two to compare, as {path}:{pick[0]} {path}:{pick[1]}"
+    first, second = candidates
+    return f"{path} has the columns {listed(names)}: name the two to compare, as {path}:{first} {path}:{second}"
 
 
 def dataset_json(folder: Path) -> list[Path]:

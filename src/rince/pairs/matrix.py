@@ -57,39 +57,39 @@ def as_array(x: Any) -> NDArray[Any]:
 
 def _labels(x: NDArray[Any], name: str) -> NDArray[np.float32]:
     values = x.tolist()
-    odd = next((value for value in values if not isinstance(value, str | bytes | None)), None)
-    if odd is not None:
-        raise WrongType(f"{name} must hold real numbers, or texts as labels, got {type(odd).__name__}")
-    found = label_numbers([values])
-    if found is None:
+    invalid = next((value for value in values if not isinstance(value, str | bytes | None)), None)
+    if invalid is not None:
+        raise WrongType(f"{name} must hold real numbers, or texts as labels, got {type(invalid).__name__}")
+    numbers = label_numbers([values])
+    if numbers is None:
         raise UsageError(
             f"{name} must hold real numbers, got texts, of which there are too many different ones for labels (at most "
             f"{MAX_CLASSES}): turn them into features"
         )
-    return found
+    return numbers
 
 
-def label_numbers(batches: Iterable[Iterable[Any]], most: int = MAX_CLASSES) -> NDArray[np.float32] | None:
+def label_numbers(batches: Iterable[Iterable[Any]], max_labels: int = MAX_CLASSES) -> NDArray[np.float32] | None:
     """(pairs, 1): one number per pair for labels that are texts, NaN where there is none; None if they are no labels.
 
     That is, if they are more than ``most``, or have fewer than 10 pairs each on average.
 
     Numbers go by the order of the labels, so that the same labels have the same numbers whichever comes first.
     """
-    first: dict[str, int] = {}
-    found = []
+    index: dict[str, int] = {}
+    blocks = []
     for batch in batches:
         texts = ["" if value is None else str(value).strip() for value in batch]
-        numbers = [first.setdefault(text, len(first)) for text in texts]
-        if len(first) > most + 1:  # one of them may be the empty one
+        numbers = [index.setdefault(text, len(index)) for text in texts]
+        if len(index) > max_labels + 1:  # one of them may be the empty one
             return None
-        found.append(np.array(numbers, dtype=np.int64))
-    labels = sorted(text for text in first if text)
-    if not labels or len(labels) > min(most, sum(map(len, found)) // MIN_PER_CLASS):
+        blocks.append(np.array(numbers, dtype=np.int64))
+    labels = sorted(text for text in index if text)
+    if not labels or len(labels) > min(max_labels, sum(map(len, blocks)) // MIN_PER_CLASS):
         return None
-    place = {text: number for number, text in enumerate(labels)}
-    table = np.array([place.get(text, np.nan) for text in first], dtype=np.float32)
-    return table[np.concatenate(found)][:, None]
+    rank = {text: number for number, text in enumerate(labels)}
+    table = np.array([rank.get(text, np.nan) for text in index], dtype=np.float32)
+    return table[np.concatenate(blocks)][:, None]
 
 
 def check_columns(a: Matrix, b: Matrix) -> None:
@@ -105,21 +105,21 @@ def codes(values: Any, name: str, n: int, start: int = 0) -> NDArray[np.int64]:
     A value has the same code wherever it stands, so shards that are read apart agree. Texts are coded one by one:
     an array of numpy's would make all of them as wide as the longest. ``start`` is the number of the first pair.
     """
-    given = one_dimensional(values)
-    if given.shape != (n,):
-        raise UsageError(f"{name} must have one value per pair: expected ({n},), got {given.shape}")
-    if given.dtype.kind in "iub":
-        return given.astype(np.int64)
-    if given.dtype.kind in "mM":
-        return _with_missing(given.view(np.int64).copy(), np.isnat(given), start)
-    if given.dtype.kind == "f":
-        return _with_missing((given.astype(np.float64) + 0.0).view(np.int64), np.isnan(given), start)
-    found, missing = np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
-    for row, cell in enumerate(given.tolist()):
+    array = one_dimensional(values)
+    if array.shape != (n,):
+        raise UsageError(f"{name} must have one value per pair: expected ({n},), got {array.shape}")
+    if array.dtype.kind in "iub":
+        return array.astype(np.int64)
+    if array.dtype.kind in "mM":
+        return _with_missing(array.view(np.int64).copy(), np.isnat(array), start)
+    if array.dtype.kind == "f":
+        return _with_missing((array.astype(np.float64) + 0.0).view(np.int64), np.isnan(array), start)
+    hashes, missing = np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
+    for row, cell in enumerate(array.tolist()):
         text = cell if isinstance(cell, str) else str(cell)
         missing[row] = not text.strip() if isinstance(cell, str) else text in MISSING
-        found[row] = text_code(text)
-    return _with_missing(found, missing, start)
+        hashes[row] = text_code(text)
+    return _with_missing(hashes, missing, start)
 
 
 def text_code(text: str) -> int:
@@ -144,14 +144,14 @@ def one_dimensional(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _with_missing(found: NDArray[np.int64], missing: NDArray[np.bool_], start: int) -> NDArray[np.int64]:
+def _with_missing(hashes: NDArray[np.int64], missing: NDArray[np.bool_], start: int) -> NDArray[np.int64]:
     """Hashes in which every missing value is replaced by a hash of its row number."""
     rows = np.flatnonzero(missing).astype(np.uint64) + np.uint64(start)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the mixer of SplitMix64
         rows = (rows + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(factor)
         rows ^= rows >> np.uint64(shift)
-    found[missing] = rows.view(np.int64)
-    return found
+    hashes[missing] = rows.view(np.int64)
+    return hashes
 
 
 def chunk_rows(width: int) -> int:
@@ -259,8 +259,8 @@ class RowCheck:
 
 def named_rows(rows: list[int]) -> str:
     """Rows in words, the first of them by their numbers."""
-    shown = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
-    return f"row {shown}" if len(rows) == 1 else f"{len(rows):,} rows ({shown})"
+    numbers = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
+    return f"row {numbers}" if len(rows) == 1 else f"{len(rows):,} rows ({numbers})"
 
 
 def cosines_(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:

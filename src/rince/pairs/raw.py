@@ -69,70 +69,70 @@ class Raw(NamedTuple):
         return code.hexdigest()
 
 
-def raw_column(where: Source, root: Path | None = None, ids: Any = None) -> Raw | None:
+def raw_column(source: Source, root: Path | None = None, ids: Any = None) -> Raw | None:
     """The raw items of a source; None if it holds numbers, which need no encoder.
 
     Args:
-        where: A table's column, a folder of media files, or a .txt file.
+        source: A table's column, a folder of media files, or a .txt file.
         root: The folder that media files must lie below; by default that of the table.
         ids: The ids of the pairs, by which files of a folder are found.
 
     Raises:
         UsageError: The column holds something else, or names files outside of ``root``.
     """
-    found = _raw_column(where, root, ids)
-    if found is None or where.kind == FOLDER or where.part is not None or len(where.files) < 2:
-        return found
-    content = format_of(where)
-    ends = np.cumsum([content.rows(file) for file in where.files]).tolist()
-    return Raw(found.kind, found.items, found.name, found.root, found.remark, tuple(ends), found.describe)
+    raw = _raw_column(source, root, ids)
+    if raw is None or source.kind == FOLDER or source.part is not None or len(source.files) < 2:
+        return raw
+    content = format_of(source)
+    ends = np.cumsum([content.rows(file) for file in source.files]).tolist()
+    return Raw(raw.kind, raw.items, raw.name, raw.root, raw.remark, tuple(ends), raw.describe)
 
 
-def _raw_column(where: Source, root: Path | None, ids: Any) -> Raw | None:
-    with naming(where.path):
-        if where.kind == FOLDER:
-            if where.part is None:
-                return _of_folder(where.path, ids)
-            return Raw(cast(Kind, kind_of_name(where.files[0].name)), where.files, str(where), where.path)
-        if where.kind == LINES:
-            return Raw("texts", lines_of(where), str(where))
-        if where.kind in ARROW_TABLES:
-            return raw_of_table(open_arrow(where), where.column, where.folder, root)
-        if where.kind == TAR:
-            return _of_tar(where)
-        if where.kind not in TABLES:
+def _raw_column(source: Source, root: Path | None, ids: Any) -> Raw | None:
+    with naming(source.path):
+        if source.kind == FOLDER:
+            if source.part is None:
+                return _of_folder(source.path, ids)
+            return Raw(cast(Kind, kind_of_name(source.files[0].name)), source.files, str(source), source.path)
+        if source.kind == LINES:
+            return Raw("texts", lines_of(source), str(source))
+        if source.kind in ARROW_TABLES:
+            return raw_of_table(open_arrow(source), source.column, source.folder, root)
+        if source.kind == TAR:
+            return _of_tar(source)
+        if source.kind not in TABLES:
             return None
-        names = chosen(where, column_names(where))
+        names = chosen(source, column_names(source))
         if len(names) > 1:
             return None
-        cells: list[Any] = [cell for batch in value_batches(where) for cell in batch.tolist()]
-    return as_raw([None if is_blank(cell) else cell for cell in cells], str(where), where.folder, root)
+        cells: list[Any] = [cell for batch in value_batches(source) for cell in batch.tolist()]
+    return as_raw([None if is_blank(cell) else cell for cell in cells], str(source), source.folder, root)
 
 
-def _of_tar(where: Source) -> Raw | None:
-    tar = cast(Tar, format_of(where))
-    if where.column is None:
-        raise UsageError(f"{where} has the fields {listed(tar.fields)}: name one, as {where}:{tar.fields[-1]}")
-    items = tar.items(where.column, gaps=True)
-    kind = kind_of_name(f"x.{where.column}")
+def _of_tar(source: Source) -> Raw | None:
+    tar = cast(Tar, format_of(source))
+    if source.column is None:
+        raise UsageError(f"{source} has the fields {listed(tar.fields)}: name one, as {source}:{tar.fields[-1]}")
+    items = tar.items(source.column, gaps=True)
+    kind = kind_of_name(f"x.{source.column}")
     if kind is not None:
-        return Raw(cast(Kind, kind), items, str(where), describe=items.describe)
+        return Raw(cast(Kind, kind), items, str(source), describe=items.describe)
     first = next((item for item in (items[k] for k in range(len(items))) if item is not None), None)
     if isinstance(first, (np.ndarray, int, float)):
         return None
-    return Raw("texts", [items[k] for k in range(len(items))], str(where), describe=items.describe)
+    return Raw("texts", [items[k] for k in range(len(items))], str(source), describe=items.describe)
 
 
-def lines_of(where: Source) -> list[str | None]:
+def lines_of(source: Source) -> list[str | None]:
     """Lines of a .txt file, split at line feeds only; None for an empty line."""
-    return [line for _, batch in format_of(where).batches([]) for line in batch[0]]
+    return [line for _, batch in format_of(source).batches([]) for line in batch[0]]
 
 
 def raw_of_table(table: ArrowTable, column: str | None, folder: Path | None, root: Path | None) -> Raw | None:
     """The raw items of a column of an Arrow table; structs of bytes and path are what datasets make of media."""
     arrow_names = list(table.schema.names)
-    where = Source(Path(table.name), column)
-    names = chosen(where, arrow_names)
+    source = Source(Path(table.name), column)
+    names = chosen(source, arrow_names)
     types = [table.schema.field(name).type for name in names]
     if all(is_number(kind) or is_list(kind) for kind in types):
         return None
@@ -165,20 +165,20 @@ class ArrowItems(Sequence[Any]):
 
 def as_raw(items: Sequence[Any], name: str, folder: Path | None, root: Path | None) -> Raw | None:
     """Items with their kind; names of media files become paths, relative to ``folder``."""
-    seen = [item for item in (items[k] for k in range(min(len(items), 10 * LOOKED_AT))) if item is not None]
-    seen = seen[:LOOKED_AT]
+    sample = [item for item in (items[k] for k in range(min(len(items), 10 * LOOKED_AT))) if item is not None]
+    sample = sample[:LOOKED_AT]
     if not len(items):
         raise UsageError(f"{name} has no rows")
-    if not seen:
+    if not sample:
         raise UsageError(f"{name} holds nothing but missing values")
-    if all(isinstance(item, bytes) for item in seen):
-        media = media_type(seen[0])
+    if all(isinstance(item, bytes) for item in sample):
+        media = media_type(sample[0])
         return Raw("pictures" if media is None else "sounds" if media.startswith("audio") else "videos", items, name)
-    if all(isinstance(item, (int, float)) for item in seen) or all(reads_as_number(item) for item in seen):
+    if all(isinstance(item, (int, float)) for item in sample) or all(reads_as_number(item) for item in sample):
         return None
-    if not all(isinstance(item, str) for item in seen):
-        raise UsageError(f"{name} must hold texts, names of files or their content, got {type(seen[0]).__name__}")
-    kinds = {kind_of_name(item) for item in seen}
+    if not all(isinstance(item, str) for item in sample):
+        raise UsageError(f"{name} must hold texts, names of files or their content, got {type(sample[0]).__name__}")
+    kinds = {kind_of_name(item) for item in sample}
     if len(kinds) == 1 and None not in kinds:
         return _files(items, cast(Kind, kinds.pop()), name, folder or Path(), root)
     return Raw("texts", items if isinstance(items, list) else list(items), name)
@@ -186,13 +186,13 @@ def as_raw(items: Sequence[Any], name: str, folder: Path | None, root: Path | No
 
 def _files(items: Sequence[Any], kind: Kind, name: str, folder: Path, root: Path | None) -> Raw:
     paths = [None if item is None else folder / item for item in items]
-    below = folder if root is None else root
+    allowed = folder if root is None else root
     first = next((path for path in paths if path is not None), None)
-    if first is not None and first.exists() and not lies_below(first, below):
+    if first is not None and first.exists() and not lies_below(first, allowed):
         raise UsageError(
-            f"{name} names files outside of {below}, such as {first}: say where they may lie with --media-root FOLDER"
+            f"{name} names files outside of {allowed}, such as {first}: say where they may lie with --media-root FOLDER"
         )
-    return Raw(kind, paths, name, below)
+    return Raw(kind, paths, name, allowed)
 
 
 def _of_folder(folder: Path, ids: Any) -> Raw:
@@ -201,16 +201,16 @@ def _of_folder(folder: Path, ids: Any) -> Raw:
             f"{location(folder)} is a folder of media files at a URL: pack them into tars, which are read from there, "
             "or copy the folder to a disk"
         )
-    found = Files.from_folder(folder, ids)
-    kinds = {kind_of_name(Path(path).name) for path in found.paths if path is not None}
+    files = Files.from_folder(folder, ids)
+    kinds = {kind_of_name(Path(path).name) for path in files.paths if path is not None}
     if len(kinds) > 1:
         raise UsageError(f"{folder} holds {' and '.join(sorted(map(str, kinds)))}: keep one kind in a folder")
-    return Raw(cast(Kind, kinds.pop()), list(found.paths), str(folder), folder, found.remark)
+    return Raw(cast(Kind, kinds.pop()), list(files.paths), str(folder), folder, files.remark)
 
 
 def _stamp(path: Path) -> str:
     try:
-        found = path.stat()
-        return f"{path.name} {found.st_size} {found.st_mtime_ns}"
+        status = path.stat()
+        return f"{path.name} {status.st_size} {status.st_mtime_ns}"
     except (OSError, ValueError):
         return f"{path.name} missing"

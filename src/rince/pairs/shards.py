@@ -183,33 +183,33 @@ class FileShard(Shard):
 
     def items(self, side: str) -> Raw | None:
         """The raw items of side ``"a"`` or ``"b"``; None if it holds numbers."""
-        where = self.raw.get(side, self.a if side == "a" else self.b)
-        found = raw_column(where, self.root)
-        if found is None:
+        source = self.raw.get(side, self.a if side == "a" else self.b)
+        raw = raw_column(source, self.root)
+        if raw is None:
             return None
-        return Raw(found.kind, found.items, self.name, found.root, found.remark, describe=found.describe)
+        return Raw(raw.kind, raw.items, self.name, raw.root, raw.remark, describe=raw.describe)
 
     def gallery(self, side: str) -> Gallery | None:
-        where = self.columns.get(f"show_{side}", self.raw.get(side))
-        if where is None:
+        source = self.columns.get(f"show_{side}", self.raw.get(side))
+        if source is None:
             return None
-        found = raw_column(where, self.root)
-        return Texts(values(where)) if found is None else found.gallery
+        raw = raw_column(source, self.root)
+        return Texts(values(source)) if raw is None else raw.gallery
 
     def column(self, side: str) -> str:
-        where = self.raw.get(side, self.a if side == "a" else self.b)
-        return where.column or where.path.name
+        source = self.raw.get(side, self.a if side == "a" else self.b)
+        return source.column or source.path.name
 
     def item_prints(self, start: int, dropped: NDArray[np.int64] | None) -> tuple[SidePrint | None, SidePrint | None]:
         used = np.arange(self.rows) if dropped is None else np.delete(np.arange(self.rows), dropped)
         prints: list[SidePrint | None] = []
         for side in "ab":
-            found = self.items(side) if side in self.raw else None
-            if found is None:
+            raw = self.items(side) if side in self.raw else None
+            if raw is None:
                 prints.append(None)
                 continue
-            codes_of_items = item_codes((found.items[row] for row in used.tolist()), self.raw[side].folder)
-            prints.append(SidePrint(found.kind, 0, sums_of(codes_of_items, start)))
+            codes_of_items = item_codes((raw.items[row] for row in used.tolist()), self.raw[side].folder)
+            prints.append(SidePrint(raw.kind, 0, sums_of(codes_of_items, start)))
         return prints[0], prints[1]
 
     def keys(self, start: int) -> Keys:
@@ -275,23 +275,23 @@ def file_shards(
         if text is not None:
             columns[name] = column_source(text, pairs.a, raw=name.startswith("show_"))
     given = {"A": pairs.a, "B": pairs.b, **columns}
-    sources = {name: _absolute(where, columns.get("ids")) for name, where in given.items()}
-    lengths = {name: _file_rows(where) for name, where in sources.items()}
+    sources = {name: _absolute(source, columns.get("ids")) for name, source in given.items()}
+    lengths = {name: _file_rows(source) for name, source in sources.items()}
     for name in sources:
         _check_aligned(name, sources, lengths)
-    ends = {name: np.cumsum([0, *some]) for name, some in lengths.items()}
+    ends = {name: np.cumsum([0, *counts]) for name, counts in lengths.items()}
     files = [ends[name] if sources[name].kind != FOLDER else ends[name][[0, -1]] for name in "AB"]
-    bounds = sorted({int(end) for some in files for end in some})
+    bounds = sorted({int(end) for counts in files for end in counts})
     step = rows or (MAX_RAW_ROWS if raw else _rows_for(sources["A"], sources["B"]))
     if not all(sources[name].kind == FOLDER or format_of(sources[name]).skips_rows for name in "AB"):
         # Every shard reads its files from the start: a few per file for items, whose encoding takes longer, or one.
-        few = MAX_RAW_ROWS * max(1, bounds[-1] // (MAX_SPLITS * MAX_RAW_ROWS))
-        step = (rows or few) if raw else MAX_ROWS * 1000
+        default_rows = MAX_RAW_ROWS * max(1, bounds[-1] // (MAX_SPLITS * MAX_RAW_ROWS))
+        step = (rows or default_rows) if raw else MAX_ROWS * 1000
     shards: list[FileShard] = []
     for first, last in itertools.pairwise(bounds):
         for start in range(first, last, step):
             stop = min(last, start + step)
-            parts = {name: _restricted(where, ends[name], start, stop) for name, where in sources.items()}
+            parts = {name: _restricted(source, ends[name], start, stop) for name, source in sources.items()}
             a_part, b_part = parts.pop("A"), parts.pop("B")
             shards.append(FileShard(a_part, b_part, stop - start, parts, media_root))
     return shards
@@ -300,73 +300,73 @@ def file_shards(
 def check_aligned(pairs: PairSources, always: bool = False) -> None:
     """Raise for files with different numbers of rows, ``always`` or where counting is cheap."""
     sources = {"A": pairs.a, "B": pairs.b} | ({} if pairs.ids is None else {"ids": pairs.ids})
-    if FOLDER in (pairs.a.kind, pairs.b.kind) or all(len(where.files) < 2 for where in sources.values()):
+    if FOLDER in (pairs.a.kind, pairs.b.kind) or all(len(source.files) < 2 for source in sources.values()):
         return
-    if always or all(format_of(where).skips_rows for where in sources.values()):
-        lengths = {name: _file_rows(where) for name, where in sources.items()}
+    if always or all(format_of(source).skips_rows for source in sources.values()):
+        lengths = {name: _file_rows(source) for name, source in sources.items()}
         for name in sources:
             _check_aligned(name, sources, lengths)
 
 
-def _absolute(where: Source, ids: Source | None) -> Source:
-    if is_url(where.path):
-        return where
-    where = where._replace(path=where.path.absolute())
-    if where.kind != FOLDER:
-        return where
-    found = raw_column(where, ids=None if ids is None else values(ids))
-    assert found is not None
-    if None in found.items:
-        raise UsageError(f"{found.remark}: name the files in a table, where a cell may be missing")
-    return where._replace(part=tuple((file, 0, 1) for file in found.items))
+def _absolute(source: Source, ids: Source | None) -> Source:
+    if is_url(source.path):
+        return source
+    source = source._replace(path=source.path.absolute())
+    if source.kind != FOLDER:
+        return source
+    raw = raw_column(source, ids=None if ids is None else values(ids))
+    assert raw is not None
+    if None in raw.items:
+        raise UsageError(f"{raw.remark}: name the files in a table, where a cell may be missing")
+    return source._replace(part=tuple((file, 0, 1) for file in raw.items))
 
 
-def _file_rows(where: Source) -> list[int]:
-    if where.kind == FOLDER:
-        return [1] * len(where.files)
-    content = format_of(where)
+def _file_rows(source: Source) -> list[int]:
+    if source.kind == FOLDER:
+        return [1] * len(source.files)
+    content = format_of(source)
     content.check()
     counts = []
     for file in content.shards:
         with naming(file):
             counts.append(content.rows(file))
     if not sum(counts):
-        raise UsageError(f"{where} has no rows")
+        raise UsageError(f"{source} has no rows")
     return counts
 
 
 def _check_aligned(name: str, sources: dict[str, Source], lengths: dict[str, list[int]]) -> None:
-    mine, theirs = lengths["A"], lengths[name]
-    if len(mine) == len(theirs):
-        files = zip(sources["A"].files, mine, sources[name].files, theirs, strict=True)
-        if other := next((row for row in files if row[1] != row[3]), None):
+    expected, counts = lengths["A"], lengths[name]
+    if len(expected) == len(counts):
+        files = zip(sources["A"].files, expected, sources[name].files, counts, strict=True)
+        if different := next((row for row in files if row[1] != row[3]), None):
             raise UsageError(
-                f"{location(other[0])} has {other[1]:,} rows and {location(other[2])}, the file of {name} in its "
-                f"place, {other[3]:,}: the files must have the same rows in the same order"
+                f"{location(different[0])} has {different[1]:,} rows and {location(different[2])}, the file of {name} "
+                f"in its place, {different[3]:,}: the files must have the same rows in the same order"
             )
-    elif sum(mine) != sum(theirs):
+    elif sum(expected) != sum(counts):
         raise UsageError(
-            f"A ({sources['A']}) has {sum(mine):,} rows in {len(mine)} files and {name} ({sources[name]}) "
-            f"{sum(theirs):,} in {len(theirs)}: they must have the same rows in the same order"
+            f"A ({sources['A']}) has {sum(expected):,} rows in {len(expected)} files and {name} ({sources[name]}) "
+            f"{sum(counts):,} in {len(counts)}: they must have the same rows in the same order"
         )
 
 
 def _rows_for(a: Source, b: Source) -> int:
     """Rows of a shard, by the width of the first row of both sides."""
     width = 0
-    for where in (a, b):
-        first = next(file for file, rows in zip(where.files, _file_rows(where), strict=True) if rows)
+    for source in (a, b):
+        first = next(file for file, rows in zip(source.files, _file_rows(source), strict=True) if rows)
         with naming(first):
-            width += next(number_batches(where._replace(part=((first, 0, 1),)))).shape[1]
+            width += next(number_batches(source._replace(part=((first, 0, 1),)))).shape[1]
     return min(MAX_ROWS, max(1, TARGET_NUMBERS // width))
 
 
-def _restricted(where: Source, ends: NDArray[np.int64], start: int, stop: int) -> Source:
+def _restricted(source: Source, ends: NDArray[np.int64], start: int, stop: int) -> Source:
     """A source with the rows ``start`` to ``stop`` of all of its files together."""
-    return where._replace(
+    return source._replace(
         part=tuple(
             (file, max(0, start - int(ends[k])), min(stop, int(ends[k + 1])) - int(ends[k]))
-            for k, file in enumerate(where.files)
+            for k, file in enumerate(source.files)
             if ends[k + 1] > start and ends[k] < stop
         )
     )
@@ -388,7 +388,7 @@ class Usable(Shard):
         columns: Sequence[NDArray[np.int64] | Sequence[int]] = ((), ()),
     ):
         self.whole, self.dropped, self.name = whole, np.asarray(dropped, dtype=np.int64), whole.name
-        self.columns = [np.asarray(some, dtype=np.int64) for some in columns]
+        self.columns = [np.asarray(indices, dtype=np.int64) for indices in columns]
 
     @property
     def rows(self) -> int:
@@ -418,7 +418,7 @@ class Pieces:
 
     def __init__(self, part: Shard):
         self.part = part
-        self._room: list[NDArray[np.float32]] = []
+        self._buffers: list[NDArray[np.float32]] = []
 
     def __iter__(self) -> Iterator[tuple[int, NDArray[np.float32], NDArray[np.float32]]]:
         """The first row of every piece, and both sides of it."""
@@ -427,13 +427,13 @@ class Pieces:
             if widths is None:
                 widths = check_block(a, b, self.part)
                 rows = min(self.part.rows, chunk_rows(max(widths)))
-                self._room = [np.empty((rows, width), dtype=np.float32) for width in widths]
+                self._buffers = [np.empty((rows, width), dtype=np.float32) for width in widths]
             if len(a) != len(b) or (a.shape[1], b.shape[1]) != widths:
                 raise UsageError(f"{_named(self.part)} has blocks of {a.shape} and {b.shape}, after widths of {widths}")
             for piece in chunks(len(a), max(widths)):
                 if start >= self.part.rows or start + (piece.stop - piece.start) > self.part.rows:
                     raise UsageError(f"{_named(self.part)} has more than the {self.part.rows:,} rows that it announced")
-                yield start, read(a, piece, self._room[0]), read(b, piece, self._room[1])
+                yield start, read(a, piece, self._buffers[0]), read(b, piece, self._buffers[1])
                 start += piece.stop - piece.start
         if start != self.part.rows:
             raise UsageError(f"{_named(self.part)} has {start:,} rows, where it announced {self.part.rows:,}")
@@ -452,11 +452,11 @@ def _named(part: Shard) -> str:
 
 def unusable(part: Shard, zero_is_bad: bool) -> NDArray[np.int64]:
     """The rows in which either side holds NaN, infinity or, if that is bad, nothing but zeros."""
-    bad: set[int] = set()
+    invalid: set[int] = set()
     checks = [RowCheck(name, zero_is_bad) for name in "ab"]
     for start, *sides in Pieces(part):
         for check, x in zip(checks, sides, strict=True):
             check.see(x, start)
     for check in checks:
-        bad.update(check.broken, check.zero)
-    return np.array(sorted(bad), dtype=np.int64)
+        invalid.update(check.broken, check.zero)
+    return np.array(sorted(invalid), dtype=np.int64)

@@ -111,41 +111,43 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
     """
     text = text.removeprefix("file://")
     path, column = Path(text), None
-    if not _there(path) and ":" in text:
+    if not _exists(path) and ":" in text:
         # The last colon that leaves a file in front of it: names of columns may hold colons as well.
-        cuts = [place for place, letter in enumerate(text) if letter == ":"][::-1]
-        last = cuts[0] if "/" not in text[cuts[0] :] else len(text)  # the colons of https://host:8080/x are no columns
-        cut = next((place for place in cuts if _there(Path(text[:place]))), last)
+        colons = [index for index, letter in enumerate(text) if letter == ":"][::-1]
+        end = (
+            colons[0] if "/" not in text[colons[0] :] else len(text)
+        )  # the colons of https://host:8080/x are no columns
+        cut = next((index for index in colons if _exists(Path(text[:index]))), end)
         path, column = Path(text[:cut]), text[cut + 1 :]
-    if not _there(path):
-        if absent := next((file for file in braces(path) if not exists(file)), None):
-            raise MissingFile(f"there is no file {location(absent)}, one of {location(path)}")
+    if not _exists(path):
+        if missing := next((file for file in braces(path) if not exists(file)), None):
+            raise MissingFile(f"there is no file {location(missing)}, one of {location(path)}")
         pattern = any(letter in str(path) for letter in "*?[")
         raise MissingFile(f"no file matches {location(path)}" if pattern else f"there is no file {location(path)}")
     if is_dir(path) and exists(path / "dataset_dict.json"):
         raise UsageError(f"{path} holds several splits ({_splits(path)}): name one, as {path / 'train'}:COLUMN")
-    found = Source(path, column or None, header)
+    result = Source(path, column or None, header)
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UsageError(f"{path} is not a regular file")
-    if found.column is not None and found.kind == FOLDER:
+    if result.column is not None and result.kind == FOLDER:
         raise UsageError(
             f"{location(path)} was taken for a folder of media files, which has no column {column}: name files by a "
             f"pattern, such as '{location(path)}/*.csv:{column}'"
         )
-    if found.column is not None and found.kind == LINES:
+    if result.column is not None and result.kind == LINES:
         raise UsageError(
             f"{location(path)} was taken for a file with one text per line, since tables end in "
             f"{', '.join(filter(KINDS.__contains__, TABLES))}: rename it if it is one, or leave out :{column}"
         )
-    if found.kind == FOLDER and not raw:
+    if result.kind == FOLDER and not raw:
         if not listed_files(path):
             raise UsageError(f"{location(path)} holds no files: name files, a pattern or a folder of shards")
         raise UsageError(
             f"{location(path)} was taken for a folder of pictures, sounds or videos, since it holds no shards "
             f"({', '.join(SHARDS)}): add --encode to audit such files"
         )
-    if found.kind == LINES:
-        with opened(found.files[0]) as file:
+    if result.kind == LINES:
+        with opened(result.files[0]) as file:
             if b"\0" in file.read(4096):
                 raise UsageError(f"{location(path)} cannot be read: files must end in {', '.join(KINDS)}")
         if not raw and path.suffix.lower() == LINES:
@@ -155,7 +157,7 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
             raise UsageError(
                 f"{location(path)} cannot be read: files must end in {ends}; add --encode if it has one text per line"
             )
-    return found
+    return result
 
 
 def _parts(folder: Path) -> list[Path]:
@@ -170,10 +172,10 @@ def _parts(folder: Path) -> list[Path]:
 
 def _has_folders(folder: Path) -> bool:
     """Whether there are folders in a folder: a table beside them may describe the media files in them."""
-    return not is_url(folder) and any(one.is_dir() and one.name[0] not in "._" for one in folder.iterdir())
+    return not is_url(folder) and any(entry.is_dir() and entry.name[0] not in "._" for entry in folder.iterdir())
 
 
-def _there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return exists(path) or bool(matches(path))
     except (OSError, ValueError) as error:  # a text that is no path
@@ -196,7 +198,7 @@ def _dataset_files(folder: Path) -> list[Path]:
         raise UsageError(f"{folder} cannot be read: its state.json is not that of a saved dataset") from error
     if state.get("_indices_data_files"):
         raise UsageError(f"{folder} has an index over its rows: save it again with dataset.flatten_indices()")
-    strange = [name for name in names if Path(name).name != name or not exists(folder / name)]
-    if strange:
-        raise UsageError(f"{folder} cannot be read: there is no file {strange[0]} in it")
+    invalid = [name for name in names if Path(name).name != name or not exists(folder / name)]
+    if invalid:
+        raise UsageError(f"{folder} cannot be read: there is no file {invalid[0]} in it")
     return [folder / name for name in names]

@@ -55,8 +55,8 @@ def _stamp(shard: Path) -> Any:
     if is_url(shard):
         files, name = file_system(shard)
         return str(files.info(name).get("created") or ""), files.size(name)
-    found = shard.stat()
-    return found.st_mtime_ns, found.st_size
+    status = shard.stat()
+    return status.st_mtime_ns, status.st_size
 
 
 class Tar(Format):
@@ -66,12 +66,12 @@ class Tar(Format):
 
     def samples(self) -> Iterator[tuple[Path, str, dict[str, tuple[int, int]]]]:
         """Shard, key and members of all samples."""
-        known: dict[str, Path] = {}
+        shard_of: dict[str, Path] = {}
         for shard, start, stop in self.where.segments:
             for key, places in _tar_index(location(shard), _stamp(shard))[start:stop]:
-                if key in known:
-                    raise UsageError(f"{location(shard)} holds the sample {key!r} of {location(known[key])} again")
-                known[key] = shard
+                if key in shard_of:
+                    raise UsageError(f"{location(shard)} holds the sample {key!r} of {location(shard_of[key])} again")
+                shard_of[key] = shard
                 yield shard, key, places
 
     def rows(self, shard: Path) -> int:

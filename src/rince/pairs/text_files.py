@@ -65,13 +65,13 @@ class Csv(Records):
         path = location(self.where.path)
         first = next(_rows(self._first_lines, self._separator), (0, [], ""))[1]
         if not self.where.header and first:
-            return [str(place) for place in range(len(first))]
+            return [str(index) for index in range(len(first))]
         if not first:
             raise UsageError(f"{path} is empty: the first line must name the columns")
         if _looks_like_data(first):
-            shown = ", ".join(first[:4]) + (", ..." if len(first) > 4 else "")
+            cells = ", ".join(first[:4]) + (", ..." if len(first) > 4 else "")
             raise UsageError(
-                f"{path} seems to have no header, its first line is {shown}: use --no-header to read that line as "
+                f"{path} seems to have no header, its first line is {cells}: use --no-header to read that line as "
                 "data, or put a line with the names of the columns above it"
             )
         return first
@@ -84,12 +84,12 @@ class Csv(Records):
     @functools.cached_property
     def _separator(self) -> str:
         """That of the file name, unless another one splits the first two lines into the same number of cells."""
-        usual = "\t" if self.where.kind == ".tsv" else ","
-        for mark in (usual, *";\t|,"):
+        default = "\t" if self.where.kind == ".tsv" else ","
+        for mark in (default, *";\t|,"):
             widths = [len(row) for row in itertools.islice(_reader(self._first_lines, mark), 2)]
-            if widths and widths[0] > 1 and (mark == usual or widths[0] == widths[-1]):
+            if widths and widths[0] > 1 and (mark == default or widths[0] == widths[-1]):
                 return mark
-        return usual
+        return default
 
     def _records(self, shard: Path) -> Iterator[tuple[str, list[str] | None, str]]:
         # Before the file is opened: a file in memory has one position for all readers.
@@ -115,10 +115,10 @@ class Csv(Records):
             yield before, None, ""
 
     def _cells(self, shard: Path, record: list[str], fields: Sequence[str]) -> list[str]:
-        return [record[self._places[name]] for name in fields]
+        return [record[self._column_index[name]] for name in fields]
 
     @functools.cached_property
-    def _places(self) -> dict[str, int]:
+    def _column_index(self) -> dict[str, int]:
         return {name: k for k, name in reversed(list(enumerate(self.fields)))}
 
     def _weighted(self, shard: Path, before: str, text: str, weight: str) -> tuple[str, str]:
@@ -178,7 +178,7 @@ def _appended(line: str, cell: str) -> str:
 def _looks_like_data(first: list[str]) -> bool:
     numbers = [cell for cell in first if is_number(cell)]
     fractions = [cell for cell in numbers if not cell.strip().isdigit()]
-    if len(first) > 1 and first == [str(place) for place in range(len(first))]:
+    if len(first) > 1 and first == [str(index) for index in range(len(first))]:
         return False  # what pandas calls columns that have no names
     return len(numbers) == len(first) or 2 * len(fractions) > len(first)
 
@@ -232,10 +232,10 @@ class JsonLines(Records):
 
 def field_names(record: dict[str, Any], prefix: str = "") -> list[str]:
     """Names of all values of a JSON object, nested ones with dots."""
-    found = []
+    names = []
     for name, value in record.items():
-        found += field_names(value, f"{prefix}{name}.") if isinstance(value, dict) and value else [f"{prefix}{name}"]
-    return found
+        names += field_names(value, f"{prefix}{name}.") if isinstance(value, dict) and value else [f"{prefix}{name}"]
+    return names
 
 
 def nested(record: Any, name: str) -> Any:

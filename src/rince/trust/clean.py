@@ -26,7 +26,8 @@ from rince.pairs.files import exists, file_system, is_dir, is_url, location, ope
 from rince.pairs.format import WEIGHT, Selection, format_of, naming
 from rince.pairs.layouts import DATACOMP, PairSources, dataset_json, with_weight_feature
 from rince.pairs.raw import raw_column
-from rince.pairs.source import FOLDER, TABLES, TEXT_TABLES, Source, source
+from rince.pairs.source import FOLDER, TABLES, TEXT_TABLES, Source
+from rince.pairs.source import source as parse_source
 
 if TYPE_CHECKING:
     from rince.audit.result import Audit
@@ -77,7 +78,7 @@ def read_audit(folder: Path) -> Audited:
     path, record = saved_table(folder)
     if record.get("uninformative", record.get("useless")):
         raise UsageError(f"{path} says that its scores tell nothing about pairs, so there is nothing to clean by")
-    table = source(location(path))
+    table = parse_source(location(path))
     if table.kind not in TABLES:
         raise UsageError(
             f"{table.path} is not a table of rince audit: give the audit.csv or audit.parquet, or their folder"
@@ -87,8 +88,10 @@ def read_audit(folder: Path) -> Audited:
     if not columns or columns[0].shape[1] != 3:
         raise UsageError(f"{table.path} is not a table of rince audit: it needs the columns score, p_wrong and flagged")
     scores, p_wrong, flagged = np.concatenate(columns).T
-    if len(wrong := np.flatnonzero((p_wrong < 0) | (p_wrong > 1))):
-        raise UsageError(f"{table.path} has {p_wrong[wrong[0]]:g} as p_wrong in row {wrong[0]}: it must lie in [0, 1]")
+    if len(invalid := np.flatnonzero((p_wrong < 0) | (p_wrong > 1))):
+        raise UsageError(
+            f"{table.path} has {p_wrong[invalid[0]]:g} as p_wrong in row {invalid[0]}: it must lie in [0, 1]"
+        )
     weights = np.where(np.isnan(p_wrong), 0, 1 - p_wrong)
     if "weight" in column_names(table):  # not in tables of versions before 0.3
         weights = np.concatenate(list(number_batches(table._replace(column="weight"))))[:, 0]
@@ -134,11 +137,11 @@ def check_out(out: Path, pairs: PairSources, force: bool) -> dict[Path, Path]:
         ExistingFile: ``out`` has files that ``rince clean`` would overwrite, or that it did not write.
         UsageError: A shard would be its own target, or has the name of a file that is written beside it.
     """
-    shards = [shard for where in selected_files(pairs) for shard in where.files]
+    shards = [shard for source in selected_files(pairs) for shard in source.files]
     roots = [
-        where.path.parent if is_dir(where.path) else shard.parent
-        for where in selected_files(pairs)
-        for shard in where.files
+        source.path.parent if is_dir(source.path) else shard.parent
+        for source in selected_files(pairs)
+        for shard in source.files
     ]
     root = Path(os.path.commonpath([os.path.abspath(path) if not is_url(path) else str(path) for path in roots]))
     targets = {s: out / (s if is_url(s) else Path(os.path.abspath(s))).relative_to(root) for s in shards}
@@ -152,12 +155,12 @@ def check_out(out: Path, pairs: PairSources, force: bool) -> dict[Path, Path]:
             raise ExistingFile(f"{location(out)} already exists: overwrite it with --force, or name another --out")
         return targets
     check_out_folder(out, "the clean data (--out)")
-    there = [file.relative_to(out) for file in out.rglob("*") if file.is_file()] if out.is_dir() else []
-    if there and not force:
-        raise ExistingFile(f"{out / there[0]} already exists: overwrite it with --force, or name another --out")
-    known = {str(target.relative_to(out)) for target in targets.values()} | OWN | OWN_BEFORE | _manifest(out)
-    if foreign := next((file for file in there if str(file) not in known), None):
-        raise ExistingFile(f"{out / foreign} was not written by rince clean, and would be removed: name another --out")
+    existing = [file.relative_to(out) for file in out.rglob("*") if file.is_file()] if out.is_dir() else []
+    if existing and not force:
+        raise ExistingFile(f"{out / existing[0]} already exists: overwrite it with --force, or name another --out")
+    expected = {str(target.relative_to(out)) for target in targets.values()} | OWN | OWN_BEFORE | _manifest(out)
+    if unknown := next((file for file in existing if str(file) not in expected), None):
+        raise ExistingFile(f"{out / unknown} was not written by rince clean, and would be removed: name another --out")
     return targets
 
 
@@ -171,11 +174,11 @@ def _manifest(out: Path) -> set[str]:
 
 def selected_files(pairs: PairSources) -> list[Source]:
     """Sources to write a selection of, each once; media folders are listed instead."""
-    found: dict[Path, Source] = {}
-    for where in (pairs.a, pairs.b, *pairs.others):
-        if where.kind != FOLDER:
-            found.setdefault(where.path, where)
-    return list(found.values())
+    sources: dict[Path, Source] = {}
+    for source in (pairs.a, pairs.b, *pairs.others):
+        if source.kind != FOLDER:
+            sources.setdefault(source.path, source)
+    return list(sources.values())
 
 
 @contextlib.contextmanager
@@ -261,21 +264,21 @@ def write_clean(
             np.save(file, subset)
         names.append(Path("kept_uids.npy"))
     else:
-        for where in selected_files(pairs):
+        for source in selected_files(pairs):
             report = Progress("writing pairs", len(rows), progress)
             selection = Selection(rows, audited.weights if weights else None, report.update)
             try:
-                names += _write_source(where, folder, out, targets, selection, runner or LocalRunner())
+                names += _write_source(source, folder, out, targets, selection, runner or LocalRunner())
             finally:
                 report.close()
-        if weights and not any(format_of(where).fields for where in selected_files(pairs)):
+        if weights and not any(format_of(source).fields for source in selected_files(pairs)):
             with written(folder / "weights.npy") as file:
                 np.save(file, audited.weights)
             names.append(Path("weights.npy"))
         listed: list[Path] = []
-        for side, where in (("a", pairs.a), ("b", pairs.b)):
-            if where.kind == FOLDER or (media is not None and where.kind in TABLES):
-                listed += _write_media(where, folder, f"kept_{side}.txt", audited, rows, media)
+        for side, source in (("a", pairs.a), ("b", pairs.b)):
+            if source.kind == FOLDER or (media is not None and source.kind in TABLES):
+                listed += _write_media(source, folder, f"kept_{side}.txt", audited, rows, media)
         if media is not None and not listed:
             raise UsageError(f"{pairs.a} and {pairs.b} name no media files: leave out --{media}")
         names += listed
@@ -290,25 +293,25 @@ def write_clean(
 
 
 def _write_source(
-    where: Source, folder: Path, out: Path, targets: dict[Path, Path], selection: Selection, runner: Runner
+    source: Source, folder: Path, out: Path, targets: dict[Path, Path], selection: Selection, runner: Runner
 ) -> list[Path]:
-    content = format_of(where)
+    content = format_of(source)
     names = [targets[shard].relative_to(out) for shard in content.shards]
     if isinstance(runner, LocalRunner):  # in one pass, without counting rows first
         for shard, name in zip(content.shards, names, strict=True):
-            write_shard(where, shard, folder / name, selection)
+            write_shard(source, shard, folder / name, selection)
         rows = selection.start
     else:
-        counts = runner.gather(runner.map(_shard_rows, [where] * len(names), content.shards))
+        counts = runner.gather(runner.map(_shard_rows, [source] * len(names), content.shards))
         ends = np.cumsum([0, *counts])
         rows = int(ends[-1])
         if rows == len(selection.kept):
             parts = [selection.part(first, last) for first, last in itertools.pairwise(ends.tolist())]
-            columns = [where] * len(names), content.shards, [folder / name for name in names], parts
+            columns = [source] * len(names), content.shards, [folder / name for name in names], parts
             runner.gather(runner.map(write_shard, *columns), "writing shards")
-    check_rows(where.path, rows, selection.kept)
-    if where.kind == "datasets":
-        for file in dataset_json(where.path):
+    check_rows(source.path, rows, selection.kept)
+    if source.kind == "datasets":
+        for file in dataset_json(source.path):
             with opened(file) as handle:
                 text = handle.read().decode()
             if file.name == "dataset_info.json" and selection.weights is not None:
@@ -328,30 +331,32 @@ def check_rows(path: Path, rows: int, kept: Kept) -> None:
         )
 
 
-def write_shard(where: Source, shard: Path, target: Path, selection: Selection) -> None:
+def write_shard(source: Source, shard: Path, target: Path, selection: Selection) -> None:
     """Write the selected rows of one shard."""
     with naming(shard):
-        format_of(where).write(shard, target, selection)
+        format_of(source).write(shard, target, selection)
 
 
-def _shard_rows(where: Source, shard: Path) -> int:
+def _shard_rows(source: Source, shard: Path) -> int:
     with naming(shard):
-        return format_of(where).rows(shard)
+        return format_of(source).rows(shard)
 
 
-def _write_media(where: Source, folder: Path, name: str, audited: Audited, kept: Kept, media: str | None) -> list[Path]:
+def _write_media(
+    source: Source, folder: Path, name: str, audited: Audited, kept: Kept, media: str | None
+) -> list[Path]:
     """A list of the kept files of a column of media, and links to them or copies if asked for."""
-    raw = raw_column(where, ids=audited.names if where.kind == FOLDER else None)
+    raw = raw_column(source, ids=audited.names if source.kind == FOLDER else None)
     if raw is None or raw.root is None:
         return []
     if len(raw) != len(kept):
-        raise UsageError(f"{where} has {len(raw):,} files, the audit {len(kept):,} pairs")
+        raise UsageError(f"{source} has {len(raw):,} files, the audit {len(kept):,} pairs")
     files = [Path(item) for item, keep in zip(raw.items, kept, strict=True) if keep and item is not None]
     with written(folder / name) as file:
-        file.write("".join(f"{item.relative_to(where.folder).as_posix()}\n" for item in files).encode())
+        file.write("".join(f"{item.relative_to(source.folder).as_posix()}\n" for item in files).encode())
     names = [Path(name)]
     for item in files if media is not None else ():
-        target = folder / (where.path.name if where.kind == FOLDER else "") / item.relative_to(where.folder)
+        target = folder / (source.path.name if source.kind == FOLDER else "") / item.relative_to(source.folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         if media == "link":
             target.symlink_to(item.resolve())

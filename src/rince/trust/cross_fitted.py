@@ -126,11 +126,11 @@ def fold_scores(
     random = np.random.default_rng(seed)
     za, zb = unit_rows(a.numpy()), unit_rows(b.numpy())
     same = [row_codes((z * ROUNDING).round()) for z in (za, zb)]
-    every = [np.arange(len(za)), *same, *keys]
-    pairs = mismatched_index(every, every, mismatched, random)
-    some = np.sort(random.permutation(len(za))[:REFERENCES])
-    references = References.of(za, zb, every, some, temperature, skip_best=False)
-    return Scored(*references.score_with_null(za, zb, every, pairs))
+    all_keys = [np.arange(len(za)), *same, *keys]
+    pairs = mismatched_index(all_keys, all_keys, mismatched, random)
+    reference_rows = np.sort(random.permutation(len(za))[:REFERENCES])
+    references = References.of(za, zb, all_keys, reference_rows, temperature, skip_best=False)
+    return Scored(*references.score_with_null(za, zb, all_keys, pairs))
 
 
 def judge_labels(
@@ -220,8 +220,8 @@ def _fold_codes(folds: ArrayLike | None, pairs: int) -> NDArray[np.int64]:
         raise UsageError(f"folds must have one number per pair: expected ({pairs},), got {given.shape}")
     names, number, counts = np.unique(given, return_inverse=True, return_counts=True)
     if not len(names) or counts.min() < MIN_PAIRS:
-        least = counts.min() if pairs else 0
-        raise UsageError(f"every fold needs at least {MIN_PAIRS} pairs, got {least}: use fewer folds")
+        smallest = counts.min() if pairs else 0
+        raise UsageError(f"every fold needs at least {MIN_PAIRS} pairs, got {smallest}: use fewer folds")
     return number.reshape(-1).astype(np.int64)
 
 

@@ -134,7 +134,7 @@ def best_partners(
     if one_to_one and max(len(rows), len(searched)) > MAX_ASSIGNED:
         raise UsageError(f"one_to_one is for up to {MAX_ASSIGNED:,} rows, got {max(len(rows), len(searched)):,}")
     spaces = fitted_spaces(a, b, seed) if fit else [Space(a, b, np.arange(n))]
-    held = np.empty((len(rows), len(searched)), dtype=np.float32) if one_to_one else None
+    all_scores = np.empty((len(rows), len(searched)), dtype=np.float32) if one_to_one else None
     temperatures = np.ones(len(rows))
     for space in track(spaces, "finding partners", total=None, show=progress):
         inside = np.flatnonzero(np.isin(rows, space.rows))
@@ -149,11 +149,11 @@ def best_partners(
         shares = np.exp(top[:, :k] / search.temperature - total[:, None])
         result.probability[inside] = np.clip(shares, 0, 1) * result.present[inside, None]
         temperatures[inside] = search.temperature
-        if held is not None:
+        if all_scores is not None:
             for place, part, scores in search.blocks(rows[inside]):
-                held[inside[place], part] = scores.numpy()
-    if held is not None:
-        _assign(result, held, temperatures, searched)
+                all_scores[inside[place], part] = scores.numpy()
+    if all_scores is not None:
+        _assign(result, all_scores, temperatures, searched)
     return result
 
 
@@ -165,8 +165,8 @@ def _assign(
     queries, chosen = require("scipy.optimize", "audit").linear_sum_assignment(odds, maximize=True)
     shares = np.exp(odds[queries, chosen] - np.logaddexp.reduce(odds[queries], axis=1))
     for query, choice, share in zip(queries.tolist(), chosen.tolist(), shares.tolist(), strict=True):
-        at = np.flatnonzero(result.partners[query] == candidates[choice])
-        last = int(at[0]) if len(at) else result.partners.shape[1] - 1
+        matches = np.flatnonzero(result.partners[query] == candidates[choice])
+        last = int(matches[0]) if len(matches) else result.partners.shape[1] - 1
         for values in (result.partners[query], result.probability[query], result.scores[query]):
             values[1 : last + 1] = values[:last].copy()
         result.partners[query, 0], result.scores[query, 0] = candidates[choice], scores[query, choice]
@@ -216,9 +216,9 @@ class Search:
         index = torch.zeros((len(rows), k), dtype=torch.int64)
         total = torch.full((len(rows),), -torch.inf, dtype=torch.float64)
         for place, part, scores in self.blocks(rows):
-            values, where = scores.topk(min(k, scores.shape[1]), dim=1)
+            values, columns = scores.topk(min(k, scores.shape[1]), dim=1)
             order = torch.cat([top[place], values], 1).topk(k, dim=1)
-            index[place] = torch.cat([index[place], where + part.start], 1).gather(1, order.indices)
+            index[place] = torch.cat([index[place], columns + part.start], 1).gather(1, order.indices)
             top[place] = order.values
             total[place] = torch.logaddexp(total[place], (scores / self.temperature).logsumexp(1).double())
         return top.numpy(), index.numpy(), total.numpy()
@@ -247,8 +247,8 @@ class Search:
         """The temperature with the greatest likelihood of right pairs, their own partner added to the candidates."""
         totals = [self.own / t for t in TEMPERATURES]
         for place, part, scores in self.blocks(self.calibration):
-            known = torch.from_numpy(self.calibration[place][:, None] == self.candidates[part][None])
-            scores = scores.masked_fill_(known, -torch.inf)  # the own partner counts once
+            is_own = torch.from_numpy(self.calibration[place][:, None] == self.candidates[part][None])
+            scores = scores.masked_fill_(is_own, -torch.inf)  # the own partner counts once
             for total, t in zip(totals, TEMPERATURES, strict=True):
                 total[place] = torch.logaddexp(total[place], (scores / t).logsumexp(1).double())
         likelihood = [
@@ -276,8 +276,12 @@ def presence(leads: NDArray[Any], present: NDArray[Any], absent: NDArray[Any], b
     added; its slope changes sign once, so bisection finds it.
     """
     edges = np.unique(np.quantile(np.concatenate([present, absent]), np.linspace(0, 1, bins + 1)[1:-1]))
-    here, gone = (np.bincount(np.searchsorted(edges, x), minlength=len(edges) + 1) + 0.5 for x in (present, absent))
-    ratio = (here / here.sum() / (gone / gone.sum()))[np.searchsorted(edges, leads)]
+    present_counts, absent_counts = (
+        np.bincount(np.searchsorted(edges, x), minlength=len(edges) + 1) + 0.5 for x in (present, absent)
+    )
+    ratio = (present_counts / present_counts.sum() / (absent_counts / absent_counts.sum()))[
+        np.searchsorted(edges, leads)
+    ]
     low, high = 0.0, 1.0
     for _ in range(50):
         share = (low + high) / 2
@@ -303,7 +307,7 @@ def _slices(n: int, step: int) -> Iterator[slice]:
 
 
 def write_repair(
-    folder: Path, found: Partners, audited: "Audited", show_a: Any = None, show_b: Any = None
+    folder: Path, result: Partners, audited: "Audited", show_a: Any = None, show_b: Any = None
 ) -> list[Path]:
     """``repair.csv`` with one row per query and new partner, and ``repair.html``.
 
@@ -311,33 +315,33 @@ def write_repair(
     """
     from rince.report.page import partners_on_page, repair_page
 
-    name_of = _names(audited, found)
+    name_of = _names(audited, result)
     with open(folder / "repair.csv", "w", newline="", encoding="utf-8") as file:
         writer = CsvWriter(file)
         writer.writerow(["id", "row", "rank", "partner", "partner_row", "probability", "score"])
-        for i, row in enumerate(found.rows.tolist()):
-            for rank, partner in enumerate(found.partners[i].tolist()):
-                figures = f"{found.probability[i, rank]:.6g}", f"{found.scores[i, rank]:.6g}"
-                writer.writerow([name_of(row), row, rank + 1, name_of(partner), partner, *figures])
+        for i, row in enumerate(result.rows.tolist()):
+            for rank, partner in enumerate(result.partners[i].tolist()):
+                numbers = f"{result.probability[i, rank]:.6g}", f"{result.scores[i, rank]:.6g}"
+                writer.writerow([name_of(row), row, rank + 1, name_of(partner), partner, *numbers])
     page, beside = None, audited.table.path.with_name("audit.html")
     if beside.is_file():
-        page = partners_on_page(beside.read_text(encoding="utf-8", errors="replace"), found, name_of, show_b)
-    page = page or repair_page(found, name_of, show_a, show_b)
+        page = partners_on_page(beside.read_text(encoding="utf-8", errors="replace"), result, name_of, show_b)
+    page = page or repair_page(result, name_of, show_a, show_b)
     (folder / "repair.html").write_text(page, encoding="utf-8", errors="replace")
     return [folder / "repair.csv", folder / "repair.html"]
 
 
-def _names(audited: "Audited", found: Partners) -> Callable[[int], str]:
+def _names(audited: "Audited", result: Partners) -> Callable[[int], str]:
     """The ids of the rows that are mentioned; the others are not kept in memory."""
-    wanted = set(np.unique(np.concatenate([found.rows, found.partners.ravel()])).tolist())
-    known = {row: name for row, name in enumerate(audited.ids()) if row in wanted}
-    return lambda row: known.get(row) or str(row)
+    rows = set(np.unique(np.concatenate([result.rows, result.partners.ravel()])).tolist())
+    ids = {row: name for row, name in enumerate(audited.ids()) if row in rows}
+    return lambda row: ids.get(row) or str(row)
 
 
-def repair_sentence(found: Partners) -> str:
+def repair_sentence(result: Partners) -> str:
     """Sentence on how many new partners are likely right."""
-    first = found.probability[:, 0] if len(found.rows) else np.empty(0)
+    first = result.probability[:, 0] if len(result.rows) else np.empty(0)
     return (
-        f"new partners for {len(found.rows):,} pairs: {int((first > 0.5).sum()):,} are more likely right than wrong, "
+        f"new partners for {len(result.rows):,} pairs: {int((first > 0.5).sum()):,} are more likely right than wrong, "
         f"about {float(first.sum()):,.0f} of all the best ones are right"
     )

@@ -43,39 +43,40 @@ def check_same_data(
     Raises:
         UsageError: They are other data.
     """
-    known = from_record(audited.record)
-    place = ids or (None if known is not None else _id_column(sources, audited))
-    if place is not None:
-        found = _check_ids(place, audited)
-        inside = all(one.path.resolve() == place.path.resolve() for one in sources)
-        if inside and len(np.unique(found)) == len(found):
+    fingerprint = from_record(audited.record)
+    id_source = ids or (None if fingerprint is not None else _id_column(sources, audited))
+    if id_source is not None:
+        hashes = _check_ids(id_source, audited)
+        inside = all(source.path.resolve() == id_source.path.resolve() for source in sources)
+        if inside and len(np.unique(hashes)) == len(hashes):
             return
-    if known is not None:
-        _check_fingerprint(sources, audited, known, scratch, runner)
+    if fingerprint is not None:
+        _check_fingerprint(sources, audited, fingerprint, scratch, runner)
 
 
 def _check_fingerprint(
-    sources: Sequence[Source], audited: Audited, known: Fingerprint, scratch: Path, runner: Runner | None
+    sources: Sequence[Source], audited: Audited, fingerprint: Fingerprint, scratch: Path, runner: Runner | None
 ) -> None:
     judged = ~np.isnan(audited.p_wrong)
-    expected = known.a, known.b
-    ids = audited.names if FOLDER in {one.kind for one in sources} else None
-    found = [
-        side_print(one, side.kind, judged, scratch, runner, ids) for one, side in zip(sources, expected, strict=True)
+    expected = fingerprint.a, fingerprint.b
+    ids = audited.names if FOLDER in {source.kind for source in sources} else None
+    prints = [
+        side_print(source, side.kind, judged, scratch, runner, ids)
+        for source, side in zip(sources, expected, strict=True)
     ]
-    other = [k for k in range(2) if found[k] != expected[k]]
-    if not other:
+    different = [k for k in range(2) if prints[k] != expected[k]]
+    if not different:
         return
-    if found == [known.b, known.a]:
+    if prints == [fingerprint.b, fingerprint.a]:
         raise UsageError(f"A and B of {_audit(audited)} are swapped: give {sources[1]} first, then {sources[0]}")
-    where = " and ".join(str(sources[k]) for k in other)
-    holds = "hold" if len(other) > 1 else "holds"
-    if all(_unordered(found[k]) == _unordered(expected[k]) for k in other):
+    names = " and ".join(str(sources[k]) for k in different)
+    holds = "hold" if len(different) > 1 else "holds"
+    if all(_unordered(prints[k]) == _unordered(expected[k]) for k in different):
         raise UsageError(
-            f"{where} {holds} the rows of {_audit(audited)} in another order: audit again, or restore their order"
+            f"{names} {holds} the rows of {_audit(audited)} in another order: audit again, or restore their order"
         )
     raise UsageError(
-        f"{where} {holds} data other than those of {_audit(audited)}: audit again, or name the audit of these data "
+        f"{names} {holds} data other than those of {_audit(audited)}: audit again, or name the audit of these data "
         "(--audit)"
     )
 
@@ -89,7 +90,7 @@ def _unordered(side: SidePrint | None) -> tuple[str, int, int] | None:
 
 
 def side_print(
-    where: Source,
+    source: Source,
     kind: str,
     judged: NDArray[np.bool_],
     scratch: Path,
@@ -103,37 +104,37 @@ def side_print(
     Raises:
         UsageError: It has another number of rows.
     """
-    if runner is None or len(where.files) < 2 or where.kind == FOLDER:
-        found = _part_print(where, kind, judged, 0, ids)
-        if found is None and kind == NUMBERS and where.kind in TABLES:  # labels, which are numbered as a whole
-            with contextlib.suppress(NoNumber, WrongType), naming(where.path), naming_full(f"a file in {scratch}"):
-                return _summed(_number_codes(where, [matrix(where, scratch)], judged), kind)
-        return found
-    parts = [where._replace(part=((file, 0, None),)) for file in where.files]
+    if runner is None or len(source.files) < 2 or source.kind == FOLDER:
+        result = _part_print(source, kind, judged, 0, ids)
+        if result is None and kind == NUMBERS and source.kind in TABLES:  # labels, which are numbered as a whole
+            with contextlib.suppress(NoNumber, WrongType), naming(source.path), naming_full(f"a file in {scratch}"):
+                return _summed(_number_codes(source, [matrix(source, scratch)], judged), kind)
+        return result
+    parts = [source._replace(part=((file, 0, None),)) for file in source.files]
     ends = np.cumsum(runner.gather(runner.map(_rows_of_part, parts)))
-    check_rows(where.path, int(ends[-1]), judged)
+    check_rows(source.path, int(ends[-1]), judged)
     rows = np.split(judged, ends[:-1])
     used = np.cumsum([0, *(part.sum() for part in rows[:-1])]).tolist()
     prints = runner.gather(runner.map(_part_print, parts, [kind] * len(parts), rows, used), "comparing data")
-    there = [one for one in prints if one is not None and one.sums != Sums()]
-    if None in prints or len({(one.kind, one.width) for one in there}) != 1:
-        return side_print(where, kind, judged, scratch)
-    return there[0]._replace(sums=added_sums(one.sums for one in there))
+    valid = [part_print for part_print in prints if part_print is not None and part_print.sums != Sums()]
+    if None in prints or len({(part_print.kind, part_print.width) for part_print in valid}) != 1:
+        return side_print(source, kind, judged, scratch)
+    return valid[0]._replace(sums=added_sums(part_print.sums for part_print in valid))
 
 
-def _rows_of_part(where: Source) -> int:
-    with naming(where.files[0]):
-        return format_of(where).rows(where.files[0])
+def _rows_of_part(source: Source) -> int:
+    with naming(source.files[0]):
+        return format_of(source).rows(source.files[0])
 
 
 def _part_print(
-    where: Source, kind: str, judged: NDArray[np.bool_], used: int, ids: Sequence[str] | None = None
+    source: Source, kind: str, judged: NDArray[np.bool_], used: int, ids: Sequence[str] | None = None
 ) -> SidePrint | None:
     """``side_print`` of one file; ``used`` is the number of rows before it."""
     try:
-        with naming(where.path):
+        with naming(source.path):
             coded = (
-                _number_codes(where, _blocks(where), judged) if kind == NUMBERS else _items(where, kind, judged, ids)
+                _number_codes(source, _blocks(source), judged) if kind == NUMBERS else _items(source, kind, judged, ids)
             )
             return _summed(coded, kind, used)
     except (NoNumber, WrongType):
@@ -142,67 +143,67 @@ def _part_print(
 
 def _summed(blocks: Iterable[tuple[int, Codes]], kind: str, used: int = 0) -> SidePrint:
     sums, width = Sums(), 0
-    for wide, codes in blocks:
-        sums, used, width = sums.plus(sums_of(codes, used)), used + len(codes), wide
+    for block_width, codes in blocks:
+        sums, used, width = sums.plus(sums_of(codes, used)), used + len(codes), block_width
     return SidePrint(kind, width, sums)
 
 
-def _blocks(where: Source) -> Iterator[Matrix]:
-    if where.kind != ".npy" or where.part is not None or len(where.files) > 1 or is_url(where.path):
-        yield from number_batches(where)
+def _blocks(source: Source) -> Iterator[Matrix]:
+    if source.kind != ".npy" or source.part is not None or len(source.files) > 1 or is_url(source.path):
+        yield from number_batches(source)
         return
-    whole = matrix(where, where.folder)  # mapped into memory
-    for rows in chunks(len(whole), whole.shape[1]):
-        yield whole[rows]
-        release(whole)
+    array = matrix(source, source.folder)  # mapped into memory
+    for rows in chunks(len(array), array.shape[1]):
+        yield array[rows]
+        release(array)
 
 
-def _number_codes(where: Source, blocks: Iterable[Matrix], judged: NDArray[np.bool_]) -> Iterator[tuple[int, Codes]]:
+def _number_codes(source: Source, blocks: Iterable[Matrix], judged: NDArray[np.bool_]) -> Iterator[tuple[int, Codes]]:
     """The width and the codes of the rows that were judged, block by block."""
     start = 0
     for block in blocks:
         part = judged[start : start + len(block)]
         yield block.shape[1], row_codes(read(block, np.flatnonzero(part)))
         start += len(block)
-    check_rows(where.path, start, judged)
+    check_rows(source.path, start, judged)
 
 
-def _items(where: Source, kind: str, judged: NDArray[np.bool_], ids: Any) -> Iterator[tuple[int, Codes]]:
+def _items(source: Source, kind: str, judged: NDArray[np.bool_], ids: Any) -> Iterator[tuple[int, Codes]]:
     """Codes of texts as they are; of media files by their names, and of media in tables and tars by their content."""
-    raw = raw_column(where, Path("/"), ids)  # names only: no file is opened
+    raw = raw_column(source, Path("/"), ids)  # names only: no file is opened
     if raw is None or raw.kind != kind:
-        raise WrongType(f"{where} does not hold {kind}")
-    check_rows(where.path, len(raw), judged)
-    yield 0, item_codes((raw.items[row] for row in np.flatnonzero(judged).tolist()), where.folder)
+        raise WrongType(f"{source} does not hold {kind}")
+    check_rows(source.path, len(raw), judged)
+    yield 0, item_codes((raw.items[row] for row in np.flatnonzero(judged).tolist()), source.folder)
 
 
 def _id_column(sources: Sequence[Source], audited: Audited) -> Source | None:
     """The column of ids of a table, by its name; None if there is none, or if pairs are called by their numbers."""
-    for one in sources:
-        if one.kind in TABLES:
-            with naming(one.path):
-                name = next((name for name in IDS if name in column_names(one)), None)
+    for source in sources:
+        if source.kind in TABLES:
+            with naming(source.path):
+                name = next((name for name in IDS if name in column_names(source)), None)
             if name is not None:
                 numbered = np.array_equal(_audit_ids(audited), np.arange(len(audited.p_wrong)))
-                return None if numbered else one._replace(column=name)
+                return None if numbered else source._replace(column=name)
     return None
 
 
-def _check_ids(place: Source, audited: Audited) -> Codes:
+def _check_ids(source: Source, audited: Audited) -> Codes:
     """Hashes of the ids, which must be those of the audit, row by row."""
-    with naming(place.path):
-        blocks = value_batches(place) if place.kind in TABLES else [values(place)]
-        found = _id_codes(cell for block in blocks for cell in one_dimensional(block).tolist())
-    check_rows(place.path, len(found), audited.flagged)
+    with naming(source.path):
+        blocks = value_batches(source) if source.kind in TABLES else [values(source)]
+        hashes = _id_codes(cell for block in blocks for cell in one_dimensional(block).tolist())
+    check_rows(source.path, len(hashes), audited.flagged)
     expected = _audit_ids(audited)
-    other = np.flatnonzero(found != expected)
-    if not len(other):
-        return found
-    same = np.array_equal(np.sort(found), np.sort(expected))
+    different = np.flatnonzero(hashes != expected)
+    if not len(different):
+        return hashes
+    same = np.array_equal(np.sort(hashes), np.sort(expected))
     how = "the ids of the audit in another order" if same else "other ids than the audit"
     raise UsageError(
-        f"{place} holds {how} {audited.table.path} ({len(other):,} of {len(found):,} rows, the first of them row "
-        f"{other[0]}): audit again, or name the column with the ids of the audit (--ids)"
+        f"{source} holds {how} {audited.table.path} ({len(different):,} of {len(hashes):,} rows, the first of them row "
+        f"{different[0]}): audit again, or name the column with the ids of the audit (--ids)"
     )
 
 

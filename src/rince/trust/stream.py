@@ -110,19 +110,19 @@ class PairedFiles(IterableDataset[dict[str, Any]]):
         rows = self.rows_of_workers(workers)
         first = self.rank * len(self) + sum(rows[:number])
         last = first + rows[number]
-        for place, k in enumerate(order.tolist()):
-            start, stop = max(first, int(ends[place])), min(last, int(ends[place + 1]))
+        for position, k in enumerate(order.tolist()):
+            start, stop = max(first, int(ends[position])), min(last, int(ends[position + 1]))
             if start < stop:
-                offset = int(ends[place])
+                offset = int(ends[position])
                 yield from self._read(k, start - offset, stop - offset)
 
     def _read(self, k: int, start: int, stop: int) -> Iterator[dict[str, Any]]:
         shard = self.shards[k]
-        a, b = (_items(where, start, stop) for where in (shard.a, shard.b))
+        a, b = (_items(source, start, stop) for source in (shard.a, shard.b))
         for row in range(stop - start):
-            whole = int(self.starts[k]) + start + row
-            weight = 1.0 if self.weights is None else float(self.weights[whole])
-            yield {"a": a[row], "b": b[row], "row": whole, "weight": weight}
+            index = int(self.starts[k]) + start + row
+            weight = 1.0 if self.weights is None else float(self.weights[index])
+            yield {"a": a[row], "b": b[row], "row": index, "weight": weight}
 
     def _shuffled(self, samples: Iterator[dict[str, Any]], random: np.random.Generator) -> Iterator[dict[str, Any]]:
         buffer: list[dict[str, Any]] = []
@@ -130,24 +130,24 @@ class PairedFiles(IterableDataset[dict[str, Any]]):
             if len(buffer) < self.shuffle:
                 buffer.append(sample)
             elif self.shuffle:
-                place = int(random.integers(len(buffer)))
-                buffer[place], sample = sample, buffer[place]
+                index = int(random.integers(len(buffer)))
+                buffer[index], sample = sample, buffer[index]
                 yield sample
             else:
                 yield sample
-        yield from (buffer[place] for place in random.permutation(len(buffer)).tolist())
+        yield from (buffer[index] for index in random.permutation(len(buffer)).tolist())
 
 
-def _items(where: Source, start: int, stop: int) -> Any:
+def _items(source: Source, start: int, stop: int) -> Any:
     """Rows ``start`` to ``stop`` of a restricted source: raw items, or rows of numbers."""
     part: list[tuple[Path, int, int | None]] = []
     first = 0
-    for file, begin, end in where.segments:
+    for file, begin, end in source.segments:
         assert end is not None
         low, high = max(start, first), min(stop, first + end - begin)
         if low < high:
             part.append((file, begin + low - first, begin + high - first))
         first += end - begin
-    where = where._replace(part=tuple(part))
-    raw = raw_column(where)
-    return np.concatenate([*number_batches(where)]) if raw is None else raw.items
+    source = source._replace(part=tuple(part))
+    raw = raw_column(source)
+    return np.concatenate([*number_batches(source)]) if raw is None else raw.items

@@ -103,10 +103,10 @@ class StreamedPairs(DataModule):
         """Hash of the names and sizes of the files."""
         code = hashlib.blake2b(digest_size=16)
         for shard in self.stream("train").shards:
-            for where in (shard.a, shard.b):
-                for file, start, stop in where.segments:
+            for source in (shard.a, shard.b):
+                for file, start, stop in source.segments:
                     size = file_system(file)[0].size(file_system(file)[1]) if is_url(file) else file.stat().st_size
-                    code.update(f"{file.name}:{where.column} {size} {start} {stop}\n".encode())
+                    code.update(f"{file.name}:{source.column} {size} {start} {stop}\n".encode())
         return code.hexdigest()
 
     def noisy_batches(self, ids: Tensor) -> Iterator[PairBatch]:
@@ -222,16 +222,16 @@ class Items:
     def __call__(self, items: list[Any]) -> Tensor:
         if self.kind is None:
             return torch.from_numpy(np.stack([np.asarray(item, dtype=np.float32) for item in items]))
-        found, reasons = decoded(Raw(self.kind, items, self.name), range(len(items)))
-        if any(item is None for item in found):
+        contents, reasons = decoded(Raw(self.kind, items, self.name), range(len(items)))
+        if any(item is None for item in contents):
             why = reasons[0] if reasons else "an item is missing"
             raise UsageError(f"{self.name} cannot be trained on: {why}; leave such pairs out with rince clean")
         if self.spec is not None:
             self._encoder = self._encoder or encoder_for(self.kind, self.spec)
-            return torch.from_numpy(self._encoder.encode(found))
+            return torch.from_numpy(self._encoder.encode(contents))
         if self.kind == "pictures":
-            return pixels(found, self.image_size)
-        return torch.from_numpy(np.stack([word_counts(text, self.words) for text in found]))
+            return pixels(contents, self.image_size)
+        return torch.from_numpy(np.stack([word_counts(text, self.words) for text in contents]))
 
 
 def word_counts(text: str, width: int) -> NDArray[np.float32]:

@@ -15,7 +15,8 @@ from rince.errors import UsageError
 from rince.pairs.columns import column_names, listed, number_batches, values
 from rince.pairs.files import location
 from rince.pairs.format import naming
-from rince.pairs.source import TABLES, Source, source
+from rince.pairs.source import TABLES, Source
+from rince.pairs.source import source as parse_source
 from rince.trust.weights import check_weights
 
 NAMES = ("id", "ids")
@@ -46,45 +47,45 @@ def read_weights(where: str | os.PathLike[str], pairs: int, names: Sequence[Any]
         >>> rince.trust.read_weights("weights.npy", pairs=3).round(1).tolist()
         [1.0, 0.20000000298023224, 0.8999999761581421]
     """
-    place = _source(where)
-    with naming(place.path):
-        if place.kind in TABLES:
-            weights, ids = _of_table(place)
+    source = _source(where)
+    with naming(source.path):
+        if source.kind in TABLES:
+            weights, ids = _of_table(source)
         else:
-            weights, ids = np.asarray(values(place), dtype=np.float32), None
-    rows = _rows(place, len(weights), ids, pairs, names)
-    return check_weights(weights if rows is None else weights[rows], str(place))
+            weights, ids = np.asarray(values(source), dtype=np.float32), None
+    rows = _rows(source, len(weights), ids, pairs, names)
+    return check_weights(weights if rows is None else weights[rows], str(source))
 
 
 def _source(where: str | os.PathLike[str]) -> Source:
     folder = Path(where)
     if folder.is_dir() and folder.suffix != ".parquet":
-        own = folder / OWN_TABLE
-        return source(str(own if own.is_file() else saved_table(folder)[0]))
-    return source(os.fspath(where))
+        table = folder / OWN_TABLE
+        return parse_source(str(table if table.is_file() else saved_table(folder)[0]))
+    return parse_source(os.fspath(where))
 
 
-def _of_table(place: Source) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
+def _of_table(source: Source) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
     """Weights of the rows of a table, and their ids, if it has any."""
-    there = column_names(place)
-    column = place.column or next((name for name in ("weight", "trust", "p_wrong") if name in there), None)
+    columns = column_names(source)
+    column = source.column or next((name for name in ("weight", "trust", "p_wrong") if name in columns), None)
     if column is None:
         raise UsageError(
-            f"{place.path} has the columns {listed(there)}, and neither weight nor p_wrong: name one, as "
-            f"{place.path}:{there[-1]}"
+            f"{source.path} has the columns {listed(columns)}, and neither weight nor p_wrong: name one, as "
+            f"{source.path}:{columns[-1]}"
         )
-    if column == "p_wrong" or (column == "weight" and "p_wrong" in there):
-        _check_useful(place.path)
-    blocks = list(number_batches(place._replace(column=column)))
+    if column == "p_wrong" or (column == "weight" and "p_wrong" in columns):
+        _check_useful(source.path)
+    blocks = list(number_batches(source._replace(column=column)))
     numbers = np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32)
     if numbers.shape[1] != 1:
-        raise UsageError(f"{place.path}:{column} must hold one number per pair, got {numbers.shape[1]}")
+        raise UsageError(f"{source.path}:{column} must hold one number per pair, got {numbers.shape[1]}")
     weights = numbers[:, 0]
     if column == "p_wrong":
         weights = np.where(np.isnan(weights), 0, 1 - weights)
-    name = next((name for name in NAMES if name in there), None)
-    ids = None if name is None else values(place._replace(column=name))
-    if ids is not None and place.path.name in ("audit.csv", OWN_TABLE):
+    name = next((name for name in NAMES if name in columns), None)
+    ids = None if name is None else values(source._replace(column=name))
+    if ids is not None and source.path.name in ("audit.csv", OWN_TABLE):
         ids = np.array([unescaped(cell) if isinstance(cell, str) else cell for cell in ids], dtype=object)
     return weights, ids
 
@@ -100,43 +101,43 @@ def _check_useful(table: Path) -> None:
 
 
 def _rows(
-    place: Source, rows: int, ids: NDArray[Any] | None, pairs: int, names: Sequence[Any] | None
+    source: Source, rows: int, ids: NDArray[Any] | None, pairs: int, names: Sequence[Any] | None
 ) -> NDArray[np.int64] | None:
     """The row of every pair in the table; None if they are in the same order."""
     if ids is not None:
         texts = [_text(value) for value in ids]
-        wanted = [_text(name) for name in (range(pairs) if names is None else names)]
-        if texts == wanted:
+        expected = [_text(name) for name in (range(pairs) if names is None else names)]
+        if texts == expected:
             return None
         numbered = rows == pairs and texts == [str(row) for row in range(rows)]
         if not numbered:
-            return _matched(place, texts, wanted)
+            return _matched(source, texts, expected)
     if rows != pairs:
         raise UsageError(
-            f"{place.path} has {rows:,} rows for {pairs:,} training pairs: it must have one row per pair, or a column "
+            f"{source.path} has {rows:,} rows for {pairs:,} training pairs: it must have one row per pair, or a column "
             "id that names them"
         )
     return None
 
 
-def _matched(place: Source, texts: list[str], wanted: list[str]) -> NDArray[np.int64]:
+def _matched(source: Source, texts: list[str], expected: list[str]) -> NDArray[np.int64]:
     row_of = {text: row for row, text in enumerate(texts)}
-    missing = [name for name in wanted if name not in row_of]
+    missing = [name for name in expected if name not in row_of]
     if missing:
         example = f"the first of them {missing[0]!r}; the table's first id is {texts[0]!r}" if texts else "it is empty"
         raise UsageError(
-            f"{place.path} has no row for {len(missing):,} of the {len(wanted):,} training pairs, {example}"
+            f"{source.path} has no row for {len(missing):,} of the {len(expected):,} training pairs, {example}"
         )
-    _check_unique(place, texts, wanted)
-    return np.array([row_of[name] for name in wanted], dtype=np.int64)
+    _check_unique(source, texts, expected)
+    return np.array([row_of[name] for name in expected], dtype=np.int64)
 
 
-def _check_unique(place: Source, texts: list[str], wanted: list[str]) -> None:
+def _check_unique(source: Source, texts: list[str], expected: list[str]) -> None:
     """Reject ids of the table that occur twice, if they are wanted."""
     counts = Counter(texts)
-    twice = next((text for text in wanted if counts[text] > 1), None)
-    if twice is not None:
-        raise UsageError(f"{place.path} has the id {twice!r} more than once, so it does not tell pairs apart")
+    duplicate = next((text for text in expected if counts[text] > 1), None)
+    if duplicate is not None:
+        raise UsageError(f"{source.path} has the id {duplicate!r} more than once, so it does not tell pairs apart")
 
 
 def _text(value: Any) -> str:
@@ -164,14 +165,14 @@ def weights_by_id(where: str | os.PathLike[str]) -> dict[str, float]:
         >>> rince.trust.weights_by_id("weights.csv")["00001"]
         0.8999999761581421
     """
-    place = _source(where)
-    with naming(place.path):
-        weights, ids = _of_table(place) if place.kind in TABLES else (None, None)
+    source = _source(where)
+    with naming(source.path):
+        weights, ids = _of_table(source) if source.kind in TABLES else (None, None)
     if weights is None or ids is None:
-        raise UsageError(f"{place} needs a column id to look weights up by")
+        raise UsageError(f"{source} needs a column id to look weights up by")
     texts = [_text(value) for value in ids]
-    by_id = dict(zip(texts, check_weights(weights, str(place)).tolist(), strict=True))
-    _check_unique(place, texts, texts)
+    by_id = dict(zip(texts, check_weights(weights, str(source)).tolist(), strict=True))
+    _check_unique(source, texts, texts)
     return by_id
 
 
@@ -193,7 +194,7 @@ class KeepSample:
     def __init__(self, where: str | os.PathLike[str], min_weight: float = 0.5):
         path = Path(where)
         if path.name == "kept_ids.parquet":
-            self.kept = frozenset(values(source(f"{where}:id")).tolist())
+            self.kept = frozenset(values(parse_source(f"{where}:id")).tolist())
         elif path.suffix == ".txt":
             self.kept = frozenset(path.read_text(encoding="utf-8").splitlines())
         else:

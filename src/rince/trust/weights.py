@@ -76,9 +76,9 @@ def describe_weights(audit: "Audit") -> str:
     if audit.noise_found:
         return f"about {audit.noise_rate:.1%} of the pairs are wrong (95% interval {low:.1%} to {high:.1%})"
     if audit.uninformative or audit.cannot_tell:
-        follow = f"weights follow the best guess of {audit.best_guess:.0%}"
-        told = "all weights are 1" if bool((audit.weights == 1).all()) else follow
-        return f"cannot tell whether pairs are wrong (up to {high:.0%} may be), so {told}"
+        guess = f"weights follow the best guess of {audit.best_guess:.0%}"
+        conclusion = "all weights are 1" if bool((audit.weights == 1).all()) else guess
+        return f"cannot tell whether pairs are wrong (up to {high:.0%} may be), so {conclusion}"
     return f"no wrong pairs found (at most {max(high, 0.001):.1%}), so all weights are 1"
 
 
@@ -174,8 +174,8 @@ def judge_features(
 
     copies = equal_pairs(row_codes(a), row_codes(b))
     units = joined([copies] if same is None else [copies, same])
-    if units is not None and (found := len(np.unique(units))) < MIN_DIFFERENT:
-        raise UsageError(f"weights need at least {MIN_DIFFERENT} different pairs or ids, got {found}")
+    if units is not None and (count := len(np.unique(units))) < MIN_DIFFERENT:
+        raise UsageError(f"weights need at least {MIN_DIFFERENT} different pairs or ids, got {count}")
 
     def fit(x: NDArray[Any], y: NDArray[Any], quick: bool, name: str = scorer) -> "tuple[float, Audit]":
         result = cross_fit_cca(x, y, units=units, quick=quick, seed=seed)
@@ -187,10 +187,14 @@ def judge_features(
     best = fit(a, b, True)
     low, high = best[1].interval
     if high - low > WIDE_INTERVAL and len(a) <= MAX_NEIGHBOR_ROWS:
-        near = [neighborhoods(torch.as_tensor(side).float(), seed).numpy() for side in (a, b)]
-        best = max(best, fit(near[0], near[1], True, f"{scorer}, as neighborhoods"), key=lambda one: one[0])
+        neighbors = [neighborhoods(torch.as_tensor(side).float(), seed).numpy() for side in (a, b)]
+        best = max(
+            best,
+            fit(neighbors[0], neighbors[1], True, f"{scorer}, as neighborhoods"),
+            key=lambda fitted: fitted[0],
+        )
     if best[1].uninformative or best[1].cannot_tell:
-        best = max(best, fit(a, b, False), key=lambda one: one[0])
+        best = max(best, fit(a, b, False), key=lambda fitted: fitted[0])
     return best[1]
 
 
@@ -256,9 +260,9 @@ class WarmUpWeights(nn.Module):
 
     def due(self) -> bool:
         """Whether the estimate is to be made in this step; call it once per step."""
-        now = int(self.step) == self.at_step
+        is_due = int(self.step) == self.at_step
         self.step += 1
-        return now
+        return is_due
 
     def update(self, a: Tensor, b: Tensor, *, ids: ArrayLike | None = None, seed: int = 0) -> WeightEstimate:
         """Estimate the weights from (pairs, width) features of both sides of all pairs, in the order of their rows."""
@@ -300,9 +304,9 @@ def check_weights(weights: NDArray[Any], where: str) -> NDArray[np.float32]:
         UsageError: A weight is missing or outside of [0, 1], or all of them are 0.
     """
     values = np.asarray(weights, dtype=np.float32)
-    broken = np.flatnonzero(~(np.isfinite(values) & (values >= 0) & (values <= 1)))
-    if len(broken):
-        raise UsageError(f"weights must be in [0, 1], got {values[broken[0]]:g} in row {broken[0]:,} of {where}")
+    invalid = np.flatnonzero(~(np.isfinite(values) & (values >= 0) & (values <= 1)))
+    if len(invalid):
+        raise UsageError(f"weights must be in [0, 1], got {values[invalid[0]]:g} in row {invalid[0]:,} of {where}")
     if len(values) and not values.any():
         raise UsageError(f"all weights in {where} are 0: no pair is left to learn from")
     return values
