@@ -74,7 +74,7 @@ def test_shared_keys_join_pairs():
 def test_as_many_units_as_the_components_of_all_pairs_at_once(columns_and_cuts, least, bucket):
     columns, cuts = columns_and_cuts
     codes = np.array(columns, dtype=np.int64).T.copy()
-    found = together(codes[:, 0], list(codes[:, 1:].T), least=least)
+    found = together(codes[:, 0], list(codes[:, 1:].T), min_units=least)
     slow = len(codes) if found is None else int(found.max()) + 1
     parts = np.split(codes, sorted(cuts))
     with pytest.MonkeyPatch.context() as patch:

@@ -97,8 +97,8 @@ def audit_pairs(
     check_scoring(score, scorer)
     if fit and held_out is not None:
         raise UsageError("held_out tests the model behind given embeddings: leave it out with fit=True")
-    wanted = set(checks or ())
-    if unknown := wanted - set(CHECKS):
+    selected = set(checks or ())
+    if unknown := selected - set(CHECKS):
         raise UsageError(f"checks must be among {', '.join(CHECKS)}, got {', '.join(sorted(unknown))}")
     conditions = conditions_of(fit, embeddings)
     a, b = as_matrix(a, "a"), as_matrix(b, "b")
@@ -111,11 +111,11 @@ def audit_pairs(
         raise UsageError(f"An audit needs at least {MIN_PAIRS} pairs, got {n - len(invalid)}.")
     options = _Options(fit, scorer if fit else score, seed, config, progress)
     if n - len(invalid) > MAX_CHECKED:
-        result, rows = _large(Arrays(a, b, keys, progress), wanted & set(SAMPLE_CHECKS), invalid, options)
+        result, rows = _large(Arrays(a, b, keys, progress), selected & set(SAMPLE_CHECKS), invalid, options)
     else:
         rows = np.delete(np.arange(n), invalid)
         check_scans(len(rows), [scan(Usable(Arrays(a, b), invalid), 0, 0, rows[:0], one_space=not fit).summary])
-        result, rows = _checked(a, b, rows, keys, wanted, labels, options)
+        result, rows = _checked(a, b, rows, keys, selected, labels, options)
     if held_out is not None:
         issue = _held_out(a, b, held_out)
         result.issues[issue.name] = issue
@@ -183,28 +183,28 @@ def _checked(
     b: Matrix,
     rows: Rows,
     keys: list[Rows],
-    wanted: set[str],
+    checks: set[str],
     groups: Rows | None,
     options: _Options,
 ) -> tuple[Audit, Rows]:
     """The audit of some rows with all checks, and the rows it judged: placeholders are reported, but not judged."""
     n, fit, seed = len(a), options.fit, options.seed
-    data, issues = _prepared(a, b, rows, wanted, fit, seed)
+    data, issues = _prepared(a, b, rows, checks, fit, seed)
     result, scored = _judged(data, keys, options)
-    found: list[Issue] = []
+    extra: list[Issue] = []
     flagged = np.isin(np.arange(len(data.rows)), result.flag())
-    if "group" in wanted and flagged.any():
+    if "group" in checks and flagged.any():
         labels = None if groups is None else groups[data.rows]
         doubtful = issue_checks.group(flagged, (data.x, data.y), labels, seed)
-        found.append(doubtful)
+        extra.append(doubtful)
         if doubtful.details["unreadable"].any():
             result = without_group(result, doubtful.details["unreadable"], scored.null, seed)
-    spaces = scored_spaces(data.x, data.y, scored.scorer, fit) if wanted & {"shifted", "better_partner"} else None
-    if spaces is not None and "shifted" in wanted:
-        found.append(issue_checks.shifted(*spaces, rows=data.rows))
-    if spaces is not None and "better_partner" in wanted and len(data.rows) <= MAX_BETTER_PARTNER:
-        found.append(issue_checks.better_partner(*spaces))
-    issues |= {issue.name: issue.spread(data.rows, n) for issue in [_unrelated(result), *found]}
+    spaces = scored_spaces(data.x, data.y, scored.scorer, fit) if checks & {"shifted", "better_partner"} else None
+    if spaces is not None and "shifted" in checks:
+        extra.append(issue_checks.shifted(*spaces, rows=data.rows))
+    if spaces is not None and "better_partner" in checks and len(data.rows) <= MAX_BETTER_PARTNER:
+        extra.append(issue_checks.better_partner(*spaces))
+    issues |= {issue.name: issue.spread(data.rows, n) for issue in [_unrelated(result), *extra]}
     conditions = tuple(
         issues[name].explanation for name in ("group", "placeholder") if name in issues and issues[name].claimed
     )
@@ -213,28 +213,28 @@ def _checked(
 
 
 def _prepared(
-    a: Matrix, b: Matrix, rows: Rows, wanted: set[str], fit: bool, seed: int
+    a: Matrix, b: Matrix, rows: Rows, checks: set[str], fit: bool, seed: int
 ) -> tuple[_Data, dict[str, Issue]]:
     """The rows to judge, and the issues that are looked for before: they change what is judged, and how."""
     n = len(a)
     a, b = (np.asarray(side if len(rows) == n else side[rows]) for side in (a, b))
     issues = []
-    if "duplicate" in wanted:
+    if "duplicate" in checks:
         issues.append(issue_checks.duplicate(a, b).spread(rows, n))
-    if "placeholder" in wanted:
+    if "placeholder" in checks:
         placeholders = issue_checks.placeholder(a, b, seed)
         issues.append(placeholders.spread(rows, n))
         real = placeholders.scores == 0
         if MIN_PAIRS <= real.sum() < len(rows):
             rows, a, b = rows[real], a[real], b[real]
     data = _Data(rows, a, b, a, b)
-    if fit and "leak" in wanted:
+    if fit and "leak" in checks:
         leak = issue_checks.leak(a, b)
         issues.append(leak)
         if leak.claimed:
             columns = np.array(leak.details["columns"]).reshape(-1, 2)
             data = data._replace(x=np.delete(a, columns[:, 0], 1), y=np.delete(b, columns[:, 1], 1))
-    if "order" in wanted:
+    if "order" in checks:
         order = issue_checks.order(data.x, data.y, seed)
         issues.append(order.issue())
         if order.differences and fit:  # too few independent stretches: what changes from row to row may still tell
@@ -260,8 +260,8 @@ def _judged(data: _Data, keys: list[Rows], options: _Options) -> tuple[Audit, Sc
     result = judge_scores(scored.scores[0], scored.null, units, seed, fit, scored.name)
     fingerprint = scored.fingerprint
     if data.x is not data.a:
-        whole = scan(Arrays(data.a, data.b), 0, 0, np.empty(0, dtype=np.int64), one_space=not fit)
-        fingerprint = check_scans(len(data.rows), [whole.summary])
+        full_scan = scan(Arrays(data.a, data.b), 0, 0, np.empty(0, dtype=np.int64), one_space=not fit)
+        fingerprint = check_scans(len(data.rows), [full_scan.summary])
     return dataclasses.replace(result, fingerprint=fingerprint, settings=scored.settings), scored
 
 

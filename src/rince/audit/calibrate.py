@@ -85,8 +85,8 @@ def decreasing(values: Floats, weights: Floats) -> Floats:
 
 def room_for_mismatched(scores: NDArray[np.floating], null: NDArray[np.floating]) -> float:
     """Upper estimate of the share of mismatched pairs: pairs below a null quantile, over the null's share below it."""
-    place = null_quantiles(scores, null)
-    return float(min([1.0, *((place <= cut).mean() / cut for cut in (0.3, 0.5, 0.7))]))
+    quantile = null_quantiles(scores, null)
+    return float(min([1.0, *((quantile <= cut).mean() / cut for cut in (0.3, 0.5, 0.7))]))
 
 
 def recalibrate(

@@ -60,10 +60,10 @@ class PairMonitor(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         losses = [module for module in pl_module.modules() if isinstance(module, ContrastiveLoss)]
         # Where there are losses, it is they who call the contrasts.
-        alone = [] if losses else [one for one in pl_module.modules() if isinstance(one, Contrast)]
-        if not losses and not alone:
+        contrasts = [] if losses else [module for module in pl_module.modules() if isinstance(module, Contrast)]
+        if not losses and not contrasts:
             warnings.warn("PairMonitor found no rince loss in the model: keep the loss as an attribute of the module")
-        self._handles = [one.register_forward_hook(self._see, with_kwargs=True) for one in (*losses, *alone)]
+        self._handles = [module.register_forward_hook(self._see, with_kwargs=True) for module in (*losses, *contrasts)]
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         for handle in self._handles:
@@ -100,13 +100,13 @@ class PairMonitor(Callback):
     @torch.no_grad()
     def _see(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], result: Any) -> None:
         names = ("a", "b", "temperature", "labels", "ids")  # a loss takes the last two by name
-        given = dict(zip(names, arguments, strict=False)) | named
-        a, b = given.get("a"), given.get("b")
+        inputs = dict(zip(names, arguments, strict=False)) | named
+        a, b = inputs.get("a"), inputs.get("b")
         if not self._training or a is None or b is None or len(a) < 2:
             return
         left, right = unit(a.detach()), unit(b.detach())
         mismatched = torch.ones(len(a), dtype=torch.bool, device=a.device)
-        for key in (given.get("ids"), given.get("labels")):
+        for key in (inputs.get("ids"), inputs.get("labels")):
             if key is not None:  # a neighbor of the same id or class makes no mismatched pair
                 mismatched &= (key != key.roll(1)).to(a.device)
         if mismatched.any():

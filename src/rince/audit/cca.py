@@ -282,8 +282,8 @@ class CCAScorer(Scorer):
     @property
     def settings(self) -> str:  # type: ignore[override]
         """What most folds chose."""
-        view = Counter(str(one.view) for one in self.scorers).most_common(1)[0][0]
-        ridges = sorted({one.ridge for one in self.scorers})
+        view = Counter(str(scorer.view) for scorer in self.scorers).most_common(1)[0][0]
+        ridges = sorted({scorer.ridge for scorer in self.scorers})
         ridge = f"{ridges[0]:g}" + (f" to {ridges[-1]:g}" if len(ridges) > 1 else "")
         sides = {"A": self.scorers[0].side_a.scalings[False].axes, "B": self.scorers[0].side_b.scalings[False].axes}
         wide = [
@@ -298,12 +298,12 @@ class CCAScorer(Scorer):
     ) -> NDArray[np.float32]:
         """Scores of pairs: raw rows of both sides; row numbers, codes of both sides and user keys; pair codes."""
         number = self.folds.find([keys[0], pairs, *keys[3:]])
-        out = np.empty(len(number), dtype=np.float32)
+        scores = np.empty(len(number), dtype=np.float32)
         for k, scorer in enumerate(self.scorers):
-            inside = np.flatnonzero(number == k)
-            if len(inside):
-                out[inside] = scorer.score(x[inside], y[inside], [key[inside] for key in keys])
-        return out
+            rows = np.flatnonzero(number == k)
+            if len(rows):
+                scores[rows] = scorer.score(x[rows], y[rows], [key[rows] for key in keys])
+        return scores
 
     def spaces(self, a: Matrix, b: Matrix, k: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """(pairs, components) unit variates of both sides by the fit of one fold, to compare rows of all folds."""
@@ -339,17 +339,17 @@ def fit_cca(
         The scorer, and scores of mismatched pairs.
     """
     pairs = equal_pairs(a.own, b.own)
-    of_row: Folds | GivenFolds
+    row_folds: Folds | GivenFolds
     if folds is None:
         number = fold_numbers(pairs, FOLDS, a.keys, np.random.default_rng(seed))
-        of_row, trainable = Folds.of(number, FOLDS, [rows, pairs, *a.keys]), np.ones(len(rows), dtype=bool)
+        row_folds, trainable = Folds.of(number, FOLDS, [rows, pairs, *a.keys]), np.ones(len(rows), dtype=bool)
     else:
-        of_row, number, trainable = folds, folds.number[rows], folds.trainable[rows]
+        row_folds, number, trainable = folds, folds.number[rows], folds.trainable[rows]
     with working("finding principal components", progress):
         sides = [SideFeatures.fit(torch.from_numpy(x.x), seed + k, ranks=not quick) for k, x in enumerate((a, b))]
     fits = _Fits(sides[0], sides[1], [rows, a.own, b.own, *a.keys], number, trainable, seed, quick)
     scorers = [fits.scorer(k, rounds) for k in track(range(fits.count), "fitting CCA to folds", show=progress)]
-    return CCAScorer(scorers, of_row), Null(np.concatenate([one.null for one in scorers]))
+    return CCAScorer(scorers, row_folds), Null(np.concatenate([scorer.null for scorer in scorers]))
 
 
 class _Fits:
@@ -412,10 +412,10 @@ class _Fits:
         """View and ridge by pairs outside fold k: first the scalings, then whether ReLU features help."""
         if self.quick:
             return max((self.criterion(View(), ridge, k), View(), ridge) for ridge in FIRST_RIDGES)[1:]
-        linear = [View(one, other) for one in self.side_a.scalings for other in self.side_b.scalings]
+        linear = [View(ranks_a, ranks_b) for ranks_a in self.side_a.scalings for ranks_b in self.side_b.scalings]
         first = max((self.criterion(view, ridge, k), view) for view in linear for ridge in FIRST_RIDGES)[1]
-        both = (first, replace(first, relu=True))
-        return max((self.criterion(view, ridge, k), view, ridge) for view in both for ridge in RIDGES)[1:]
+        candidates = (first, replace(first, relu=True))
+        return max((self.criterion(view, ridge, k), view, ridge) for view in candidates for ridge in RIDGES)[1:]
 
     def criterion(self, view: View, ridge: float, k: int) -> float:
         """Mean share of mismatched pairs outscored in the other folds, by fits that saw neither them nor fold k."""
@@ -424,8 +424,8 @@ class _Fits:
             if k in pair:
                 if (view, ridge, pair) not in self._outscored:
                     maps = self.maps(view, ridge, pair)
-                    one, other = (self.outscored(view, maps, j) for j in pair)
-                    self._outscored[view, ridge, pair] = one, other
+                    first, second = (self.outscored(view, maps, j) for j in pair)
+                    self._outscored[view, ridge, pair] = first, second
                 shares.append(self._outscored[view, ridge, pair][pair[0] == k])
         return float(np.mean(shares))
 
@@ -435,17 +435,17 @@ class _Fits:
         a, b = self.features(view)
         za, zb = maps.embed(a[rows], b[rows])
         cosines = torch.from_numpy(za @ zb.T).double() / TEMPERATURE
-        other = torch.ones(cosines.shape, dtype=torch.bool)
+        mask = torch.ones(cosines.shape, dtype=torch.bool)
         for key in self.keys:
-            other &= torch.from_numpy(key[rows][:, None] != key[rows][None])
-        terms = cosines.exp() * other
-        count = other.sum(1).clamp_min(1)
+            mask &= torch.from_numpy(key[rows][:, None] != key[rows][None])
+        terms = cosines.exp() * mask
+        count = mask.sum(1).clamp_min(1)
         # A mismatched partner is left out of its own comparison, as the own partner is.
         rest_a, rest_b = terms.sum(1, keepdim=True), terms.sum(0, keepdim=True)
         log_a, log_b = (rest_a - terms).clamp_min(1e-6).log(), (rest_b - terms).clamp_min(1e-6).log()
         relative = cosines - (log_a + log_b) / 2
         own = relative.diagonal()
-        below = ((relative < own[:, None]) & other).sum(1) + ((relative < own[None]) & other).sum(0)
+        below = ((relative < own[:, None]) & mask).sum(1) + ((relative < own[None]) & mask).sum(0)
         return float((below / (2 * count)).mean())
 
     def judge(
@@ -456,8 +456,8 @@ class _Fits:
         a, b = self.features(view)
         za, zb = maps.embed(a[rows], b[rows])
         keys = [key[rows] for key in self.keys]
-        some = np.sort(np.random.default_rng([self.seed, k]).permutation(len(rows))[:count])
-        references = References.of(za, zb, keys, some, TEMPERATURE)
+        sample = np.sort(np.random.default_rng([self.seed, k]).permutation(len(rows))[:count])
+        references = References.of(za, zb, keys, sample, TEMPERATURE)
         mismatched = draw_mismatched(keys, null_size, np.random.default_rng(self.seed + k))
         scores, null = references.score_with_null(za, zb, keys, mismatched)
         return references, null, scores
@@ -468,7 +468,7 @@ class _Fits:
             view, self.maps(view, ridge, fit_without), j, self.sizes.null // 10, self.sizes.references
         )
         right = 1 - local_probability(scores, null, room_for_mismatched(scores, null))
-        kept = np.isin(self.rows[j], self.trainable[j])
+        mask = np.isin(self.rows[j], self.trainable[j])
         a, b = self.features(view)
-        weights = torch.from_numpy(right[kept]).clamp_min(MIN_WEIGHT)
+        weights = torch.from_numpy(right[mask]).clamp_min(MIN_WEIGHT)
         return Moments.of(a[self.trainable[j]], b[self.trainable[j]], weights)

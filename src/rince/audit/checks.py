@@ -184,8 +184,8 @@ class NearRows(NamedTuple):
 
     def find(self, x: Matrix) -> NDArray[np.bool_]:
         projected = projections(x, self.cells.directions)
-        found = [np.isin(self.cells.codes(projected, s), k) for s, k in zip(SHIFTS, self.known, strict=True)]
-        return found[0] | found[1]
+        masks = [np.isin(self.cells.codes(projected, s), k) for s, k in zip(SHIFTS, self.known, strict=True)]
+        return masks[0] | masks[1]
 
 
 def _iqr(x: Floats) -> Floats:
@@ -258,14 +258,14 @@ def concentration(x: NDArray[np.float32], members: Rows, random: np.random.Gener
     """
     queries = random.permutation(members)[:200]
     pool = random.permutation(len(x))[:MAX_ROWS]
-    inside = np.isin(pool, members)
-    share = inside.mean()
+    is_member = np.isin(pool, members)
+    share = is_member.mean()
     distances = (x[pool] ** 2).sum(1)[None] - 2 * x[queries] @ x[pool].T
     distances[queries[:, None] == pool[None]] = np.inf
     nearest = np.argpartition(distances, NEIGHBORS, axis=1)[:, :NEIGHBORS]
-    observed = inside[nearest].mean()
+    observed = is_member[nearest].mean()
     # Random sets: the same neighborhoods, other labels. Queries are members, so the labels alone are permuted.
-    null = [random.permutation(inside)[nearest].mean() for _ in range(PERMUTATIONS)]
+    null = [random.permutation(is_member)[nearest].mean() for _ in range(PERMUTATIONS)]
     p = (1 + sum(value >= observed for value in null)) / (PERMUTATIONS + 1)
     return float(max(0.0, (observed - share) / max(1 - share, 1e-9))), p
 
@@ -415,9 +415,11 @@ def shifted(
     ]
     gain = np.where(shift != 0, (np.take_along_axis(fit, path[:, None], 1)[:, 0] - fit[:, MAX_OFFSET]) / (2 * CLIP), 0)
     scores = np.where(shift != 0, np.clip(0.5 + gain / 2, 0, 1), 0)
-    where = ", ".join(f"rows {one['first']} to {one['last']} by {one['offset']:+d}" for one in stretches[:3])
+    listing = ", ".join(
+        f"rows {stretch['first']} to {stretch['last']} by {stretch['offset']:+d}" for stretch in stretches[:3]
+    )
     more = f" and {len(stretches) - 3} more stretches" if len(stretches) > 3 else ""
-    text = f"{(shift != 0).sum():,} pairs fit the partner of a nearby row better: {where}{more}."
+    text = f"{(shift != 0).sum():,} pairs fit the partner of a nearby row better: {listing}{more}."
     return _issue("shifted", scores, shift != 0, text, stretches=stretches, skipped=alike > MAX_SHIFT_AUTOCORRELATION)
 
 
@@ -450,8 +452,8 @@ def better_partner(za: Floats, zb: Floats) -> Issue:
     symmetric: each block of pairs is compared with itself and with later ones.
     """
     n = len(za)
-    own, one = (za * zb).sum(1, keepdims=True), np.ones((n, 1), dtype=za.dtype)
-    left, right = np.hstack([za, zb, -own, one]), np.hstack([zb, za, one, -own])
+    own, ones = (za * zb).sum(1, keepdims=True), np.ones((n, 1), dtype=za.dtype)
+    left, right = np.hstack([za, zb, -own, ones]), np.hstack([zb, za, ones, -own])
     gain, partner = np.full(n, -np.inf, dtype=za.dtype), np.zeros(n, dtype=np.int64)
 
     def keep(rows: slice, columns: slice, table: Floats) -> None:
@@ -463,12 +465,12 @@ def better_partner(za: Floats, zb: Floats) -> Issue:
     blocks = [slice(start, min(start + 1000, n)) for start in range(0, n, 1000)]
     for k, rows in enumerate(blocks):
         for columns in blocks[k:]:
-            both = left[rows] @ right[columns].T
+            gains = left[rows] @ right[columns].T
             if rows == columns:
-                np.fill_diagonal(both, -np.inf)
+                np.fill_diagonal(gains, -np.inf)
             else:
-                keep(columns, rows, both.T)
-            keep(rows, columns, both)
+                keep(columns, rows, gains.T)
+            keep(rows, columns, gains)
     ranks = np.argsort(np.argsort(gain)) / max(n - 1, 1)
     examples = np.argsort(-gain)[:EXAMPLES]
     return Issue(
@@ -493,7 +495,7 @@ def group(
     for name, x in zip(("a", "b"), sides, strict=False):
         features = spread_features(x, seed)
         partitions += [(f"clusters of {name}", kmeans(features, k, seed)) for k in (8, 16)]
-    scores, unreadable, found = np.zeros(len(flagged)), np.zeros(len(flagged), dtype=bool), []
+    scores, unreadable, groups = np.zeros(len(flagged)), np.zeros(len(flagged), dtype=bool), []
     for name, part in partitions:
         for number in range(int(part.max()) + 1):
             members = part == number
@@ -506,14 +508,14 @@ def group(
             if binomial_tail(hits, size, float(rest)) < GROUP_P:
                 scores[members] = np.maximum(scores[members], hits / size)
                 unreadable |= members & (name != GIVEN)
-                found.append({"by": name, "number": number, "pairs": size, "flagged": hits})
+                groups.append({"by": name, "number": number, "pairs": size, "flagged": hits})
     affected = scores > 0
     text = (
         f"{affected.sum():,} pairs are in groups of which nearly all score like mismatched pairs. Either such a group "
         "is mispaired as a whole, or the encoder cannot read its language or format: "
     )
     text += "its pairs are listed, not flagged, and the interval allows for both." if unreadable.any() else CHECK_FLAGS
-    return _issue("group", scores, affected, text, groups=found, unreadable=unreadable)
+    return _issue("group", scores, affected, text, groups=groups, unreadable=unreadable)
 
 
 def kmeans(x: NDArray[np.float32], k: int, seed: int, steps: int = 15) -> Rows:
@@ -535,34 +537,36 @@ def kmeans(x: NDArray[np.float32], k: int, seed: int, steps: int = 15) -> Rows:
 
 def binomial_tail(hits: int, size: int, share: float) -> float:
     """Chernoff bound on the probability of at least ``hits`` of ``size`` at this share."""
-    seen, share = hits / size, min(max(share, 1e-6), 1 - 1e-6)
-    if seen <= share:
+    observed, share = hits / size, min(max(share, 1e-6), 1 - 1e-6)
+    if observed <= share:
         return 1.0
-    divergence = seen * np.log(seen / share) + (0 if seen == 1 else (1 - seen) * np.log((1 - seen) / (1 - share)))
+    divergence = observed * np.log(observed / share) + (
+        0 if observed == 1 else (1 - observed) * np.log((1 - observed) / (1 - share))
+    )
     return float(np.exp(-size * divergence))
 
 
 def leak(a: Matrix, b: Matrix) -> Issue:
     """Columns on both sides that give the pairing away: ids, times, file numbers."""
-    most = min(2000, max(HASHED_ROWS, MAX_RANKED // max(a.shape[1], b.shape[1])))
-    rows = np.sort(np.random.default_rng(0).permutation(len(a))[:most])
+    max_rows = min(2000, max(HASHED_ROWS, MAX_RANKED // max(a.shape[1], b.shape[1])))
+    rows = np.sort(np.random.default_rng(0).permutation(len(a))[:max_rows])
     ranked = [ranked_columns(x, rows) for x in (a, b)]
     if ranked[0].size * len(ranked[1]) <= MAX_COMPARED:
-        found = [np.empty((0, 2), dtype=np.int64)]
+        matches = [np.empty((0, 2), dtype=np.int64)]
         for start in range(0, len(ranked[0]), 1000):
             correlation = np.abs(ranked[0][start : start + 1000] @ ranked[1].T)
-            found.append(np.argwhere(correlation > LEAK_CORRELATION) + np.array([start, 0]))
-        columns = [(int(i), int(j)) for i, j in np.concatenate(found)]
+            matches.append(np.argwhere(correlation > LEAK_CORRELATION) + np.array([start, 0]))
+        columns = [(int(i), int(j)) for i, j in np.concatenate(matches)]
     else:
         columns = similar_columns(*ranked)
     # Where most columns agree, they are the relation between the sides, not a leak.
-    few = len(columns) <= max(MAX_LEAKS, MAX_LEAK_SHARE * min(a.shape[1], b.shape[1]))
-    few &= all(len({pair[k] for pair in columns}) < x.shape[1] for k, x in enumerate((a, b)))
+    is_leak = len(columns) <= max(MAX_LEAKS, MAX_LEAK_SHARE * min(a.shape[1], b.shape[1]))
+    is_leak &= all(len({pair[k] for pair in columns}) < x.shape[1] for k, x in enumerate((a, b)))
     text = (
         f"{len(columns)} columns occur on both sides up to scale (ids, times, file numbers?) and give the pairing "
         "away: the scorer was fitted without them."
     )
-    claimed = bool(columns) and few
+    claimed = bool(columns) and is_leak
     return Issue(
         name="leak", claimed=claimed, scores=np.zeros(0, np.float32), count=len(columns),
         examples=np.zeros(0, np.int64), explanation=text if claimed else NONE_FOUND, details={"columns": columns},
@@ -591,14 +595,14 @@ def similar_columns(x: NDArray[np.float32], y: NDArray[np.float32]) -> list[tupl
     and most bits of a signature, with a probability above 0.999. Only rows that do are compared.
     """
     random = np.random.default_rng(0)
-    some = random.permutation(x.shape[1])[:HASHED_ROWS]
-    planes = random.standard_normal((len(some), HASHES * HASH_BITS + 64), dtype=np.float32)
+    sample = random.permutation(x.shape[1])[:HASHED_ROWS]
+    planes = random.standard_normal((len(sample), HASHES * HASH_BITS + 64), dtype=np.float32)
     kept = [np.flatnonzero(side.any(1)) for side in (x, y)]
     (left, sign_x), (right, sign_y) = (
-        _hashed(side, rows, some, planes) for side, rows in zip((x, y), kept, strict=True)
+        _hashed(side, rows, sample, planes) for side, rows in zip((x, y), kept, strict=True)
     )
     bits = np.array([number.bit_count() for number in range(2**16)], dtype=np.uint8)
-    found: set[tuple[int, int]] = set()
+    matches: set[tuple[int, int]] = set()
     for k in range(HASHES):
         order = np.argsort(left[:, k], kind="stable")
         start = np.concatenate([[0], np.cumsum(np.bincount(left[:, k], minlength=2**HASH_BITS))])
@@ -609,21 +613,21 @@ def similar_columns(x: NDArray[np.float32], y: NDArray[np.float32]) -> list[tupl
             within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
             i, j = order[np.repeat(first, count) + within], np.repeat(np.arange(len(code)), count)
             unequal = bits[sign_x[i] ^ sign_y[j]].sum(1, dtype=np.int64)
-            near = (64 - unequal if opposite else unequal) <= MAX_UNEQUAL
-            i, j = kept[0][i[near]], kept[1][j[near]]
+            close = (64 - unequal if opposite else unequal) <= MAX_UNEQUAL
+            i, j = kept[0][i[close]], kept[1][j[close]]
             alike = np.abs(np.einsum("ij,ij->i", x[i], y[j])) > LEAK_CORRELATION
-            found.update(zip(i[alike].tolist(), j[alike].tolist(), strict=True))
-    return sorted(found)
+            matches.update(zip(i[alike].tolist(), j[alike].tolist(), strict=True))
+    return sorted(matches)
 
 
 def _hashed(
-    x: NDArray[np.float32], kept: Rows, some: Rows, planes: NDArray[np.float32]
+    x: NDArray[np.float32], kept: Rows, sample: Rows, planes: NDArray[np.float32]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
     """(kept, hashes) numbers made of the signs of projections, and (kept, 4) signatures of 64 more signs."""
     powers = (2.0 ** np.arange(HASH_BITS)).astype(np.float32)
     codes, signs = np.empty((len(kept), HASHES), dtype=np.int32), np.empty((len(kept), 4), dtype=np.uint16)
     for part in chunks(len(kept), planes.shape[1]):
-        above = x[kept[part]][:, some] @ planes > 0
+        above = x[kept[part]][:, sample] @ planes > 0
         codes[part] = above[:, 64:].reshape(-1, HASHES, HASH_BITS).astype(np.float32) @ powers
         signs[part] = np.packbits(above[:, :64], axis=1).view(np.uint16)
     return codes, signs
@@ -657,8 +661,8 @@ def trained_on_pairs(scores: Floats, held_out: Floats) -> Issue:
 
 def kolmogorov_smirnov(x: Floats, y: Floats) -> float:
     """p-value of the two-sample test, by its asymptotic distribution."""
-    both = np.sort(np.concatenate([x, y]))
-    gap = np.searchsorted(np.sort(x), both, "right") / len(x) - np.searchsorted(np.sort(y), both, "right") / len(y)
+    values = np.sort(np.concatenate([x, y]))
+    gap = np.searchsorted(np.sort(x), values, "right") / len(x) - np.searchsorted(np.sort(y), values, "right") / len(y)
     size = np.sqrt(len(x) * len(y) / (len(x) + len(y)))
     lam = (size + 0.12 + 0.11 / size) * np.abs(gap).max()
     k = np.arange(1, 101)

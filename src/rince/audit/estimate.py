@@ -27,12 +27,12 @@ from rince.errors import UsageError
 
 UNINFORMATIVE = 0.9
 """With room for more mismatched pairs than this, the scores say nothing about pairs, or nearly all are mismatched."""
-FEW_ENOUGH = 0.1
+MAX_NONE_FOUND = 0.1
 """Upper end of the interval up to which the verdict may be "none found"."""
 COLLAPSED = 1e-5  # spread of the null up to which all mismatched pairs have the same score
 MAX_UNCERTAIN = 0.7
 """Upper end of the interval up to which training weights follow a best guess; beyond, weak scores do harm."""
-SMALLEST = 0.001  # share of mismatched pairs that counts as any
+MIN_SHARE = 0.001  # share of mismatched pairs that counts as any
 EXCESS, SIGMAS = 1.5, 1.0
 """One deviation more false alarms than expected may be at most 1.5 times the promised share."""
 
@@ -136,11 +136,11 @@ def decide(null: Null, counts: RankCounts, units: int, seed: int = 0) -> Decisio
     rate = rate_of_cells(cell_counts(p, counts.counts), units, null_cells(scores))
     collapsed = not np.ptp(scores) > COLLAPSED
     uninformative = bool(collapsed or rate.room > UNINFORMATIVE)
-    found = rate.low > SMALLEST and not uninformative
+    found = rate.low > MIN_SHARE and not uninformative
     confused = upper_share(null.other_class_better * units, units) if null.other_class_better else 0.0
     interval = (rate.low if found else 0.0, 1.0 if uninformative else max(rate.high, confused))
-    few = Verdict.NONE_FOUND if interval[1] <= FEW_ENOUGH else Verdict.CANNOT_TELL
-    verdict = Verdict.FOUND if found else few
+    fallback = Verdict.NONE_FOUND if interval[1] <= MAX_NONE_FOUND else Verdict.CANNOT_TELL
+    verdict = Verdict.FOUND if found else fallback
     of_classes = null.right_by_chance > 0
     guessed = verdict is Verdict.CANNOT_TELL and interval[1] <= MAX_UNCERTAIN and not of_classes and rate.value > 0
     weight_curve = NO_CURVE
@@ -213,8 +213,8 @@ def null_correction(
         chance = share * right_by_chance
         if 1 - share - chance < 0.1:  # half of two classes: nobody could tell which half is right
             break
-        wanted = np.clip((1 - share - chance * density) / (1 - share - chance), 0, None)
-        keep = uniform < np.interp(normal_scores(own), MIDDLES, wanted / wanted.max())
+        acceptance = np.clip((1 - share - chance * density) / (1 - share - chance), 0, None)
+        keep = uniform < np.interp(normal_scores(own), MIDDLES, acceptance / acceptance.max())
         p = p_of_kept(counts.rank, null[order], keep[order])
         share = rate_of_cells(cell_counts(p, counts.counts), units, null_cells(null[keep])).value
     return keep
@@ -223,7 +223,7 @@ def null_correction(
 # --- flags ------------------------------------------------------------------------------------------------------------
 
 
-def few_enough(
+def keeps_fdr(
     pairs: NDArray[Any], alarms: NDArray[np.float64], variance: NDArray[np.float64], fdr: float
 ) -> NDArray[np.bool_]:
     """Whether lists with this many pairs and expected false alarms keep the promise of ``fdr``.
@@ -248,9 +248,9 @@ def last_flagged(counts: NDArray[np.int64], probability: NDArray[np.float32], fd
         raise UsageError(f"fdr must be in (0, 1), got {fdr}")
     right = 1 - probability.astype(np.float64)
     pairs, alarms = np.cumsum(counts), np.cumsum(counts * right)
-    fine = few_enough(pairs, alarms, np.cumsum(counts * right * (1 - right)), fdr) & (probability > 0)
-    within = np.flatnonzero(fine)
-    return int(within[-1]) + 1 if len(within) else 0
+    valid = keeps_fdr(pairs, alarms, np.cumsum(counts * right * (1 - right)), fdr) & (probability > 0)
+    index = np.flatnonzero(valid)
+    return int(index[-1]) + 1 if len(index) else 0
 
 
 def suspects(

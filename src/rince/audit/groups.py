@@ -134,22 +134,22 @@ def tallied(
 def added_up(tallies: list[Tally]) -> Tally:
     """Several tallies as one."""
     numbers: dict[str, int] = {}
-    codes = [np.array([numbers.setdefault(name, len(numbers)) for name in one.names], np.int64) for one in tallies]
+    codes = [np.array([numbers.setdefault(name, len(numbers)) for name in part.names], np.int64) for part in tallies]
 
     def total(field: str) -> NDArray[Any]:
-        values = [getattr(one, field) for one in tallies]
+        values = [getattr(part, field) for part in tallies]
         out = np.zeros(len(numbers), dtype=values[0].dtype)
-        for code, one in zip(codes, values, strict=True):
-            out[code] += one
+        for code, part in zip(codes, values, strict=True):
+            out[code] += part
         return out
 
     levels = [
-        code[one.level // (LEVELS + 1)] * (LEVELS + 1) + one.level % (LEVELS + 1)
-        for code, one in zip(codes, tallies, strict=True)
+        code[part.level // (LEVELS + 1)] * (LEVELS + 1) + part.level % (LEVELS + 1)
+        for code, part in zip(codes, tallies, strict=True)
     ]
-    level, place = np.unique(np.concatenate(levels), return_inverse=True)
-    count = np.bincount(place, np.concatenate([one.level_count for one in tallies]), minlength=len(level))
-    squares = sum(one.squares for one in tallies)
+    level, inverse = np.unique(np.concatenate(levels), return_inverse=True)
+    count = np.bincount(inverse, np.concatenate([part.level_count for part in tallies]), minlength=len(level))
+    squares = sum(part.squares for part in tallies)
     size, flagged, upper, p = (total(field) for field in ("size", "flagged", "upper", "p"))
     return Tally(list(numbers), size, flagged, upper, p, squares, level, count.astype(np.int64))
 
@@ -158,11 +158,11 @@ def rates_of(tally: Tally, result: "Findings") -> list[GroupRate]:
     """The rates of tallied groups, groups whose rate is surely high first."""
     rates, lows, highs = _estimated(result, tally)
     behind = _behind(tally)
-    found = [
+    groups = [
         GroupRate(name, int(tally.size[k]), int(tally.flagged[k]), rates[k], (lows[k], highs[k]), float(behind[k]))
         for k, name in enumerate(tally.names)
     ]
-    return sorted(found, key=lambda one: (-one.interval[0], -one.behind, one.name))
+    return sorted(groups, key=lambda group: (-group.interval[0], -group.behind, group.name))
 
 
 def group_texts(groups: Any) -> list[str]:
@@ -182,8 +182,8 @@ def _estimated(result: "Findings", tally: Tally) -> tuple[list[float | None], li
     likelihood = np.zeros((len(size), GRID))
     group, level = np.divmod(tally.level, LEVELS + 1)
     for start in range(0, len(level), 2000):  # a row of the likelihood is 8 KB
-        some = slice(start, start + 2000)
-        np.add.at(likelihood, group[some], tally.level_count[some, None] * likely[level[some]])
+        block = slice(start, start + 2000)
+        np.add.at(likelihood, group[block], tally.level_count[block, None] * likely[level[block]])
     best = likelihood.argmax(1)
     inside = likelihood >= likelihood.max(1, keepdims=True) - DROP
     low, high_ends = grid[inside.argmax(1)], grid[GRID - 1 - inside[:, ::-1].argmax(1)]

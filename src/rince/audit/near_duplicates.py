@@ -49,8 +49,8 @@ def _mean(x: Matrix) -> NDArray[np.float32]:
     count = 0
     for rows in chunks(*x.shape):
         part = read(x, rows)
-        good = np.isfinite(part).all(1)
-        total, count = total + part[good].sum(0, dtype=np.float64), count + int(good.sum())
+        finite = np.isfinite(part).all(1)
+        total, count = total + part[finite].sum(0, dtype=np.float64), count + int(finite.sum())
         release(x)
     return (total / max(1, count)).astype(np.float32)
 
@@ -59,17 +59,17 @@ def _bands(x: Matrix, mean: NDArray[np.float32], seed: int) -> NDArray[np.uint16
     """The side of 16 random planes, for each of the bands: (rows, bands)."""
     planes = np.random.default_rng(seed).standard_normal((x.shape[1], BANDS * BITS), dtype=np.float32)
     powers = (2 ** np.arange(BITS)).astype(np.uint16)
-    found = np.empty((len(x), BANDS), dtype=np.uint16)
+    codes = np.empty((len(x), BANDS), dtype=np.uint16)
     for rows in chunks(len(x), max(x.shape[1], BANDS * BITS)):
         sides = ((read(x, rows) - mean) @ planes > 0).reshape(-1, BANDS, BITS)
-        found[rows] = (sides * powers).sum(2, dtype=np.uint16)
+        codes[rows] = (sides * powers).sum(2, dtype=np.uint16)
         release(x)
-    return found
+    return codes
 
 
 def _candidates(bands: NDArray[np.uint16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Pairs of rows that stand next to each other in a bucket of a band, each once."""
-    n, found = len(bands), []
+    n, codes = len(bands), []
     for k in range(bands.shape[1]):
         # Within a bucket, rows are sorted by the other bands, so that the most alike stand side by side.
         order = np.lexsort([bands[:, (k + 1) % bands.shape[1]], bands[:, k]])
@@ -77,8 +77,8 @@ def _candidates(bands: NDArray[np.uint16]) -> tuple[NDArray[np.int64], NDArray[n
             i, j = order[:-step], order[step:]
             same = bands[i, k] == bands[j, k]
             i, j = i[same], j[same]
-            found.append(np.minimum(i, j) * n + np.maximum(i, j))
-    code = np.unique(np.concatenate(found))
+            codes.append(np.minimum(i, j) * n + np.maximum(i, j))
+    code = np.unique(np.concatenate(codes))
     return code // n, code % n
 
 

@@ -66,20 +66,20 @@ def as_scored(scores: Any, null: Any = None) -> Scored:
     if isinstance(scores, Scored):
         if null is not None:
             raise WrongType("Pass either Scored(scores, null), or scores and null, not both.")
-        both = scores
+        scored = scores
     else:
         if null is None:
             raise WrongType("The scores of mismatched pairs are missing: call judge(scores, null).")
-        both = Scored(scores, null)
-    both = both._replace(scores=_as_scores(both.scores, "scores"), null=_as_scores(both.null, "null"))
-    if len(both.scores) < MIN_PAIRS:
-        raise UsageError(f"An audit needs at least {MIN_PAIRS} pairs, got {len(both.scores)}.")
-    if not len(both.null):
+        scored = Scored(scores, null)
+    scored = scored._replace(scores=_as_scores(scored.scores, "scores"), null=_as_scores(scored.null, "null"))
+    if len(scored.scores) < MIN_PAIRS:
+        raise UsageError(f"An audit needs at least {MIN_PAIRS} pairs, got {len(scored.scores)}.")
+    if not len(scored.null):
         raise UsageError("null must hold the scores of mismatched pairs, got none")
-    units = both.clusters
-    if units is not None and (units.shape != both.scores.shape or not np.bincount(units).all()):
+    units = scored.clusters
+    if units is not None and (units.shape != scored.scores.shape or not np.bincount(units).all()):
         raise UsageError("clusters must have one number per pair and count from 0 without gaps")
-    return both
+    return scored
 
 
 def _as_scores(values: Any, name: str) -> NDArray[np.float32]:
@@ -107,32 +107,32 @@ def mismatched_index(
     if size <= count:
         order = random.permutation(size)
         i, j = order // len(second[0]), order % len(second[0])
-        apart = _apart(first, second, i, j)
-        if not apart.any():
+        mask = _apart(first, second, i, j)
+        if not mask.any():
             raise UsageError(NONE_APART)
-        return i[apart], j[apart]
-    left, right, found = [], [], 0
+        return i[mask], j[mask]
+    left, right, drawn = [], [], 0
     for attempt in range(20):
-        draw = count - found if attempt == 0 else 2 * (count - found)
-        i = random.integers(len(first[0]), size=draw)
-        j = random.integers(len(second[0]), size=draw)
-        apart = _apart(first, second, i, j)
-        left.append(i[apart][: count - found])
-        right.append(j[apart][: count - found])
-        found += len(left[-1])
-        if found >= count:
+        size = count - drawn if attempt == 0 else 2 * (count - drawn)
+        i = random.integers(len(first[0]), size=size)
+        j = random.integers(len(second[0]), size=size)
+        mask = _apart(first, second, i, j)
+        left.append(i[mask][: count - drawn])
+        right.append(j[mask][: count - drawn])
+        drawn += len(left[-1])
+        if drawn >= count:
             break
-    if not found:
+    if not drawn:
         raise UsageError(NONE_APART)
     return np.concatenate(left), np.concatenate(right)
 
 
 def _apart(first: Keys, second: Keys, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which pairs of rows share no key."""
-    apart = np.ones(len(i), dtype=bool)
-    for one, other in zip(first, second, strict=True):
-        apart &= one[i] != other[j]
-    return apart
+    mask = np.ones(len(i), dtype=bool)
+    for key, other_key in zip(first, second, strict=True):
+        mask &= key[i] != other_key[j]
+    return mask
 
 
 def cosine_null(first: Sample, second: Sample, rows: NDArray[np.int64], seed: int, size: int | None = None) -> Null:
@@ -168,11 +168,11 @@ def class_side(left: NDArray[np.int64], right: NDArray[np.int64]) -> str | None:
 
 def distinct(codes: NDArray[np.int64], most: int = 1000) -> int:
     """Number of different codes; of many rows, the first ones may already be too many."""
-    for look in (10 * most, len(codes)):
-        found = len(np.unique(codes[:look]))
-        if found > most:
+    for limit in (10 * most, len(codes)):
+        result = len(np.unique(codes[:limit]))
+        if result > most:
             break
-    return found
+    return result
 
 
 def right_by_chance(left: NDArray[np.int64], right: NDArray[np.int64]) -> float:
@@ -188,9 +188,9 @@ def share_right_by_chance(classes: NDArray[np.int64]) -> float:
     class than c is of class t with a probability of n_t / (n - n_c).
     """
     sizes = np.unique(classes, return_counts=True)[1] / len(classes)
-    said, true = np.meshgrid(sizes, sizes, indexing="ij")
-    both = said * true * (1 - np.eye(len(sizes)))
-    return float((both * true / (1 - said)).sum() / both.sum())
+    given, true = np.meshgrid(sizes, sizes, indexing="ij")
+    weight = given * true * (1 - np.eye(len(sizes)))
+    return float((weight * true / (1 - given)).sum() / weight.sum())
 
 
 def share_other_class_better(table: NDArray[np.float32], own: NDArray[np.int64]) -> float:
@@ -214,8 +214,8 @@ def _other_class_better(first: Sample, second: Sample, most: int = 20_000) -> fl
     if side is None:
         return 0.0
     items, of_classes = (first, second) if side == "right" else (second, first)
-    codes, some = np.unique(of_classes.own, return_index=True)
+    codes, first_rows = np.unique(of_classes.own, return_index=True)
     rows = np.flatnonzero(np.isin(items.partner, codes))
     rows = rows[:: max(1, len(rows) // most)]
-    table = unit_rows(items.x[rows]) @ unit_rows(of_classes.x[some]).T
+    table = unit_rows(items.x[rows]) @ unit_rows(of_classes.x[first_rows]).T
     return share_other_class_better(table, np.searchsorted(codes, items.partner[rows]))

@@ -94,8 +94,8 @@ class RankCounts(NamedTuple):
     @classmethod
     def total(cls, parts: list["RankCounts"]) -> "RankCounts":
         """The counts of several shards together."""
-        rank, at = np.unique(np.concatenate([part.rank for part in parts]), return_inverse=True)
-        counts = np.bincount(at, weights=np.concatenate([part.counts for part in parts]), minlength=len(rank))
+        rank, index = np.unique(np.concatenate([part.rank for part in parts]), return_inverse=True)
+        counts = np.bincount(index, weights=np.concatenate([part.counts for part in parts]), minlength=len(rank))
         return cls(rank, counts.astype(np.int64))
 
     @property
@@ -274,15 +274,15 @@ def rate_of_cells(pairs: NDArray[np.int64], units: int, null: NDArray[np.float64
         null: The share of mismatched pairs in every cell.
     """
     counts = pairs * (units / pairs.sum())
-    found = mixtures(counts, null)
-    shares = found.share[found.plausible]
-    value = float((found.weight * found.share).sum())
-    hard = hard_share(overlap(found, null))
-    least = np.maximum((found.share - hard) / (1 - hard), 0)
-    low = float(least[found.plausible].min())
+    result = mixtures(counts, null)
+    shares = result.share[result.plausible]
+    value = float((result.weight * result.share).sum())
+    hard = hard_share(overlap(result, null))
+    lower = np.maximum((result.share - hard) / (1 - hard), 0)
+    low = float(lower[result.plausible].min())
     room, upper = upper_bound(counts, null, units)
     high = float(min(1.0, max(float(shares.max()), upper, upper_share(value * units, units))))
-    return Rate(value, min(low, value), high, float((found.weight * hard).sum()), room, mean_probability(found, null))
+    return Rate(value, min(low, value), high, float((result.weight * hard).sum()), room, mean_probability(result, null))
 
 
 def upper_bound(counts: NDArray[np.float64], null: NDArray[np.float64], units: int) -> tuple[float, float]:
@@ -297,10 +297,10 @@ def upper_bound(counts: NDArray[np.float64], null: NDArray[np.float64], units: i
     return min(1.0, float((below[cuts] / (units * expected[cuts])).min())), min(upper)
 
 
-def overlap(found: Mixtures, null: NDArray[np.float64]) -> NDArray[np.float64]:
+def overlap(candidates: Mixtures, null: NDArray[np.float64]) -> NDArray[np.float64]:
     """Overlap of right and mismatched pairs in every mixture: 0 if right pairs outscore all, 1 if none."""
     beaten = np.cumsum(null) - null / 2
-    return np.clip(2 * (1 - densities()[found.density] @ beaten), 0, 1)
+    return np.clip(2 * (1 - densities()[candidates.density] @ beaten), 0, 1)
 
 
 def hard_share(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -313,12 +313,12 @@ def hard_share(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(LONE_HARD + HARD_SLACK * odds**2, 0.999)
 
 
-def mean_probability(found: Mixtures, null: NDArray[np.float64]) -> NDArray[np.float64]:
+def mean_probability(candidates: Mixtures, null: NDArray[np.float64]) -> NDArray[np.float64]:
     """For every cell the probability of a pair to be mismatched, over a sample of the mixtures by weight."""
-    at = (np.arange(DRAWN) + 0.5) / DRAWN
-    chosen = np.minimum(np.searchsorted(np.cumsum(found.weight), at), len(found.weight) - 1)
-    share = found.share[chosen, None]
-    right = (1 - share) * np.maximum(densities()[found.density[chosen]], FLOOR)
+    quantile = (np.arange(DRAWN) + 0.5) / DRAWN
+    index = np.minimum(np.searchsorted(np.cumsum(candidates.weight), quantile), len(candidates.weight) - 1)
+    share = candidates.share[index, None]
+    right = (1 - share) * np.maximum(densities()[candidates.density[index]], FLOOR)
     return np.asarray((share * null / (share * null + right)).mean(0))
 
 
@@ -351,11 +351,11 @@ def mixtures(counts: NDArray[np.float64], null: NDArray[np.float64]) -> Mixtures
     fine = likelihood(counts, null, family[kept], shares) - penalty[kept]
     gap = (fine - fine.max()) / temper
     weighted = gap > -NEGLIGIBLE
-    which, at = np.nonzero(weighted)
+    row, column = np.nonzero(weighted)
     # Each share weighs as much as the stretch of the grid around it.
     width = np.gradient(shares) if len(shares) > 1 else np.ones(1)
-    weight = np.exp(gap[weighted]) * width[at]
-    return Mixtures(shares[at], kept[which], weight / weight.sum(), gap[weighted] >= -DROP / 2)
+    weight = np.exp(gap[weighted]) * width[column]
+    return Mixtures(shares[column], kept[row], weight / weight.sum(), gap[weighted] >= -DROP / 2)
 
 
 def likelihood(
@@ -363,10 +363,10 @@ def likelihood(
 ) -> NDArray[np.float64]:
     """(densities, shares): the log-likelihood of the counts."""
     out = np.empty((len(family), len(shares)))
-    wanted, some = counts > 0, counts[counts > 0]
-    right, wrong = family[:, wanted], null[wanted].astype(np.float32)
+    mask, observed = counts > 0, counts[counts > 0]
+    right, wrong = family[:, mask], null[mask].astype(np.float32)
     for k, share in enumerate(shares):
-        out[:, k] = np.log((1 - share) * right + share * wrong) @ some
+        out[:, k] = np.log((1 - share) * right + share * wrong) @ observed
     return out
 
 

@@ -90,19 +90,19 @@ def recommend(rate: float, unknown: bool = False, labels: bool = False) -> Recom
     rows = table["rows"]
     if unknown:
         return _best_worst_case(rows)
-    nearest = min({row["rate"] for row in rows}, key=lambda known: (round(abs(known - rate), 6), -known))
-    here = [row for row in rows if row["rate"] == nearest]
-    best = max(here, key=lambda row: row["score"] - (TRUST_MARGIN if row["trust"] else 0))
-    plain = next(row for row in here if row["loss"] == "infonce")
+    nearest = min({row["rate"] for row in rows}, key=lambda measured: (round(abs(measured - rate), 6), -measured))
+    candidates = [row for row in rows if row["rate"] == nearest]
+    best = max(candidates, key=lambda row: row["score"] - (TRUST_MARGIN if row["trust"] else 0))
+    plain = next(row for row in candidates if row["loss"] == "infonce")
     best = plain if best["score"] - plain["score"] <= PLAIN_MARGIN else best
     if best is plain:
-        place = "no other loss was clearly better"
+        remark = "no other loss was clearly better"
     else:
-        place = "it was the best loss" if best["trust"] else "it was the best loss without weights"
+        remark = "it was the best loss" if best["trust"] else "it was the best loss without weights"
     metrics = {task["task"]: task["metric"] for task in table["tasks"]}
-    beside = {task: "" if best is plain else f" (InfoNCE {plain['means'][task]:.0f})" for task in best["means"]}
-    results = ", ".join(f"{task} {metrics[task]} {mean:.0f}{beside[task]}" for task, mean in best["means"].items())
-    return _as_recommendation(best, f"With {nearest:.0%} {table['noise']} {place}: {results}.")
+    comparison = {task: "" if best is plain else f" (InfoNCE {plain['means'][task]:.0f})" for task in best["means"]}
+    results = ", ".join(f"{task} {metrics[task]} {mean:.0f}{comparison[task]}" for task, mean in best["means"].items())
+    return _as_recommendation(best, f"With {nearest:.0%} {table['noise']} {remark}: {results}.")
 
 
 def _best_worst_case(rows: list[dict[str, Any]]) -> Recommendation:
@@ -113,9 +113,9 @@ def _best_worst_case(rows: list[dict[str, Any]]) -> Recommendation:
     safest = max((loss for loss in scores if len(scores[loss]) == complete), key=lambda loss: min(scores[loss]))
     safest = "infonce" if min(scores[safest]) - min(scores["infonce"]) <= PLAIN_MARGIN else safest
     row = next(row for row in rows if row["loss"] == safest)
-    least = int(100 * min(scores[safest]))  # rounded down: "at least"
-    known = f"this loss reached at least {least}% of the best at every share measured."
-    return _as_recommendation(row, f"The share of wrong pairs is unknown; {known}")
+    worst = int(100 * min(scores[safest]))  # rounded down: "at least"
+    detail = f"this loss reached at least {worst}% of the best at every share measured."
+    return _as_recommendation(row, f"The share of wrong pairs is unknown; {detail}")
 
 
 def _as_recommendation(row: Mapping[str, Any], why: str) -> Recommendation:

@@ -114,15 +114,15 @@ class References:
 
     def _scores(self, a: Floats, b: Floats, terms_a: Terms, terms_b: Terms) -> Floats:
         own = np.einsum("nk,nk->n", a, b).astype(np.float64) / self.temperature
-        rows, none = np.arange(len(a)), np.full(len(a), -np.inf)
-        levels = self._level(terms_a, rows, none) + self._level(terms_b, rows, none)
+        rows, no_term = np.arange(len(a)), np.full(len(a), -np.inf)
+        levels = self._level(terms_a, rows, no_term) + self._level(terms_b, rows, no_term)
         return np.asarray(own - levels / 2, dtype=np.float32)
 
     def _terms(self, a: Floats, b: Floats, keys: Keys) -> tuple[Terms, Terms]:
         parts: tuple[list[list[Sums]], list[list[Sums]]] = ([], [])
         for part in chunks(len(a), 4 * len(self.a)):
             row, reference = equal_keys([key[part] for key in keys], self.keys)
-            for found, side, others in zip(parts, (a, b), (self.b, self.a), strict=True):
+            for columns, side, others in zip(parts, (a, b), (self.b, self.a), strict=True):
                 x = side[part] @ others.T
                 x /= self.temperature
                 x[row, reference] = -np.inf
@@ -135,7 +135,7 @@ class References:
                 second = x[rows, best]
                 x[rows, best] = 0
                 number = (len(others) - np.bincount(row, minlength=len(x))).astype(np.float64)
-                found.append([peak, second, x.sum(1, dtype=np.float64), number])
+                columns.append([peak, second, x.sum(1, dtype=np.float64), number])
         terms_a, terms_b = (Terms(*(np.concatenate(c, dtype=np.float64) for c in zip(*p, strict=True))) for p in parts)
         return terms_a, terms_b
 
@@ -152,16 +152,16 @@ class References:
 
 def equal_keys(keys: Keys, others: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Every (row, other row) with an equal key, once: there are few, so they are looked up rather than compared."""
-    size, found = len(others[0]), []
+    size, codes = len(others[0]), []
     for key, other in zip(keys, others, strict=True):
         order = np.argsort(other, kind="stable")
         first, last = (np.searchsorted(other[order], key, side) for side in ("left", "right"))
-        many = last - first
-        row = np.repeat(np.arange(len(key)), many)
-        place = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many) + np.repeat(first, many)
-        found.append(row * size + order[place])
-    both = np.unique(np.concatenate(found))
-    return both // size, both % size
+        counts = last - first
+        row = np.repeat(np.arange(len(key)), counts)
+        index = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
+        codes.append(row * size + order[index])
+    unique = np.unique(np.concatenate(codes))
+    return unique // size, unique % size
 
 
 def draw_mismatched(keys: Keys, size: int, random: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -169,12 +169,12 @@ def draw_mismatched(keys: Keys, size: int, random: np.random.Generator) -> tuple
     n = len(keys[0])
     size = min(size, 40 * n)
     i, j = random.integers(n, size=(2, 2 * size))
-    apart = np.ones(len(i), dtype=bool)
+    mask = np.ones(len(i), dtype=bool)
     for key in keys:
-        apart &= key[i] != key[j]
-    if not apart.any():
+        mask &= key[i] != key[j]
+    if not mask.any():
         raise UsageError(NONE_APART)
-    return i[apart][:size], j[apart][:size]
+    return i[mask][:size], j[mask][:size]
 
 
 # --- embeddings of one space ------------------------------------------------------------------------------------------
@@ -196,9 +196,9 @@ class RelativeScorer(Scorer):
 
     def score(self, x: Floats, y: Floats, keys: Keys, pairs: NDArray[np.int64]) -> Floats:
         """Scores of pairs: rows of both sides; row numbers, codes of both sides and user keys."""
-        place = np.minimum(np.searchsorted(self.rows, keys[0]), len(self.rows) - 1)
-        scores = self.scores[place]
-        new = np.flatnonzero(self.rows[place] != keys[0])
+        index = np.minimum(np.searchsorted(self.rows, keys[0]), len(self.rows) - 1)
+        scores = self.scores[index]
+        new = np.flatnonzero(self.rows[index] != keys[0])
         if len(new):
             scores[new] = self.references.score(unit_rows(x[new]), unit_rows(y[new]), [key[new] for key in keys])
         return scores
@@ -214,9 +214,9 @@ def fit_relative(a: Sample, b: Sample, rows: NDArray[np.int64], seed: int = 0) -
     """
     keys = [rows, a.own, b.own, *a.keys]
     count = 4 * REFERENCES if len(rows) <= MANY_ROWS else REFERENCES
-    some = np.sort(np.random.default_rng([seed, 2]).permutation(len(rows))[:count])
+    sample = np.sort(np.random.default_rng([seed, 2]).permutation(len(rows))[:count])
     za, zb = unit_rows(a.x), unit_rows(b.x)
-    references = References.of(za, zb, keys, some, TEMPERATURE)
+    references = References.of(za, zb, keys, sample, TEMPERATURE)
     mismatched = draw_mismatched(keys, RELATIVE_NULL_SIZE, np.random.default_rng(seed))
     scores, null = references.score_with_null(za, zb, keys, mismatched)
     return RelativeScorer(references, rows, scores), Null(null)

@@ -227,8 +227,8 @@ class Findings(ABC):
                 f"{NOT_COUNTED}",
                 *self._why_not(),
             ]
-        most = max(high, 0.001)  # never "up to 0.0 %"
-        return [f"No unrelated pairs found, but up to {most:.1%} of the pairs may be (95% interval). {NOT_COUNTED}"]
+        upper = max(high, 0.001)  # never "up to 0.0 %"
+        return [f"No unrelated pairs found, but up to {upper:.1%} of the pairs may be (95% interval). {NOT_COUNTED}"]
 
     def _why_not(self) -> list[str]:
         if self.other_class_better:
@@ -457,8 +457,8 @@ class ShardedAudit(Findings):
     def record(self, fdr: float | None = None) -> dict[str, Any]:
         """What ``audit.json`` holds."""
         groups = {} if self.groups is None else {"groups": [rate.record() for rate in self.groups]}
-        found = super().record(self.fdr if fdr is None else fdr)
-        return {**found, "dropped": self.dropped, "shards": self.shards, **groups}
+        record = super().record(self.fdr if fdr is None else fdr)
+        return {**record, "dropped": self.dropped, "shards": self.shards, **groups}
 
 
 def findings_of(
@@ -470,8 +470,8 @@ def findings_of(
     if decision.collapsed:
         remarks.append("The embeddings have collapsed: all mismatched pairs have the same score.")
     elif decision.uninformative and not fitted:
-        given = "The two sides may not be embeddings of one space: try fit=True (--fit)."
-        remarks.append(given if scorer in SCORED_BY else "Higher scores must mean a better fit.")
+        hint = "The two sides may not be embeddings of one space: try fit=True (--fit)."
+        remarks.append(hint if scorer in SCORED_BY else "Higher scores must mean a better fit.")
     if pairs < FEW_PAIRS and not decision.uninformative:
         remarks.append(f"{pairs} pairs are few: the interval is wide and single pairs are hard to judge.")
     return {
@@ -498,12 +498,14 @@ def findings_of(
 def sampled(done: Collection[str], fit: bool) -> tuple[str, ...]:
     """The conditions of a verdict on more pairs than all checks can look at, given those that were run."""
     texts = {name: text for name, text in LARGE.items() if fit or name != "leak"}  # a leak misleads fitted scorers only
-    seen, rest = ([text for name, text in texts.items() if (name in done) is known] for known in (True, False))
+    checked, unchecked = (
+        [text for name, text in texts.items() if (name in done) is is_done] for is_done in (True, False)
+    )
     lines = []
-    if seen:
-        lines.append(f"Checked on a sample of the pairs only: {', '.join(seen)}. Rare cases may have been missed.")
-    if rest:
-        lines.append(f"Not checked: {', '.join(rest)}. The verdict assumes that there are none.")
+    if checked:
+        lines.append(f"Checked on a sample of the pairs only: {', '.join(checked)}. Rare cases may have been missed.")
+    if unchecked:
+        lines.append(f"Not checked: {', '.join(unchecked)}. The verdict assumes that there are none.")
     return tuple(lines)
 
 

@@ -115,8 +115,8 @@ def read_marks(path: Path, ids: Sequence[str]) -> dict[int, str]:
             for line in rows:
                 row = _row(line, len(ids), path, rows.line_num)
                 if unescaped(line["id"] or "") != ids[row]:
-                    there = f"row {row} is called {line['id']!r} there and {ids[row]!r} here"
-                    raise UsageError(f"{path} belongs to another audit: {there}")
+                    detail = f"row {row} is called {line['id']!r} there and {ids[row]!r} here"
+                    raise UsageError(f"{path} belongs to another audit: {detail}")
                 marks[row] = line["mark"].strip()
         except (csv.Error, UnicodeDecodeError) as error:
             raise UsageError(f"{path} cannot be read: {error}") from error
@@ -182,7 +182,7 @@ def reviewed(
     else:
         rate, ends = _corrected(pairs, wrong, kept, noise_rate, interval, np.random.default_rng(seed))
     review = Review(
-        marked={mark: sum(one == mark for one in marks.values()) for mark in MARKS},
+        marked={mark: sum(value == mark for value in marks.values()) for mark in MARKS},
         flagged=int(pairs.flagged.sum()),
         checked=checked,
         confirmed=confirmed,
@@ -266,12 +266,12 @@ def _corrected(
     spread = (interval[1] - interval[0]) / 3.92
     factor = np.clip(random.normal(1, spread / max(noise_rate, 1e-3), DRAWS), 0, None)
     point, draws = 0.0, np.zeros(DRAWS)
-    for inside in strata:
-        weight = inside.sum() / max(1, judged.sum())
+    for stratum in strata:
+        weight = stratum.sum() / max(1, judged.sum())
         if not weight:
             continue
-        hits, misses = int((wrong & inside).sum()), int((kept & inside).sum())
-        mean = float(pairs.p_wrong[inside].mean())
+        hits, misses = int((wrong & stratum).sum()), int((kept & stratum).sum())
+        mean = float(pairs.p_wrong[stratum].mean())
         if hits + misses >= MIN_STRATUM_MARKS:
             # Between the marks alone and, where they are few, the audit: its mean counts as one marked pair.
             point += weight * (hits + mean) / (hits + misses + 1)

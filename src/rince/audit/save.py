@@ -49,10 +49,10 @@ def check_folder(out: str | os.PathLike[str], force: bool) -> None:
     folder = Path(out)
     check_out_folder(folder, "the audit", ("audit.csv", RECORD, "audit.html"))
     finish_results(folder)
-    there = [name for name in RESULTS if (folder / name).exists()]
-    if there and not force:
+    existing = [name for name in RESULTS if (folder / name).exists()]
+    if existing and not force:
         raise ExistingFile(
-            f"{folder / there[0]} is already there: overwrite it with force=True (--force on the command line), or "
+            f"{folder / existing[0]} is already there: overwrite it with force=True (--force on the command line), or "
             "name another folder"
         )
 
@@ -67,8 +67,8 @@ def results_folder(out: str | os.PathLike[str]) -> Iterator[str]:
     if is_url(out):
         for name in (RECORD, *RESULTS):
             if exists(path := Path(joined_path(out, name))):
-                files, place = file_system(path)
-                files.rm(place, recursive=True)
+                files, target = file_system(path)
+                files.rm(target, recursive=True)
         yield os.fspath(out)
     else:
         with atomic_results(out, RESULTS) as folder:
@@ -160,18 +160,20 @@ def suspects_csv(
     """
     if columns[0] == columns[1] or {*columns} & {*SUSPECT_COLUMNS}:
         columns = ("a", "b")
-    shown = {name: text for name, text in zip(columns, texts, strict=True) if text is not None}
-    taken = {*SUSPECT_COLUMNS, *shown}
+    text_columns = {name: text for name, text in zip(columns, texts, strict=True) if text is not None}
+    reserved = {*SUSPECT_COLUMNS, *text_columns}
     file = io.StringIO(newline="")
     writer = CsvWriter(file)
-    writer.writerow([*SUSPECT_COLUMNS, *shown, *(f"original {name}" if name in taken else name for name in others)])
+    writer.writerow(
+        [*SUSPECT_COLUMNS, *text_columns, *(f"original {name}" if name in reserved else name for name in others)]
+    )
     issues = [
         "; ".join([*(["unrelated"] if flag else []), *names])
         for flag, names in zip(listed.flagged, listed.issues or [[]] * len(listed.row), strict=True)
     ]
     numbers = number_texts(listed.score), number_texts(listed.p_wrong), listed.flagged.astype(int).tolist()
     writer.writerows(
-        zip(listed.row.tolist(), listed.id, *numbers, issues, *shown.values(), *others.values(), strict=True)
+        zip(listed.row.tolist(), listed.id, *numbers, issues, *text_columns.values(), *others.values(), strict=True)
     )
     return file.getvalue()
 
@@ -187,25 +189,25 @@ def other_columns(a: Source, b: Source, rows: NDArray[np.int64]) -> dict[str, li
     plain = (str, int, float, np.generic, type(None))
     first = next(table.batches(names))[1] if names else []
     names = [name for name, column in zip(names, first, strict=True) if all(isinstance(cell, plain) for cell in column)]
-    found: dict[str, list[str]] = {name: [""] * len(rows) for name in names}
+    result: dict[str, list[str]] = {name: [""] * len(rows) for name in names}
     order, start = np.argsort(rows), 0
     for _, batch in table.batches(names) if names else ():
         stop = start + len(batch[0])
-        places = order[slice(*np.searchsorted(rows[order], [start, stop]))].tolist()
+        indices = order[slice(*np.searchsorted(rows[order], [start, stop]))].tolist()
         for name, column in zip(names, batch, strict=True):
-            for place in places:
-                cell = column[rows[place] - start]
-                found[name][place] = "" if cell is None or cell != cell else str(cell)
+            for index in indices:
+                cell = column[rows[index] - start]
+                result[name][index] = "" if cell is None or cell != cell else str(cell)
         start = stop
-    return found
+    return result
 
 
 def one_per_pair(column: Any, n: int, name: str) -> NDArray[Any]:
     """A column as an array, which must have one value per pair."""
-    found = one_dimensional(column)
-    if found.shape != (n,):
-        raise UsageError(f"{name} must have one value per pair: expected ({n},), got {found.shape}")
-    return found
+    array = one_dimensional(column)
+    if array.shape != (n,):
+        raise UsageError(f"{name} must have one value per pair: expected ({n},), got {array.shape}")
+    return array
 
 
 def pair_name(name: Any, row: int) -> str:
@@ -242,7 +244,7 @@ def read_pairs(folder: Path) -> Pairs:
         ]
     except ValueError as error:
         raise UsageError(f"{path} is not the table of an audit: {error}") from error
-    names = [pair_name(None if one is None else clean(str(one)), row) for row, one in enumerate(ids)]
+    names = [pair_name(None if value is None else clean(str(value)), row) for row, value in enumerate(ids)]
     return Pairs(names, numbers[0], numbers[1], np.array([str(cell) in ("1", "True") for cell in flags], dtype=bool))
 
 
@@ -261,13 +263,13 @@ def saved_table(path: Path) -> tuple[Path, dict[str, Any]]:
     """
     if not exists(path):
         raise MissingFile(f"there is no audit in {location(path)}")
-    inside = is_dir(path) and path.name not in TABLES
-    folder = path if inside else path.parent
+    is_folder = is_dir(path) and path.name not in TABLES
+    folder = path if is_folder else path.parent
     if not is_url(folder):
         finish_results(folder)
     record = _read_record(folder / RECORD)
     tables = [folder / name for name in TABLES if exists(folder / name)]
-    if inside:
+    if is_folder:
         if not tables or (is_url(folder) and not record):  # where files cannot be renamed, the record is written last
             raise MissingFile(f"there is no complete audit in {location(folder)}: {RECORD} or its table is missing")
         if "table" not in record and len(tables) > 1:

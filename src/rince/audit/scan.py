@@ -75,7 +75,7 @@ def scan(
     shard: Shard,
     start: int,
     offset: int,
-    wanted: NDArray[np.int64],
+    sample_rows: NDArray[np.int64],
     one_space: bool,
 ) -> Scan:
     """Read a shard once.
@@ -84,7 +84,7 @@ def scan(
         shard: The shard.
         start: Number of its first row among all usable ones.
         offset: Number of its first row among all rows.
-        wanted: Rows to keep as a sample, counted from its first one.
+        sample_rows: Rows to keep as a sample, counted from its first one.
         one_space: Whether both sides are embeddings of one space: then rows of zeros are unusable, and the cosine of
             every pair is computed.
     """
@@ -98,14 +98,14 @@ def scan(
     sums = [Sums(), Sums()]
     for first, x, y in Pieces(shard):
         if not pools:
-            pools = [_Pool(wanted, side.shape[1]) for side in (x, y)]
+            pools = [_Pool(sample_rows, side.shape[1]) for side in (x, y)]
             if one_space and x.shape[1] != y.shape[1]:
                 raise UsageError(
                     f"a and b are {x.shape[1]} and {y.shape[1]} wide, so they are not embeddings of one space: pass "
                     "fit=True (--fit) to learn one"
                 )
         own = row_codes(x), row_codes(y)
-        sums = [total.plus(sums_of(one, start + first)) for total, one in zip(sums, own, strict=True)]
+        sums = [total.plus(sums_of(code, start + first)) for total, code in zip(sums, own, strict=True)]
         for check, side in zip(checks, (x, y), strict=True):
             check.see(side, offset + first)
         pools[0].add(x, own[0], own[1], first)
@@ -140,9 +140,9 @@ class _Pool:
 
     def add(self, x: NDArray[np.float32], own: NDArray[np.int64], partner: NDArray[np.int64], first: int) -> None:
         start, stop = np.searchsorted(self.rows, [first, first + len(x)])
-        here = self.rows[start:stop] - first
-        np.take(x, here, axis=0, out=self.x[start:stop])
-        self.own[start:stop], self.partner[start:stop] = own[here], partner[here]
+        index = self.rows[start:stop] - first
+        np.take(x, index, axis=0, out=self.x[start:stop])
+        self.own[start:stop], self.partner[start:stop] = own[index], partner[index]
 
 
 def join_samples(samples: list[Sample]) -> Sample:
@@ -161,16 +161,16 @@ def join_samples(samples: list[Sample]) -> Sample:
 def check_scans(pairs: int, scans: list[ScanSummary]) -> Fingerprint:
     """Reject unusable rows and shards of different widths; returns the fingerprint of all rows."""
     for side in range(2):
-        whole = RowCheck("ab"[side], zero_is_bad=False)
-        for one in scans:
-            whole.add(one.checks[side])
-        whole.refuse_unusable()
-    known = [(k, one.widths) for k, one in enumerate(scans) if one.widths != (0, 0)]
-    first = known[0][1]
-    for k, widths in known:
+        check = RowCheck("ab"[side], zero_is_bad=False)
+        for summary in scans:
+            check.add(summary.checks[side])
+        check.refuse_unusable()
+    nonempty = [(k, summary.widths) for k, summary in enumerate(scans) if summary.widths != (0, 0)]
+    first = nonempty[0][1]
+    for k, widths in nonempty:
         if widths != first:
             raise UsageError(
                 f"Shard {k} is {widths[0]} and {widths[1]} wide; earlier ones are {first[0]} and {first[1]}."
             )
-    a, b = (SidePrint(NUMBERS, first[k], added_sums(one.sums[k] for one in scans)) for k in range(2))
+    a, b = (SidePrint(NUMBERS, first[k], added_sums(summary.sums[k] for summary in scans)) for k in range(2))
     return Fingerprint(pairs, a, b)

@@ -65,8 +65,12 @@ def check_scoring(score: str, scorer: str) -> None:
 
 def sample_rows(pairs: int, widths: tuple[int, int], seed: int, method: str) -> NDArray[np.int64]:
     """The pairs that a scorer is fitted to: all of them, or as many as fit into memory."""
-    most = min(SAMPLE_PAIRS[method], max(MIN_SAMPLE_PAIRS, SAMPLE_NUMBERS // sum(widths)))
-    return np.arange(pairs) if pairs <= most else draw_rows(pairs, most, np.random.default_rng([seed, most]))
+    max_pairs = min(SAMPLE_PAIRS[method], max(MIN_SAMPLE_PAIRS, SAMPLE_NUMBERS // sum(widths)))
+    return (
+        np.arange(pairs)
+        if pairs <= max_pairs
+        else draw_rows(pairs, max_pairs, np.random.default_rng([seed, max_pairs]))
+    )
 
 
 def fit_scorer(
@@ -96,24 +100,24 @@ def fit_scorer(
         return Fitted("cosine", None, cosine_null(a, b, rows, seed))
     if method == "relative":
         return Fitted(method, *fit_relative(a, b, rows, seed))
-    found = []
+    results = []
     if blocks is not None or (method != "towers" and not classes):
         from rince.audit.cca import fit_cca
 
-        found.append(Fitted("cca", *fit_cca(a, b, rows, seed, blocks, progress=progress)))
+        results.append(Fitted("cca", *fit_cca(a, b, rows, seed, blocks, progress=progress)))
     if blocks is None and (method != "cca" or classes):
         from rince.audit.fit.cross_fit import fit_towers
 
-        found.append(Fitted("towers", *fit_towers(a, b, rows, seed, config, progress)))
-    return max(found, key=lambda one: outscored(one, a, b, rows)) if len(found) > 1 else found[0]
+        results.append(Fitted("towers", *fit_towers(a, b, rows, seed, config, progress)))
+    return max(results, key=lambda result: outscored(result, a, b, rows)) if len(results) > 1 else results[0]
 
 
 def outscored(fitted: Fitted, a: Sample, b: Sample, rows: NDArray[np.int64], most: int = 20_000) -> float:
     """Share of mismatched pairs that pairs outscore on average: a criterion without labels to choose a scorer by."""
     assert fitted.scorer is not None
-    some = np.arange(0, len(rows), max(1, len(rows) // most))
-    keys = [rows[some], a.own[some], b.own[some], *(key[some] for key in a.keys)]
-    scores = fitted.scorer.score(a.x[some], b.x[some], keys, equal_pairs(a.own, b.own)[some])
+    index = np.arange(0, len(rows), max(1, len(rows) // most))
+    keys = [rows[index], a.own[index], b.own[index], *(key[index] for key in a.keys)]
+    scores = fitted.scorer.score(a.x[index], b.x[index], keys, equal_pairs(a.own, b.own)[index])
     return float(np.searchsorted(np.sort(fitted.null.scores), scores).mean() / len(fitted.null.scores))
 
 

@@ -63,8 +63,8 @@ class SideFeatures:
     def fit(cls, x: Tensor, seed: int, ranks: bool = True) -> "SideFeatures":
         """PCA of some of the rows under every scaling, and the features of all of them."""
         generator = torch.Generator().manual_seed(seed)
-        most = max(1000, MAX_SAMPLE_NUMBERS // x.shape[1])
-        sample = x[:: -(-len(x) // most)]
+        max_rows = max(1000, MAX_SAMPLE_NUMBERS // x.shape[1])
+        sample = x[:: -(-len(x) // max_rows)]
         mean = sample.mean(0)
         scalings = {False: Scaling(mean, principal_axes(sample - mean, generator))}
         if ranks and x.shape[1] <= MAX_RANK_WIDTH:
@@ -158,18 +158,20 @@ def neighborhoods(x: Tensor, seed: int) -> Tensor:
     Rows with the same neighbors come close to one another, so that clusters become directions. Equal rows get equal
     coordinates.
     """
-    x, place = x.unique(dim=0, return_inverse=True)
+    x, inverse = x.unique(dim=0, return_inverse=True)
     generator = torch.Generator().manual_seed(seed)
     centered = x - x.mean(0)
     x = centered @ principal_axes(centered, generator)[:, :NEIGHBOR_AXES]
-    found = [torch.cdist(x[part], x).topk(min(NEIGHBORS + 1, len(x)), largest=False) for part in chunks(len(x), len(x))]
-    distance, column = (torch.cat(values) for values in zip(*found, strict=True))
+    neighbors = [
+        torch.cdist(x[part], x).topk(min(NEIGHBORS + 1, len(x)), largest=False) for part in chunks(len(x), len(x))
+    ]
+    distance, column = (torch.cat(values) for values in zip(*neighbors, strict=True))
     scale = distance[:, len(distance[0]) // 3].clamp_min(1e-12)
-    near = (-distance.square() / (scale[:, None] * scale[column])).exp()
+    similarity = (-distance.square() / (scale[:, None] * scale[column])).exp()
     row = torch.arange(len(x))[:, None].expand_as(column)
     edges = torch.stack([torch.cat([row, column]).flatten(), torch.cat([column, row]).flatten()])
-    root = torch.zeros(len(x)).index_add(0, edges[0], near.repeat(2, 1).flatten()).rsqrt()
-    weights = near.repeat(2, 1).flatten() * root[edges[0]] * root[edges[1]]
+    root = torch.zeros(len(x)).index_add(0, edges[0], similarity.repeat(2, 1).flatten()).rsqrt()
+    weights = similarity.repeat(2, 1).flatten() * root[edges[0]] * root[edges[1]]
     graph = torch.sparse_coo_tensor(edges, weights, (len(x), len(x)), check_invariants=False).coalesce()
     basis = torch.randn(len(x), min(2 * NEIGHBOR_WIDTH, len(x)), generator=generator)
     for _ in range(20):
@@ -177,4 +179,4 @@ def neighborhoods(x: Tensor, seed: int) -> Tensor:
     values, vectors = torch.linalg.eigh(basis.T @ (graph @ basis))
     values, vectors = values.flip(0)[1 : NEIGHBOR_WIDTH + 1], vectors.flip(1)[:, 1 : NEIGHBOR_WIDTH + 1]
     # The first eigenvector is the root of the degrees; dividing by it gives coordinates that do not depend on density.
-    return (basis @ vectors * root[:, None] * values.clamp_min(0) ** DIFFUSION_STEPS)[place]
+    return (basis @ vectors * root[:, None] * values.clamp_min(0) ** DIFFUSION_STEPS)[inverse]

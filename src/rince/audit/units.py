@@ -29,20 +29,20 @@ def equal_pairs(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np
     return (left.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + right.view(np.uint64)).view(np.int64)
 
 
-def together(pairs: NDArray[np.int64], keys: Keys, least: int = MIN_UNITS) -> NDArray[np.int64] | None:
+def together(pairs: NDArray[np.int64], keys: Keys, min_units: int = MIN_UNITS) -> NDArray[np.int64] | None:
     """For every pair the number of its unit, in order of appearance; None if each is one of its own.
 
     Pairs of equal rows (equal codes in ``pairs``) always share a unit, and so do pairs that are linked by equal
-    keys. A key is left out if it would make fewer than ``least`` units, or one of more than half of all pairs: such
+    keys. A key is left out if it would make fewer than ``min_units`` units, or one of more than half of all pairs: such
     keys are classes rather than units.
     """
-    found = joined([pairs])
+    units = joined([pairs])
     for key in keys:
-        wider = joined([key] if found is None else [found, key])
-        if wider is not None:
-            sizes = np.bincount(wider)
-            found = wider if len(sizes) >= least and 2 * sizes.max() <= len(key) else found
-    return found
+        merged = joined([key] if units is None else [units, key])
+        if merged is not None:
+            sizes = np.bincount(merged)
+            units = merged if len(sizes) >= min_units and 2 * sizes.max() <= len(key) else units
+    return units
 
 
 def num_units(codes: NDArray[np.int64]) -> int:
@@ -61,11 +61,11 @@ def joined(keys: Keys) -> NDArray[np.int64] | None:
     while before is None or (root != before).any():
         before = root
         for link in links:
-            least = np.full(n, n)
-            np.minimum.at(least, link, root)
+            lowest = np.full(n, n)
+            np.minimum.at(lowest, link, root)
             # Whole components move, not single pairs, so that long chains take few rounds.
             parent = np.arange(n)
-            np.minimum.at(parent, root, least[link])
+            np.minimum.at(parent, root, lowest[link])
             while (parent != parent[parent]).any():
                 parent = parent[parent]
             root = parent[root]
@@ -86,7 +86,7 @@ def fold_numbers(pairs: NDArray[np.int64], folds: int, keys: Keys, random: np.ra
     Equal pairs stay together, or a fit would score what it has seen. So do pairs that are linked by equal keys, unless
     these are so few that this would hide whole classes. Pairs that share one row only may be in different folds.
     """
-    clusters = together(pairs, keys, least=20 * folds)
+    clusters = together(pairs, keys, min_units=20 * folds)
     if clusters is None:
         return random.permutation(len(pairs)) % folds
     number = int(clusters.max()) + 1
@@ -114,18 +114,18 @@ class Folds(NamedTuple):
             order = np.argsort(key, kind="stable")
             codes, first = np.unique(key[order], return_index=True)
             lowest, highest = (f.reduceat(number[order], first) for f in (np.minimum, np.maximum))
-            one = lowest == highest
-            known.append((codes[one], lowest[one]))
+            unique = lowest == highest
+            known.append((codes[unique], lowest[unique]))
         return cls(folds, known)
 
     def find(self, keys: Keys) -> NDArray[np.int64]:
         """The fold of every pair; ``keys`` as in ``known``. Other pairs are spread by their own code."""
-        found = keys[1] % self.folds
+        result = keys[1] % self.folds
         for key, (codes, number) in zip(reversed(keys), reversed(self.known), strict=True):
             if len(codes):
-                place = np.minimum(np.searchsorted(codes, key), len(codes) - 1)
-                found = np.where(codes[place] == key, number[place], found)
-        return found
+                index = np.minimum(np.searchsorted(codes, key), len(codes) - 1)
+                result = np.where(codes[index] == key, number[index], result)
+        return result
 
 
 class GivenFolds(NamedTuple):
@@ -160,8 +160,8 @@ def block_folds(rows: int, block: int, gap: int, folds: int = FOLDS, seed: int =
     fold = (np.random.default_rng(seed).permutation(int(blocks[-1]) + 1) % folds)[blocks]
     first = np.searchsorted(blocks, blocks, "left")
     last = np.searchsorted(blocks, blocks, "right") - 1
-    at = np.arange(rows)
-    outer = (at - first < gap) & (first > 0) | (last - at < gap) & (last < rows - 1)
+    index = np.arange(rows)
+    outer = (index - first < gap) & (first > 0) | (last - index < gap) & (last < rows - 1)
     return GivenFolds(fold, blocks, ~outer)
 
 
@@ -186,23 +186,23 @@ class Links(NamedTuple):
     counts: NDArray[np.int64]
 
 
-def count_units(runner: "Runner", codes: list[Any], pairs: int, keys: int, least: int = MIN_UNITS) -> int:
+def count_units(runner: "Runner", codes: list[Any], pairs: int, keys: int, min_units: int = MIN_UNITS) -> int:
     """How many different units there are.
 
     Args:
         runner: Where the shards are.
         codes: Handles of (rows, 1 + keys) arrays, see ``scan.Scan``.
         pairs: How many rows they have together.
-        keys: How many keys there are. A key that would make fewer than ``least`` units, or one of more than half of
+        keys: How many keys there are. A key that would make fewer than ``min_units`` units, or one of more than half of
             all pairs, is left out: it is a class.
-        least: See ``keys``.
+        min_units: See ``keys``.
     """
     buckets = max(1, -(-pairs // BUCKET))
     repeated = [_repeated(runner, codes, column, buckets) for column in range(1 + keys)]
     chosen, units = [0], _units(runner, codes, repeated, [0], pairs)[0]
     for key in range(1, 1 + keys):
         wider, largest = _units(runner, codes, repeated, [*chosen, key], pairs)
-        if wider >= least and 2 * largest <= pairs:
+        if wider >= min_units and 2 * largest <= pairs:
             chosen, units = [*chosen, key], wider
     return units
 
@@ -213,8 +213,8 @@ def num_copies(runner: "Runner", codes: list[Any], pairs: int) -> int:
     return int(runner.result(runner.submit(total_count, repeated)))
 
 
-def total_count(known: Repeated) -> int:
-    return int(known.counts.sum())
+def total_count(repeated: Repeated) -> int:
+    return int(repeated.counts.sum())
 
 
 def _repeated(runner: "Runner", codes: list[Any], column: int, buckets: int) -> Any:
@@ -231,18 +231,18 @@ def _repeated(runner: "Runner", codes: list[Any], column: int, buckets: int) -> 
 
 def _units(runner: "Runner", codes: list[Any], repeated: list[Any], columns: list[int], pairs: int) -> tuple[int, int]:
     """How many units these columns make, and the size of the largest."""
-    some = [repeated[column] for column in columns]
-    if len(some) == 1:  # no edges
-        again, largest = runner.result(runner.submit(repetitions, some[0]))
-        return pairs - again, largest
-    links = runner.map(links_of, codes, [columns] * len(codes), [some] * len(codes))
-    alone, nodes, joins, largest = runner.result(runner.submit(components, links, some))
+    selected = [repeated[column] for column in columns]
+    if len(selected) == 1:  # no edges
+        repeats, largest = runner.result(runner.submit(repetitions, selected[0]))
+        return pairs - repeats, largest
+    links = runner.map(links_of, codes, [columns] * len(codes), [selected] * len(codes))
+    alone, nodes, joins, largest = runner.result(runner.submit(components, links, selected))
     return alone + nodes - joins, largest
 
 
-def repetitions(known: Repeated) -> tuple[int, int]:
+def repetitions(repeated: Repeated) -> tuple[int, int]:
     """How many pairs repeat a code that another has already, and how often the most frequent code occurs."""
-    return int((known.counts - 1).sum()), int(known.counts.max(initial=1))
+    return int((repeated.counts - 1).sum()), int(repeated.counts.max(initial=1))
 
 
 def item(parts: list[Any], k: int) -> Any:
@@ -264,8 +264,8 @@ def repeated_codes(parts: list[NDArray[np.int64]]) -> Repeated:
     """The codes that occur more than once in all parts together."""
     ordered = np.concatenate(parts)
     ordered.sort()
-    again = np.flatnonzero(ordered[1:] == ordered[:-1])
-    codes, count = np.unique(ordered[again], return_counts=True)
+    index = np.flatnonzero(ordered[1:] == ordered[:-1])
+    codes, count = np.unique(ordered[index], return_counts=True)
     return Repeated(codes, count + 1)
 
 
@@ -278,11 +278,11 @@ def one_after_another(parts: list[Repeated]) -> Repeated:
 def links_of(codes: NDArray[np.int64], columns: list[int], repeated: list[Repeated]) -> Links:
     """The links of a shard, by these columns."""
     count = np.zeros((len(codes), len(columns)), dtype=np.int64)
-    for k, (column, known) in enumerate(zip(columns, repeated, strict=True)):
-        if len(known.codes):
-            place = np.minimum(np.searchsorted(known.codes, codes[:, column]), len(known.codes) - 1)
-            known_code = known.codes[place] == codes[:, column]
-            count[known_code, k] = known.counts[place[known_code]]
+    for k, (column, entry) in enumerate(zip(columns, repeated, strict=True)):
+        if len(entry.codes):
+            index = np.minimum(np.searchsorted(entry.codes, codes[:, column]), len(entry.codes) - 1)
+            is_repeated = entry.codes[index] == codes[:, column]
+            count[is_repeated, k] = entry.counts[index[is_repeated]]
     nodes = (count > 0).sum(1)
     edges = nodes > 1
     return Links(int((nodes == 0).sum()), codes[edges][:, columns], count[edges])
@@ -291,8 +291,8 @@ def links_of(codes: NDArray[np.int64], columns: list[int], repeated: list[Repeat
 def components(links: list[Links], repeated: list[Repeated]) -> tuple[int, int, int, int]:
     """How many pairs are alone, how many nodes there are, how many edges join components; the largest component."""
     alone = sum(part.alone for part in links)
-    nodes = sum(len(known.codes) for known in repeated)
-    largest = max((int(known.counts.max()) for known in repeated if len(known.codes)), default=1)
+    nodes = sum(len(entry.codes) for entry in repeated)
+    largest = max((int(entry.counts.max()) for entry in repeated if len(entry.codes)), default=1)
     codes, count = (np.concatenate([getattr(part, name) for part in links]) for name in ("codes", "counts"))
     if not len(codes):
         return alone, nodes, 0, largest
@@ -300,10 +300,10 @@ def components(links: list[Links], repeated: list[Repeated]) -> tuple[int, int, 
     single = np.cumsum(count == 0).reshape(count.shape)
     keys, touched, sizes = [], 0, []
     for k in range(codes.shape[1]):
-        known, first, place = np.unique(codes[:, k], return_index=True, return_inverse=True)
+        distinct, first, inverse = np.unique(codes[:, k], return_index=True, return_inverse=True)
         node = count[first, k] > 0
         touched += int(node.sum())
-        keys.append(np.where(count[:, k] > 0, place, len(known) + single[:, k]))
+        keys.append(np.where(count[:, k] > 0, inverse, len(distinct) + single[:, k]))
         sizes.append((first[node], count[first[node], k]))
     component = joined(keys)
     component = np.arange(len(codes)) if component is None else component

@@ -131,9 +131,9 @@ def parser() -> argparse.ArgumentParser:
     output.add_argument("--quiet", action="store_true", help="print errors only")
 
     cluster = parser.add_argument_group("on a cluster (pip install 'rince[cluster]'); files may be fsspec URLs")
-    place = cluster.add_mutually_exclusive_group()
-    place.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask scheduler: tcp://10.0.0.1:8786")
-    place.add_argument("--workers", type=int, metavar="N", help="start N Dask processes on this machine")
+    target = cluster.add_mutually_exclusive_group()
+    target.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask scheduler: tcp://10.0.0.1:8786")
+    target.add_argument("--workers", type=int, metavar="N", help="start N Dask processes on this machine")
     return parser
 
 
@@ -210,29 +210,29 @@ def _audit_here(options: argparse.Namespace) -> "AuditedSides":
     def sides(files: "PairSources", ids: Any) -> list["Side"]:
         specs = [options.encoder_a or options.encoder, options.encoder_b or options.encoder]
         return [
-            file_side(where, raw, spec, ids, options.media_root, out, options.seed)
-            for where, spec in zip((files.a, files.b), specs, strict=True)
+            file_side(source, raw, spec, ids, options.media_root, out, options.seed)
+            for source, spec in zip((files.a, files.b), specs, strict=True)
         ]
 
     pairs = pair_files(options.a, options.b, header=header, raw=raw)
     check_different(pairs.a, pairs.b)
     check_folder(out, options.force)
     check_aligned(pairs, always=raw)
-    given = {name: column_values(getattr(options, name), pairs.a) for name in ("ids", "groups", "duplicates")}
-    if given["ids"] is None and pairs.ids is not None:
-        given["ids"] = values(pairs.ids)
-    ids = given["ids"]
+    pair_columns = {name: column_values(getattr(options, name), pairs.a) for name in ("ids", "groups", "duplicates")}
+    if pair_columns["ids"] is None and pairs.ids is not None:
+        pair_columns["ids"] = values(pairs.ids)
+    ids = pair_columns["ids"]
     a, b = sides(pairs, ids)
     shows = [shown_column(show, pairs.a, options.media_root, ids) for show in (options.show_a, options.show_b)]
     shows = [side.gallery if show is None else show for show, side in zip(shows, (a, b), strict=True)]
-    lengths = {**given, "what to show of A": shows[0], "what to show of B": shows[1]}
+    lengths = {**pair_columns, "what to show of A": shows[0], "what to show of B": shows[1]}
     if a.raw is not None or b.raw is not None:  # before items are encoded
-        counted = [len(side.raw) for side in (a, b) if side.raw is not None]
-        check_lengths(counted[0], {str(pairs.b): b.raw, **lengths})
+        counts = [len(side.raw) for side in (a, b) if side.raw is not None]
+        check_lengths(counts[0], {str(pairs.b): b.raw, **lengths})
     held_out = None
     if options.held_out is not None:
         held_out = sides(pair_files(*options.held_out, header=header, raw=raw), None)
-    columns = [where.column or where.path.name for where in (pairs.a, pairs.b)]
+    columns = [source.column or source.path.name for source in (pairs.a, pairs.b)]
     title = f"{pairs.a.path.name} and {pairs.b.path.name}"
     if pairs.a.path == pairs.b.path:
         title = f"{columns[0]} and {columns[1]} of {pairs.a.path.name}"
@@ -242,8 +242,8 @@ def _audit_here(options: argparse.Namespace) -> "AuditedSides":
             b,
             fit=options.fit,
             ids=ids,
-            duplicates=given["duplicates"],
-            groups=given["groups"],
+            duplicates=pair_columns["duplicates"],
+            groups=pair_columns["groups"],
             near=options.near_duplicates,
             seed=options.seed,
             skip_invalid=options.skip_invalid,
@@ -270,7 +270,7 @@ def _audit_here(options: argparse.Namespace) -> "AuditedSides":
             table=options.table,
             title=options.title or title,
             force=options.force,  # checked again: another command may have written there meanwhile
-            groups=given["groups"],
+            groups=pair_columns["groups"],
             marks=marks,
             facts={"encoders": {"a": audited.how[0], "b": audited.how[1]}},
             columns=(columns[0], columns[1]),

@@ -252,9 +252,9 @@ class Items:
         if _is_array(item) and item.ndim > 1:
             return image_item(_as_numpy(item))
         if isinstance(item, os.PathLike) or (isinstance(item, str) and _is_media_file(item)):
-            shown, used = file_item(Path(item), self.budget)
+            result, used = file_item(Path(item), self.budget)
             self.budget -= used
-            return shown
+            return result
         return text_item(item)
 
     def brief(self, index: int) -> str | None:

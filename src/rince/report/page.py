@@ -86,7 +86,7 @@ def histogram(series: dict[str, NDArray[np.float32]], span: tuple[float, float] 
 
 def chart(span: tuple[float, float], shares: dict[str, NDArray[np.float64]]) -> dict[str, Any]:
     """The data of a histogram, from the share of every series in each bin."""
-    rounded = [[round(float(share), 6) for share in one] for one in shares.values()]
+    rounded = [[round(float(share), 6) for share in values] for values in shares.values()]
     return {"low": span[0], "high": span[1], "names": list(shares), "shares": rounded}
 
 
@@ -224,8 +224,8 @@ def slider(
     """
     chosen = np.empty(0, dtype=np.int64)
     if len(counts):
-        wanted = [*np.linspace(1, counts[-1], SLIDER_STEPS), *([flagged] if flagged else [])]
-        chosen = np.unique(np.searchsorted(counts, wanted).clip(max=len(counts) - 1))
+        targets = [*np.linspace(1, counts[-1], SLIDER_STEPS), *([flagged] if flagged else [])]
+        chosen = np.unique(np.searchsorted(counts, targets).clip(max=len(counts) - 1))
     stops = [{"count": 0, "alarms": 0.0, "score": None}] + [
         {"count": int(counts[k]), "alarms": float(alarms[k]), "score": float(scores[k])} for k in chosen
     ]

@@ -52,7 +52,7 @@ def test_towers_trained_together_are_those_trained_alone(layers):
         TrainTask(np.arange(10, 70), 5, ids=torch.arange(60) // 3),
     ]
     state = torch.random.get_rng_state()
-    together = train_towers(left, right, lessons, recipe, 0.3, least_steps=1)
+    together = train_towers(left, right, lessons, recipe, 0.3, min_steps=1)
     assert torch.equal(torch.random.get_rng_state(), state)
     for lesson, towers in zip(lessons, together, strict=True):
         for one, reference, x in zip(towers, alone(left, right, lesson, recipe, 0.3, 40), (left, right), strict=True):

@@ -67,12 +67,12 @@ class Side(NamedTuple):
 
 
 def file_side(
-    where: Source, encode: bool, spec: str | None, ids: Any, root: Path | None, scratch: Path, seed: int = 0
+    column: Source, encode: bool, spec: str | None, ids: Any, root: Path | None, scratch: Path, seed: int = 0
 ) -> Side:
     """A column of a file as a side.
 
     Args:
-        where: The column.
+        column: The column.
         encode: Whether raw items are to be encoded.
         spec: Encoder; None for the default of the kind.
         ids: Names of the pairs, which the files of a folder are found by.
@@ -83,10 +83,10 @@ def file_side(
 
     def numbers() -> Matrix:
         with naming_full(f"a temporary file in {scratch}"):
-            return matrix(where, scratch)
+            return matrix(column, scratch)
 
-    raw = raw_column(where, root, ids) if encode else None
-    return _side(numbers, where.folder, raw, spec, seed, str(where))
+    raw = raw_column(column, root, ids) if encode else None
+    return _side(numbers, column.folder, raw, spec, seed, str(column))
 
 
 def _side(numbers: Callable[[], Matrix], folder: Path, raw: Raw | None, spec: str | None, seed: int, name: str) -> Side:
@@ -137,11 +137,11 @@ def audit_sides(
     notes = [f"{name}: {how}" for name, how in (("A", how_a), ("B", how_b)) if how]
     keys = [] if duplicates is None else [codes(duplicates, "duplicates", len(rows_a))]
     if near is not None:
-        found = near_duplicates(rows_a, rows_b, near, seed)
-        sizes = np.zeros(0, int) if found is None else np.bincount(np.unique(found, return_inverse=True)[1])
+        clusters = near_duplicates(rows_a, rows_b, near, seed)
+        sizes = np.zeros(0, int) if clusters is None else np.bincount(np.unique(clusters, return_inverse=True)[1])
         copies = sizes[sizes > 1]
         notes.append(f"{copies.sum():,} pairs are near-duplicates of others, in {len(copies):,} clusters")
-        keys += [] if found is None else [found]
+        keys += [] if clusters is None else [clusters]
     if fit is None:  # unless both sides hold numbers or are encoded by one model, there is no common space yet
         same = a.spec is not None and a.spec == b.spec and a.encoder is not None and a.encoder.comparable
         fit = (a.encoder is not None or b.encoder is not None) and not same
@@ -176,9 +176,9 @@ def audit_sides(
     return AuditedSides(result, (how_a, how_b), (rows_a, rows_b))
 
 
-def check_lengths(n: int, given: Mapping[str, Any]) -> None:
+def check_lengths(n: int, columns: Mapping[str, Any]) -> None:
     """Raise unless everything given has one item per pair."""
-    for name, items in given.items():
+    for name, items in columns.items():
         if items is not None and len(items) != n:
             remark = getattr(items, "remark", "")
             why = f"; {remark}" if remark else ""
@@ -249,8 +249,8 @@ def audit_table(
         skip_invalid = drop_bad
     folder = Path()
     if isinstance(table, (str, os.PathLike)):
-        where = source(str(table))
-        opened, folder = open_arrow(where), where.folder
+        table_source = source(str(table))
+        opened, folder = open_arrow(table_source), table_source.folder
     else:
         opened = as_arrow(table)
     root = None if media_root is None else Path(media_root)
@@ -296,33 +296,33 @@ def _table_values(table: ArrowTable, name: str | None) -> NDArray[Any] | None:
 
 
 def _check_columns(table: ArrowTable, names: list[str]) -> None:
-    there = list(table.schema.names)
+    existing = list(table.schema.names)
     for name in names:
-        if name not in there:
-            raise UsageError(f"{table.name} has no column {name}; it has {', '.join(there[:20])}")
+        if name not in existing:
+            raise UsageError(f"{table.name} has no column {name}; it has {', '.join(existing[:20])}")
 
 
 def column_values(text: str | None, beside: Source) -> NDArray[Any] | None:
     """One value per pair, such as ids: ``FILE[:COLUMN]``, or the name of a column of the file ``beside``."""
     if text is None:
         return None
-    where = column_source(text, beside, raw=True)
-    if where.kind == LINES:
-        return np.array(lines_of(where), dtype=object)
-    if where.kind == FOLDER:
-        raise UsageError(f"{where.path} is a folder: name a file with one value per pair, as FILE:COLUMN")
-    return values(where)
+    column = column_source(text, beside, raw=True)
+    if column.kind == LINES:
+        return np.array(lines_of(column), dtype=object)
+    if column.kind == FOLDER:
+        raise UsageError(f"{column.path} is a folder: name a file with one value per pair, as FILE:COLUMN")
+    return values(column)
 
 
 def shown_column(text: str | None, beside: Source, root: Path | None = None, ids: Any = None) -> Gallery | None:
     """What a page shows of one side: a folder of media, a column of texts or paths, a .txt file or .npy images."""
     if text is None:
         return None
-    where = column_source(text, beside, raw=True)
-    if where.kind == ".npy":
-        with naming(where.path):
-            array = mapped_npy(where.path)
+    column = column_source(text, beside, raw=True)
+    if column.kind == ".npy":
+        with naming(column.path):
+            array = mapped_npy(column.path)
         if array.ndim > 1:
             return Arrays(array)
-    raw = raw_column(where, root, ids)
-    return Texts(values(where)) if raw is None else raw.gallery
+    raw = raw_column(column, root, ids)
+    return Texts(values(column)) if raw is None else raw.gallery

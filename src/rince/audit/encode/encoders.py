@@ -337,7 +337,7 @@ class Onnx(Encoder):
             raise UsageError(f"onnxruntime cannot run {path}: {' '.join(str(error).split())}") from error
         inputs = self._session.get_inputs()
         if len(inputs) != 1 or len(inputs[0].shape) != 4:
-            shapes = ", ".join(str(each.shape) for each in inputs)
+            shapes = ", ".join(str(value.shape) for value in inputs)
             raise UsageError(f"{path} must have one image input (n, 3, side, side), it has {shapes}")
         self._input = inputs[0]
         self._channels_last = self._input.shape[3] == 3

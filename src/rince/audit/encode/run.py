@@ -85,10 +85,10 @@ def encoded(
         return Encoded(rows, False, tuple(bad))
     key = hashlib.blake2b(f"{raw.fingerprint()} {encoder.identity()}".encode(), digest_size=12).hexdigest()
     path = cache / f"{key}.npy"
-    kept = _cached(path, len(raw))
-    if kept is not None:
-        check_rows(raw, kept, [], skip_invalid)
-        return Encoded(kept, True)
+    cached_rows = _cached(path, len(raw))
+    if cached_rows is not None:
+        check_rows(raw, cached_rows, [], skip_invalid)
+        return Encoded(cached_rows, True)
     _remove_old(cache)
     with written_whole(path) as temporary:
         _learn(raw, encoder, progress)

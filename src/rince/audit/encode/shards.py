@@ -77,8 +77,8 @@ def encode_shards(
         raw, spec = shards[0].items(side), specs[side]
         if raw is None:
             if spec is not None:
-                where = shards[0].a if side == "a" else shards[0].b
-                raise UsageError(f"{where} holds numbers, which need no encoder: leave out {spec}")
+                column_name = shards[0].a if side == "a" else shards[0].b
+                raise UsageError(f"{column_name} holds numbers, which need no encoder: leave out {spec}")
             continue
         encoders[side] = encoder_for(raw.kind, spec, seed)
         column = _Column(side, raw.kind, spec, seed, skip_invalid)
@@ -105,17 +105,17 @@ class _Column(NamedTuple):
         """The items of a shard."""
         raw = shard.items(self.side)
         if raw is None or raw.kind != self.kind:
-            found = "numbers" if raw is None else raw.kind
-            raise UsageError(f"{shard.name} holds {found} where the first shard holds {self.kind}")
+            content = "numbers" if raw is None else raw.kind
+            raise UsageError(f"{shard.name} holds {content} where the first shard holds {self.kind}")
         return raw
 
 
 def _encoded(shards: Sequence[FileShard], column: _Column, encoder: Encoder, cache: str, runner: Runner) -> list[Path]:
     """The files of the rows of one side, written where the cache does not have them."""
     count = len(shards)
-    prints = runner.gather(runner.map(_fingerprint, shards, [column] * count), "reading items")
-    learned_from = "".join(prints) if encoder.learns else ""
-    texts = (f"{one} {encoder.identity()} {learned_from}" for one in prints)
+    fingerprints = runner.gather(runner.map(_fingerprint, shards, [column] * count), "reading items")
+    learned_from = "".join(fingerprints) if encoder.learns else ""
+    texts = (f"{fingerprint} {encoder.identity()} {learned_from}" for fingerprint in fingerprints)
     names = [f"{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.npy" for text in texts]
     files = [Path(joined_path(cache, name)) for name in names]
     todo = [k for k, file in enumerate(files) if not exists(file)]
@@ -125,8 +125,10 @@ def _encoded(shards: Sequence[FileShard], column: _Column, encoder: Encoder, cac
     if encoder.learns:
         ends = np.cumsum([0, *(shard.rows for shard in shards)])
         rows = learning_rows(int(ends[-1]), column.kind)
-        wanted = [rows_of_shard(rows, int(start), shard.rows) for start, shard in zip(ends[:-1], shards, strict=True)]
-        samples = runner.map(_learning_items, shards, [column] * count, [encoder] * count, wanted)
+        sample_rows = [
+            rows_of_shard(rows, int(start), shard.rows) for start, shard in zip(ends[:-1], shards, strict=True)
+        ]
+        samples = runner.map(_learning_items, shards, [column] * count, [encoder] * count, sample_rows)
         learned = runner.submit(learn, encoder, samples, str(shards[0].a if column.side == "a" else shards[0].b))
     targets = [(cache, names[k]) for k in todo]
     tasks = [shards[k] for k in todo], [column] * len(todo), [learned] * len(todo), targets

@@ -45,7 +45,7 @@ from rince.pairs.matrix import Keys
 
 FirstRound = dict[tuple[int, int], Scored]
 REFERENCES = 2048
-FEW = 20_000  # mismatched pairs of a fold that the first round is content with
+FIRST_ROUND_NULL = 20_000  # mismatched pairs of a fold that the first round is content with
 
 
 class Fold(NamedTuple):
@@ -95,12 +95,12 @@ class CrossFit:
     def first_round(self, pairs: Sequence[tuple[int, int]]) -> FirstRound:
         """Scores of folds i and j by towers that saw neither; (k, m) is fold m, for weights where fold k is scored."""
         rows = [np.flatnonzero((self.number != i) & (self.number != j)) for i, j in pairs]
-        tasks = [self._task(seen, (i, j, 1)) for seen, (i, j) in zip(rows, pairs, strict=True)]
-        learned = self._towers(tasks, self.config.first_q, least_steps=100)
-        found: FirstRound = {}
-        for towers, (i, j) in zip(learned, pairs, strict=True):
-            found |= {(k, m): self._scored(towers, self.folds[m], FEW)[0] for k, m in ((i, j), (j, i))}
-        return found
+        tasks = [self._task(task_rows, (i, j, 1)) for task_rows, (i, j) in zip(rows, pairs, strict=True)]
+        trained = self._towers(tasks, self.config.first_q, min_steps=100)
+        result: FirstRound = {}
+        for towers, (i, j) in zip(trained, pairs, strict=True):
+            result |= {(k, m): self._scored(towers, self.folds[m], FIRST_ROUND_NULL)[0] for k, m in ((i, j), (j, i))}
+        return result
 
     def second_round(self, numbers: Sequence[int], first: FirstRound) -> list["FoldScorer"]:
         """For every fold towers trained on the others, weighted by the first round."""
@@ -109,8 +109,8 @@ class CrossFit:
             rows = np.flatnonzero(self.number != number)
             weights = self._weights(number, rows, first)
             tasks += [self._task(rows, (number, member), weights) for member in range(self.config.members)]
-        learned = iter(self._towers(tasks, self.config.q, least_steps=150))
-        return [self._scorer(number, [next(learned) for _ in range(self.config.members)]) for number in numbers]
+        trained = iter(self._towers(tasks, self.config.q, min_steps=150))
+        return [self._scorer(number, [next(trained) for _ in range(self.config.members)]) for number in numbers]
 
     def _weights(self, number: int, rows: NDArray[np.int64], first: FirstRound) -> Tensor:
         """Weights of the pairs of the other folds: their probability to be right by the first round."""
@@ -122,12 +122,12 @@ class CrossFit:
         curve = probability_curve(1 - p.astype(np.float64), np.ones(len(p), dtype=np.int64), noise_rate(p).value)
         return torch.from_numpy(1 - Curve(*curve).at(p))
 
-    def _scorer(self, number: int, learned: list[Towers]) -> "FoldScorer":
+    def _scorer(self, number: int, trained: list[Towers]) -> "FoldScorer":
         fold = self.folds[number]
         scored, members = [], []
-        for towers in learned:
-            found, compared = self._scored(towers, fold)
-            scored.append(found)
+        for towers in trained:
+            result, compared = self._scored(towers, fold)
+            scored.append(result)
             members.append(Member(towers, compared))
         return FoldScorer(
             self.left.scale,
@@ -136,23 +136,23 @@ class CrossFit:
             self.side,
             self.config.temperature,
             self.keys[0][fold.rows],
-            np.mean([one.scores for one in scored], axis=0),
-            np.mean([one.null for one in scored], axis=0),
-            float(np.mean([one.other_class_better for one in scored])),
+            np.mean([part.scores for part in scored], axis=0),
+            np.mean([part.null for part in scored], axis=0),
+            float(np.mean([part.other_class_better for part in scored])),
         )
 
     def _task(self, rows: NDArray[np.int64], key: tuple[int, ...], weights: Tensor | None = None) -> TrainTask:
         seed = int(np.random.default_rng([self.seed, *key]).integers(2**31))
         return TrainTask(rows, seed, identity(self.keys, rows), weights)
 
-    def _towers(self, tasks: list[TrainTask], q: float, least_steps: int) -> list[Towers]:
-        return train_towers(self.left, self.right, tasks, self.config, q, least_steps)
+    def _towers(self, tasks: list[TrainTask], q: float, min_steps: int) -> list[Towers]:
+        return train_towers(self.left, self.right, tasks, self.config, q, min_steps)
 
-    def _scored(self, towers: Towers, fold: Fold, few: int | None = None) -> tuple[Scored, References | Classes]:
+    def _scored(self, towers: Towers, fold: Fold, max_null: int | None = None) -> tuple[Scored, References | Classes]:
         """Scores of the pairs of a fold and of mismatched ones, and what any other pair of it can be compared with."""
         z_a, z_b = embed(towers[0], self.left, fold.rows), embed(towers[1], self.right, fold.rows)
         i, j = fold.mismatched
-        mismatched, temperature = (i[:few], j[:few]), self.config.temperature
+        mismatched, temperature = (i[:max_null], j[:max_null]), self.config.temperature
         if self.classes is not None:
             if self.side == "left":
                 z_a, z_b, mismatched = z_b, z_a, mismatched[::-1]
@@ -160,8 +160,8 @@ class CrossFit:
             of_classes = Classes.of(z_a, z_b, classes, temperature)
             return class_scores(of_classes, z_a, mismatched, classes, temperature), of_classes
         a, b = z_a.numpy(), z_b.numpy()
-        known = References.of(a, b, fold.keys, fold.references, temperature, skip_best=False)
-        return Scored(*known.score_with_null(a, b, fold.keys, mismatched)), known
+        references = References.of(a, b, fold.keys, fold.references, temperature, skip_best=False)
+        return Scored(*references.score_with_null(a, b, fold.keys, mismatched)), references
 
 
 def identity(keys: Keys, rows: NDArray[np.int64]) -> Tensor | None:
@@ -207,23 +207,23 @@ class FoldScorer(NamedTuple):
 
     def known(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """Which of the rows are of the sample, and their scores (anything for the others)."""
-        place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return self.rows[place] == rows, self.scores[place]
+        index = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return self.rows[index] == rows, self.scores[index]
 
     @torch.no_grad()
     def score(self, x: Tensor, y: Tensor, keys: Keys) -> NDArray[np.float32]:
         """Scores of pairs; ``keys`` are their row number, the codes of both sides, and all others."""
         a, b = self.left.of(x), self.right.of(y)
-        found = []
+        results = []
         for (f, g), compared in self.members:
             z_a, z_b = nn.functional.normalize(f(a), dim=1), nn.functional.normalize(g(b), dim=1)
             if isinstance(compared, References):
-                found.append(compared.score(z_a.numpy(), z_b.numpy(), keys))
+                results.append(compared.score(z_a.numpy(), z_b.numpy(), keys))
             elif self.side == "left":
-                found.append(compared.scores(z_b, z_a, keys[1], self.temperature))
+                results.append(compared.scores(z_b, z_a, keys[1], self.temperature))
             else:
-                found.append(compared.scores(z_a, z_b, keys[2], self.temperature))
-        return np.mean(found, axis=0)
+                results.append(compared.scores(z_a, z_b, keys[2], self.temperature))
+        return np.mean(results, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,17 +243,19 @@ class Ensemble(Scorer):
         """Scores of pairs: raw rows of both sides, keys as in ``FoldScorer.score``, and codes of the pairs."""
         rows, user = keys[0], keys[3:]
         number = self.folds.find([rows, pairs, *user])
-        out = np.empty(len(rows), dtype=np.float32)
+        scores = np.empty(len(rows), dtype=np.float32)
         for k, scorer in enumerate(self.scorers):
-            inside = np.flatnonzero(number == k)
-            known, out[inside] = scorer.known(rows[inside])
-            new = inside[~known]
+            index = np.flatnonzero(number == k)
+            is_known, scores[index] = scorer.known(rows[index])
+            new = index[~is_known]
             if len(new):
-                out[new] = scorer.score(torch.from_numpy(x[new]), torch.from_numpy(y[new]), [key[new] for key in keys])
-        return out
+                scores[new] = scorer.score(
+                    torch.from_numpy(x[new]), torch.from_numpy(y[new]), [key[new] for key in keys]
+                )
+        return scores
 
 
-TOGETHER = 4096  # pairs, up to which all towers of a round are trained together
+MAX_STACKED_PAIRS = 4096  # pairs, up to which all towers of a round are trained together
 
 
 def fit_towers(
@@ -279,14 +281,16 @@ def fit_towers(
     config = FitConfig() if config is None else config
     fit = CrossFit(Features(a.x, "a"), Features(b.x, "b"), a.keys, seed, config, rows)
     pairs, folds = list(combinations(range(config.folds), 2)), list(range(config.folds))
-    small = len(rows) <= TOGETHER
+    small = len(rows) <= MAX_STACKED_PAIRS
     first: FirstRound = {}
     scorers: list[FoldScorer] = []
     for task in track([pairs] if small else [[pair] for pair in pairs], "fitting towers", show=progress):
         first |= fit.first_round(task)
     for numbers in track([folds] if small else [[k] for k in folds], "refitting towers", show=progress):
         scorers += fit.second_round(numbers, first)
-    better = float(np.average([one.other_class_better for one in scorers], weights=[len(one.rows) for one in scorers]))
+    better = float(
+        np.average([scorer.other_class_better for scorer in scorers], weights=[len(scorer.rows) for scorer in scorers])
+    )
     chance = 0.0 if fit.classes is None else share_right_by_chance(fit.classes)
-    null = Null(np.concatenate([one.null for one in scorers]), chance, better)
+    null = Null(np.concatenate([scorer.null for scorer in scorers]), chance, better)
     return Ensemble(scorers, Folds.of(fit.number, config.folds, [rows, fit.pairs, *a.keys])), null

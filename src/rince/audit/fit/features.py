@@ -31,8 +31,8 @@ class Features:
     def __init__(self, x: Matrix, name: str):
         check = RowCheck(name, zero_is_bad=False)
         width = x.shape[1]
-        wanted = max(1000, min(SAMPLE_ROWS, SAMPLE_NUMBERS // width))
-        step = max(1, -(-len(x) // wanted))
+        sample_rows = max(1000, min(SAMPLE_ROWS, SAMPLE_NUMBERS // width))
+        step = max(1, -(-len(x) // sample_rows))
         row_parts, sample = [], []
         for rows in chunks(*x.shape):
             part = read(x, rows)

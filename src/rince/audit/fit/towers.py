@@ -79,7 +79,7 @@ def embed(network: nn.Module, features: Features, rows: NDArray[np.int64]) -> Te
 
 
 def class_scores(
-    known: "Classes",
+    of_classes: "Classes",
     z_a: Tensor,
     mismatched: tuple[NDArray[np.int64], NDArray[np.int64]],
     classes: NDArray[np.int64],
@@ -89,7 +89,7 @@ def class_scores(
 
     Every score of a row with a class is relative to the *other* classes, whether it is its own or a mismatched one.
     """
-    table, code = known.table(z_a, temperature), np.searchsorted(known.codes, classes)
+    table, code = of_classes.table(z_a, temperature), np.searchsorted(of_classes.codes, classes)
     i, j = mismatched
     own = table[np.arange(len(z_a)), code]
     return Scored(own, table[i, code[j]], other_class_better=share_other_class_better(table, code))
@@ -123,14 +123,14 @@ class Classes(NamedTuple):
 
     def scores(self, z_a: Tensor, z_b: Tensor, classes: NDArray[np.int64], temperature: float) -> NDArray[np.float32]:
         """``class_scores`` of pairs alone; of a class that is not known, relative to all of those that are."""
-        place = np.minimum(np.searchsorted(self.codes, classes), len(self.codes) - 1)
-        found = self.table(z_a, temperature)[np.arange(len(z_a)), place]
-        new = np.flatnonzero(self.codes[place] != classes)
+        index = np.minimum(np.searchsorted(self.codes, classes), len(self.codes) - 1)
+        result = self.table(z_a, temperature)[np.arange(len(z_a)), index]
+        new = np.flatnonzero(self.codes[index] != classes)
         if len(new):
-            every = np.exp((z_a[new] @ self.z.T / temperature).double().numpy()) @ self.share
+            total = np.exp((z_a[new] @ self.z.T / temperature).double().numpy()) @ self.share
             own = (z_a[new] * z_b[new]).sum(1).double().numpy() / temperature
-            found[new] = own - 0.5 * np.log(every) - 0.5 * np.log(self.rest.mean())
-        return found
+            result[new] = own - 0.5 * np.log(total) - 0.5 * np.log(self.rest.mean())
+        return result
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class TrainTask(NamedTuple):
 
 
 def train_towers(
-    left: Features, right: Features, tasks: list[TrainTask], config: FitConfig, q: float, least_steps: int
+    left: Features, right: Features, tasks: list[TrainTask], config: FitConfig, q: float, min_steps: int
 ) -> list[Towers]:
     """Towers for both sides, a pair of them per task.
 
@@ -161,7 +161,7 @@ def train_towers(
     """
     sizes = [len(task.rows) for task in tasks]
     batch = min(config.batch, *sizes)
-    steps = config.steps or min(max(least_steps, math.ceil(EPOCHS * max(sizes) / batch)), 2000)
+    steps = config.steps or min(max(min_steps, math.ceil(EPOCHS * max(sizes) / batch)), 2000)
     with torch.random.fork_rng(devices=[]):
         sides = _first_towers(left, right, tasks, config)
         torch.default_generator.manual_seed(tasks[0].seed)  # of dropout, if there is any
@@ -174,13 +174,13 @@ def train_towers(
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
         for _ in range(steps):
             rows, keys, weights = (torch.stack(column) for column in zip(*(next(b) for b in batches), strict=True))
-            chosen = rows.flatten().numpy()
+            index = rows.flatten().numpy()
             a, b = (
-                stack(side[chosen].unflatten(0, rows.shape)) for stack, side in zip(stacks, (left, right), strict=True)
+                stack(side[index].unflatten(0, rows.shape)) for stack, side in zip(stacks, (left, right), strict=True)
             )
-            each = loss(stacked_scores(a, b, keys if with_ids else None, config.temperature))
-            twice = weights.repeat(1, 2)  # a pair is an anchor of either side
-            value = ((each * twice).sum(1) / twice.sum(1).clamp_min(1e-12)).sum()
+            losses = loss(stacked_scores(a, b, keys if with_ids else None, config.temperature))
+            pair_weights = weights.repeat(1, 2)  # a pair is an anchor of either side
+            value = ((losses * pair_weights).sum(1) / pair_weights.sum(1).clamp_min(1e-12)).sum()
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
@@ -214,8 +214,8 @@ class _Batches:
     def __next__(self) -> tuple[Tensor, Tensor, Tensor]:
         if len(self.order) < self.batch:
             self.order = torch.randperm(len(self.rows), generator=self.random)
-        now, self.order = self.order[: self.batch], self.order[self.batch :]
-        return self.rows[now], self.ids[now], self.weights[now]
+        index, self.order = self.order[: self.batch], self.order[self.batch :]
+        return self.rows[index], self.ids[index], self.weights[index]
 
 
 class Stack(nn.Module):
@@ -264,14 +264,14 @@ class Stack(nn.Module):
     @torch.no_grad()
     def write_to(self, towers: list[nn.Sequential]) -> None:
         """Copy the trained parameters back to the towers."""
-        for number, one in enumerate(towers):
-            for name, parameter in one.named_parameters():
+        for number, network in enumerate(towers):
+            for name, parameter in network.named_parameters():
                 parameter.copy_(self.stacked[name.replace(".", "_")][number])
             for k in self.means:
                 state = {"running_mean": self.means[k], "running_var": self.squares[k]}
                 own = {name: values.view(len(towers), -1)[number] for name, values in state.items()}
-                one[k].load_state_dict(own, strict=False)
-            one.requires_grad_(False).eval()
+                network[k].load_state_dict(own, strict=False)
+            network.requires_grad_(False).eval()
 
 
 def stacked_scores(a: Tensor, b: Tensor, keys: Tensor | None, temperature: float) -> Scores:
@@ -284,18 +284,18 @@ def stacked_scores(a: Tensor, b: Tensor, keys: Tensor | None, temperature: float
     scores = torch.bmm(a, b.transpose(1, 2))
     if keys is None:
         scores.diagonal(dim1=1, dim2=2).fill_(-torch.inf)
-        number = torch.full_like(positive, scores.shape[1] - 1)
+        num_negatives = torch.full_like(positive, scores.shape[1] - 1)
     else:
         same = keys[:, :, None] == keys[:, None]
         scores = scores.masked_fill_(same, -torch.inf)
-        number = scores.shape[1] - same.sum(2, dtype=positive.dtype).repeat(1, 2)
+        num_negatives = scores.shape[1] - same.sum(2, dtype=positive.dtype).repeat(1, 2)
     if temperature > 0.03:  # exp(-2 / temperature) is a number in single precision: one exponential serves both sides
         chance = scores.sub_(1 / temperature).exp_()
         totals = torch.cat([chance.sum(2), chance.sum(1)], 1).clamp_min(torch.finfo(scores.dtype).tiny)
         negatives = totals.log() + 1 / temperature
     else:
         negatives = torch.cat([logsumexp(scores, 2), logsumexp(scores, 1)], 1)
-    return Scores(positive, negatives, number, None)
+    return Scores(positive, negatives, num_negatives, None)
 
 
 Recipe = FitConfig  # name of versions before 0.3

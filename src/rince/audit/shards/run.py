@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from rince.audit.fit.towers import FitConfig
 
 TABLE = "audit.parquet"
-LOOKED_AT = 100_000  # scores that set the ends of the histogram
+MAX_HISTOGRAM_SCORES = 100_000  # scores that set the ends of the histogram
 
 
 def audit_shards(
@@ -158,14 +158,14 @@ def audit_shards(
     decision = decide(scored.null._replace(scores=null), counts, units, seed)
     probability = decision.curve.at(p_at(counts.rank, null, decision.kept))
     flagged = last_flagged(counts.counts, probability, fdr)
-    shown = np.flatnonzero(np.cumsum(counts.counts) <= MAX_ROWS)
+    listed_ranks = np.flatnonzero(np.cumsum(counts.counts) <= MAX_ROWS)
     rule = Rule(
         size=len(null),
         p=None if decision.kept.all() else p_at(np.arange(2 * len(null) + 1), null, decision.kept),
         curve=decision.curve,
         weight_curve=decision.curve if decision.verdict is Verdict.FOUND else decision.weight_curve,
         last_flagged=int(counts.rank[flagged - 1]) if flagged else -1,
-        last_listed=int(counts.rank[shown[-1]]) if len(shown) else -1,
+        last_listed=int(counts.rank[listed_ranks[-1]]) if len(listed_ranks) else -1,
     )
     flags = runner.map(partial(np.greater_equal, rule.last_flagged), rank)
     issues = {**scored.issues, **late_issues(runner, scored, flags, checks or (), fit, seed)}
@@ -181,7 +181,7 @@ def audit_shards(
             pairs=parts.pairs,
             shards=len(shards),
             fdr=fdr,
-            flagged=sum(one.flagged for one in done),
+            flagged=sum(part.flagged for part in done),
             dropped=sum(shard.rows for shard in shards) - parts.pairs,
             table=None if out is None else joined_path(out, TABLE),
             counts=counts,
@@ -192,12 +192,12 @@ def audit_shards(
             issues=issues,
         )
         result = dataclasses.replace(result, remarks=(*result.remarks, *remarks))
-        tallies = [one.tally for one in done if one.tally is not None]
+        tallies = [part.tally for part in done if part.tally is not None]
         if tallies:
             result = dataclasses.replace(result, groups=rates_of(added_up(tallies), result))
         if folder is not None:
             check_parts(folder, len(shards))
-            listed = Listed.joined([one.listed for one in done])
+            listed = Listed.joined([part.listed for part in done])
             details = _details_of_pairs(runner, shards, parts.offset, listed)
             page = sharded_page(
                 result, title, listed, details, score_histogram(runner, scores, result.pairs, null), null
@@ -209,14 +209,16 @@ def audit_shards(
     return result
 
 
-def _with_items(runner: Runner, known: Fingerprint, shards: Sequence[Shard], parts: Parts) -> Fingerprint:
+def _with_items(runner: Runner, fingerprint: Fingerprint, shards: Sequence[Shard], parts: Parts) -> Fingerprint:
     """The fingerprint, of the items instead of the numbers where a side was encoded."""
     prints = runner.gather(runner.map(_item_prints, shards, parts.start, parts.dropped))
     sides = []
-    for side, numbers in enumerate((known.a, known.b)):
-        found = [one[side] for one in prints if one[side] is not None]
-        sides.append(found[0]._replace(sums=added_sums(one.sums for one in found)) if found else numbers)
-    return known._replace(a=sides[0], b=sides[1])
+    for side, numbers in enumerate((fingerprint.a, fingerprint.b)):
+        side_prints = [item[side] for item in prints if item[side] is not None]
+        sides.append(
+            side_prints[0]._replace(sums=added_sums(item.sums for item in side_prints)) if side_prints else numbers
+        )
+    return fingerprint._replace(a=sides[0], b=sides[1])
 
 
 def _item_prints(
@@ -296,10 +298,10 @@ def write_shard(
     p_wrong, weights = rule.curve.at(p), 1 - rule.weight_curve.at(p)
     flags, listed = rank <= rule.last_flagged, rank <= rule.last_listed
     if dropped is not None and len(dropped):
-        used = np.delete(np.arange(shard.rows), dropped)
-        p, p_wrong, scores = (_spread(values, used, shard.rows, np.nan) for values in (p, p_wrong, scores))
-        weights = _spread(weights, used, shard.rows, 0)
-        flags, listed = (_spread(values, used, shard.rows, False) for values in (flags, listed))
+        usable = np.delete(np.arange(shard.rows), dropped)
+        p, p_wrong, scores = (_spread(values, usable, shard.rows, np.nan) for values in (p, p_wrong, scores))
+        weights = _spread(weights, usable, shard.rows, 0)
+        flags, listed = (_spread(values, usable, shard.rows, False) for values in (flags, listed))
     ids, groups = shard.ids(), shard.groups()
     names = None if ids is None else one_per_pair(ids, shard.rows, "ids")
     grouped = None if groups is None else group_texts(one_per_pair(groups, shard.rows, "groups"))
@@ -308,7 +310,7 @@ def write_shard(
         with opened_whole(folder, part_name(number)) as file:
             write_parquet(file, column, scores, p_wrong, flags, weights, id_type)
     rows = np.flatnonzero(listed)
-    shown = Listed(
+    listed_pairs = Listed(
         rows + offset,
         [str(offset + row) if names is None else pair_name(names[row], offset + row) for row in rows.tolist()],
         scores[rows],
@@ -317,11 +319,11 @@ def write_shard(
         [] if grouped is None else [grouped[row] for row in rows.tolist()],
         [],
     )
-    return Written(int(flags.sum()), shown, None if grouped is None else tallied(grouped, p, p_wrong, flags))
+    return Written(int(flags.sum()), listed_pairs, None if grouped is None else tallied(grouped, p, p_wrong, flags))
 
 
-def _spread(values: NDArray[Any], rows: NDArray[np.int64], count: int, rest: Any) -> NDArray[Any]:
-    out = np.full(count, rest, dtype=values.dtype)
+def _spread(values: NDArray[Any], rows: NDArray[np.int64], count: int, fill: Any) -> NDArray[Any]:
+    out = np.full(count, fill, dtype=values.dtype)
     out[rows] = values
     return out
 
@@ -334,9 +336,9 @@ def part_name(number: int) -> str:
 def common_type(types: list[Any]) -> Any:
     """One type for the ids of all shards: theirs, or text where they differ."""
     arrow = require("pyarrow", "cluster")
-    known = [one for one in types if one is not None]
-    there = {one for one in known if not arrow.types.is_null(one)}
-    return None if not known else there.pop() if len(there) == 1 else arrow.string()
+    declared = [id_type for id_type in types if id_type is not None]
+    distinct = {id_type for id_type in declared if not arrow.types.is_null(id_type)}
+    return None if not declared else distinct.pop() if len(distinct) == 1 else arrow.string()
 
 
 def check_parts(folder: str, count: int) -> None:
@@ -355,18 +357,18 @@ Details = dict[tuple[str, str], list[Any]]
 def _details_of_pairs(runner: Runner, shards: Sequence[Shard], offset: Sequence[int], listed: Listed) -> Details:
     """What shards know of listed pairs."""
     shard_of = np.searchsorted(offset, listed.row, side="right") - 1
-    places = [np.flatnonzero(shard_of == k) for k in range(len(shards))]
-    used = [k for k in range(len(shards)) if len(places[k])]
-    rows = [(listed.row[places[k]] - offset[k]).tolist() for k in used]
-    media = [int((places[k] < MAX_MEDIA).sum()) for k in used]
+    indices = [np.flatnonzero(shard_of == k) for k in range(len(shards))]
+    used = [k for k in range(len(shards)) if len(indices[k])]
+    rows = [(listed.row[indices[k]] - offset[k]).tolist() for k in used]
+    media = [int((indices[k] < MAX_MEDIA).sum()) for k in used]
     function = partial(_details, total=len(listed.row))
-    found: Details = {}
+    details: Details = {}
     for k, part in zip(used, runner.gather(runner.map(function, [shards[k] for k in used], rows, media)), strict=True):
         for name, items in part.items():
-            column = found.setdefault(name, [None] * len(listed.row))
-            for place, item in zip(places[k].tolist(), items, strict=True):
-                column[place] = item
-    return found
+            column = details.setdefault(name, [None] * len(listed.row))
+            for index, item in zip(indices[k].tolist(), items, strict=True):
+                column[index] = item
+    return details
 
 
 def _details(shard: Shard, rows: list[int], media: int, total: int) -> Details:
@@ -378,18 +380,18 @@ def _details(shard: Shard, rows: list[int], media: int, total: int) -> Details:
         media: How many of them, the first ones, are shown with pictures, sounds and videos.
         total: Number of rows of the page.
     """
-    found: Details = {}
+    details: Details = {}
     if isinstance(shard, FileShard):
         others = other_columns(shard.raw.get("a", shard.a), shard.raw.get("b", shard.b), np.array(rows))
-        found = {("column", name): column for name, column in others.items()}
+        details = {("column", name): column for name, column in others.items()}
     for side in "ab":
         gallery = shard.gallery(side)
         if isinstance(gallery, Files | Contents):
             gallery.budget = gallery.budget * media // MAX_MEDIA  # of all shards together
         if gallery is not None:
-            found["shown", side] = shown_items(gallery, rows, total, media)
-            found["text", side] = [gallery.brief(row) or "" for row in rows]
-    return found
+            details["shown", side] = shown_items(gallery, rows, total, media)
+            details["text", side] = [gallery.brief(row) or "" for row in rows]
+    return details
 
 
 def sharded_page(
@@ -419,12 +421,12 @@ def sharded_page(
 
 def score_histogram(runner: Runner, scores: list[Any], pairs: int, null: NDArray[np.float32]) -> dict[str, Any]:
     """The histogram of the scores of all pairs, beside that of mismatched ones."""
-    step = max(1, pairs // LOOKED_AT)
-    some = np.concatenate(runner.gather(runner.map(partial(every, step=step), scores)))
-    span = extent([some, null])
+    step = max(1, pairs // MAX_HISTOGRAM_SCORES)
+    sample = np.concatenate(runner.gather(runner.map(partial(strided, step=step), scores)))
+    span = extent([sample, null])
     counts = np.sum(runner.gather(runner.map(partial(bin_counts, span=span), scores)), axis=0)
     return chart(span, {"pairs": counts / max(1, pairs), "mismatched pairs": bin_counts(null, span) / len(null)})
 
 
-def every(scores: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+def strided(scores: NDArray[np.float32], step: int) -> NDArray[np.float32]:
     return scores[::step].copy()

@@ -180,11 +180,11 @@ def local_cluster(distributed: Any, workers: int, scratch: str | None = None) ->
     time again: blocks of a shard are alike, and the next one would have found its memory in place.
     """
     dask = require("dask", "cluster")
-    place = "distributed.nanny.pre-spawn-environ"
-    environment = {name: value for name, value in dask.config.get(place).items() if name != "MALLOC_TRIM_THRESHOLD_"}
+    option = "distributed.nanny.pre-spawn-environ"
+    environment = {name: value for name, value in dask.config.get(option).items() if name != "MALLOC_TRIM_THRESHOLD_"}
     # The scheduler has a folder for temporary files as well, which only this option moves.
-    elsewhere = {} if scratch is None else {"temporary-directory": scratch}
-    with dask.config.set({place: environment, **elsewhere}):
+    folder = {} if scratch is None else {"temporary-directory": scratch}
+    with dask.config.set({option: environment, **folder}):
         return distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -201,16 +201,18 @@ def _check_workers(client: Any, scheduler: str | None, timeout: float) -> None:
         client.wait_for_workers(1, timeout=timeout)
     except TimeoutError as error:
         raise UsageError(f"the scheduler at {scheduler} has no workers, even after {timeout:g} seconds") from error
-    here = worker_version()
+    version = worker_version()
     try:
         versions = client.run(worker_version)
     except ImportError as error:
         raise UsageError(
-            f"the workers of {scheduler} cannot import rince ({error}): install rince[cluster] {here} there"
+            f"the workers of {scheduler} cannot import rince ({error}): install rince[cluster] {version} there"
         ) from error
-    other = next((pair for pair in versions.items() if pair[1] != here), None)
-    if other is not None:
-        raise UsageError(f"the worker {other[0]} has rince {other[1]}, and here is {here}: install the same there")
+    mismatch = next((pair for pair in versions.items() if pair[1] != version), None)
+    if mismatch is not None:
+        raise UsageError(
+            f"the worker {mismatch[0]} has rince {mismatch[1]}, and here is {version}: install the same there"
+        )
 
 
 def worker_version() -> str:

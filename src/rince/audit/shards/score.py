@@ -121,13 +121,13 @@ def score_shards(
     if "placeholder" in checks:
         rules = runner.result(runner.submit(partial(_placeholder_rules, seed=seed), *scanned.samples))
         if rules != (None, None):
-            found = runner.map(_rows_like, shards, parts.shards, dropped, [rules] * len(shards))
-            some = runner.gather(runner.map(_first_rows, found, parts.offset), "looking for placeholders")
-            count = sum(one[0] for one in some)
+            matches = runner.map(_rows_like, shards, parts.shards, dropped, [rules] * len(shards))
+            summaries = runner.gather(runner.map(_first_rows, matches, parts.offset), "looking for placeholders")
+            count = sum(summary[0] for summary in summaries)
             if MIN_PAIRS <= parts.pairs - count < parts.pairs:
-                text, rows = issue_checks.placeholder_text(count), np.concatenate([one[1] for one in some])
+                text, rows = issue_checks.placeholder_text(count), np.concatenate([summary[1] for summary in summaries])
                 issues["placeholder"] = _summary_issue("placeholder", count, rows, text)
-                dropped = runner.map(_union, dropped, found)
+                dropped = runner.map(_union, dropped, matches)
                 parts = _usable(runner, shards, dropped)
                 scanned = _scan(runner, parts, fit, method, seed)
     fingerprint = scanned.fingerprint
@@ -149,30 +149,32 @@ def score_shards(
     fitted = runner.submit(fitter, *scanned.samples)
     name, null, scorer = (runner.submit(attrgetter(field), fitted) for field in ("name", "null", "scorer"))
     settings = runner.submit(attrgetter("settings"), fitted)
-    chosen, known, picked = runner.gather([name, null, settings], "fitting")
-    if chosen == "cosine":
+    chosen_name, null_scores, chosen_settings = runner.gather([name, null, settings], "fitting")
+    if chosen_name == "cosine":
         scores = runner.map(attrgetter("scores"), scanned.scans)
     else:
         label = "scoring pairs"
         scores = runner.map(score_shard, parts.shards, parts.start, codes, [scorer] * len(codes), label=label)
         runner.gather(runner.map(len, scores), label)
     return ScoredShards(
-        parts, scores, codes, known, scanned.keys, scanned.rows, scanned.samples, fingerprint, chosen, picked, scorer,
-        issues, length,
+        parts, scores, codes, null_scores, scanned.keys, scanned.rows, scanned.samples, fingerprint, chosen_name,
+        chosen_settings, scorer, issues, length,
     )  # fmt: skip
 
 
 def _usable(runner: Runner, shards: Sequence[Shard], dropped: list[Any]) -> Parts:
     """The shards without these rows."""
-    whole = [shard.rows for shard in shards]
-    used, rows = list(shards), whole
-    if any(one is not None for one in dropped):
-        gone = runner.gather(runner.map(len, dropped), "looking for unusable rows")
-        used = runner.map(Usable, used, dropped)
-        rows = [count - less for count, less in zip(whole, gone, strict=True)]
+    totals = [shard.rows for shard in shards]
+    usable, rows = list(shards), totals
+    if any(rows_dropped is not None for rows_dropped in dropped):
+        num_dropped = runner.gather(runner.map(len, dropped), "looking for unusable rows")
+        usable = runner.map(Usable, usable, dropped)
+        rows = [count - excluded for count, excluded in zip(totals, num_dropped, strict=True)]
     if sum(rows) < MIN_PAIRS:
         raise UsageError(f"An audit needs at least {MIN_PAIRS} pairs, got {sum(rows)}.")
-    return Parts(used, list(dropped), np.cumsum([0, *whole[:-1]]).tolist(), np.cumsum([0, *rows[:-1]]).tolist(), rows)
+    return Parts(
+        usable, list(dropped), np.cumsum([0, *totals[:-1]]).tolist(), np.cumsum([0, *rows[:-1]]).tolist(), rows
+    )
 
 
 class _Scanned(NamedTuple):
@@ -186,11 +188,13 @@ class _Scanned(NamedTuple):
 
 
 def _scan(runner: Runner, parts: Parts, fit: bool, method: str, seed: int) -> _Scanned:
-    some = next(part for part, rows in zip(parts.shards, parts.rows, strict=True) if rows)
-    rows = sample_rows(parts.pairs, runner.result(runner.submit(widths_of, some)), seed, method)
-    wanted = parts.split(rows)
+    first_shard = next(part for part, rows in zip(parts.shards, parts.rows, strict=True) if rows)
+    rows = sample_rows(parts.pairs, runner.result(runner.submit(widths_of, first_shard)), seed, method)
+    shard_rows = parts.split(rows)
     label = "reading pairs"
-    scans = runner.map(partial(scan, one_space=not fit), parts.shards, parts.start, parts.offset, wanted, label=label)
+    scans = runner.map(
+        partial(scan, one_space=not fit), parts.shards, parts.start, parts.offset, shard_rows, label=label
+    )
     summaries = runner.gather(runner.map(attrgetter("summary"), scans), label)
     fingerprint = check_scans(parts.pairs, summaries)
     samples = [runner.submit(join_samples, runner.map(partial(_sample, side=k), scans)) for k in range(2)]
@@ -204,9 +208,9 @@ def _sample(scanned: Scan, side: int) -> Sample:
 def _placeholder_rules(a: Sample, b: Sample, seed: int) -> tuple[NearRows | None, NearRows | None]:
     """What tells the placeholders of either side; None for a side without any."""
     groups = issue_checks.placeholder(a.x, b.x, seed).details["groups"]
-    first = [np.array([one["first"] for one in groups if one["side"] == side], dtype=np.int64) for side in "ab"]
+    first = [np.array([item["first"] for item in groups if item["side"] == side], dtype=np.int64) for side in "ab"]
     left, right = (
-        NearRows.of(one.x, rows, seed) if len(rows) else None for one, rows in zip((a, b), first, strict=True)
+        NearRows.of(item.x, rows, seed) if len(rows) else None for item, rows in zip((a, b), first, strict=True)
     )
     return left, right
 
@@ -218,13 +222,13 @@ def _rows_like(
     rules: tuple[NearRows | None, NearRows | None],
 ) -> NDArray[np.int64]:
     """Rows of a shard in which either side is a placeholder."""
-    found = np.zeros(usable.rows, dtype=bool)
+    mask = np.zeros(usable.rows, dtype=bool)
     for start, *sides in Pieces(usable):
         for x, rule in zip(sides, rules, strict=True):
             if rule is not None:
-                found[start : start + len(x)] |= rule.find(x)
+                mask[start : start + len(x)] |= rule.find(x)
     kept = np.arange(shard.rows) if dropped is None else np.delete(np.arange(shard.rows), dropped)
-    return kept[found]
+    return kept[mask]
 
 
 def _first_rows(rows: NDArray[np.int64], offset: int) -> tuple[int, NDArray[np.int64]]:
@@ -262,8 +266,8 @@ def _stretch(shard: Shard) -> tuple[NDArray[Any], NDArray[Any]]:
 def _order(shard: Shard, seed: int) -> issue_checks.Order:
     """How the first rows of a shard depend on their neighbors."""
     x, y = _stretch(shard)
-    found = issue_checks.order(x, y, seed)
-    return replace(found, explanation=f"{found.explanation} (Seen in a stretch of {len(x):,} rows.)")
+    order = issue_checks.order(x, y, seed)
+    return replace(order, explanation=f"{order.explanation} (Seen in a stretch of {len(x):,} rows.)")
 
 
 def late_issues(
@@ -305,22 +309,22 @@ def _shifted(shard: Shard, dropped: NDArray[np.int64] | None, offset: int, score
         return _summary_issue("shifted", 0, np.empty(0, dtype=np.int64), "Not checked: these scores compare no rows.")
     total = len(x) + (0 if dropped is None else len(dropped))
     rows = offset + (np.arange(len(x)) if dropped is None else np.delete(np.arange(total), dropped[dropped < total]))
-    found = issue_checks.shifted(*spaces, rows=rows[: len(x)])
-    text = f"{found.explanation} (Seen in a stretch of {len(x):,} rows.)"
-    return replace(found, scores=np.zeros(0, np.float32), examples=rows[found.examples], explanation=text)
+    issue = issue_checks.shifted(*spaces, rows=rows[: len(x)])
+    text = f"{issue.explanation} (Seen in a stretch of {len(x):,} rows.)"
+    return replace(issue, scores=np.zeros(0, np.float32), examples=rows[issue.examples], explanation=text)
 
 
 def _group(a: Sample, b: Sample, flagged: NDArray[np.bool_], seed: int) -> Issue:
     """Groups in a sample of the pairs of which nearly all are flagged."""
-    some = slice(None, None, -(-len(flagged) // GROUP_PAIRS))
-    found = issue_checks.group(flagged[some], (a.x[some], b.x[some]), None, seed)
-    count = len(flagged[some])
+    step = slice(None, None, -(-len(flagged) // GROUP_PAIRS))
+    issue = issue_checks.group(flagged[step], (a.x[step], b.x[step]), None, seed)
+    count = len(flagged[step])
     text = (
-        f"About {found.count / count:.1%} of the pairs (of a sample of {count:,}) are in groups of which nearly all "
+        f"About {issue.count / count:.1%} of the pairs (of a sample of {count:,}) are in groups of which nearly all "
         "score like mismatched pairs. Either such a group is mispaired as a whole, or the encoder cannot read its "
         f"language or format: {issue_checks.CHECK_FLAGS}"
     )
-    return replace(found, scores=np.zeros(0, np.float32), examples=np.empty(0, np.int64), explanation=text, details={})
+    return replace(issue, scores=np.zeros(0, np.float32), examples=np.empty(0, np.int64), explanation=text, details={})
 
 
 def _summary_issue(name: str, count: int, rows: NDArray[np.int64], text: str) -> Issue:
