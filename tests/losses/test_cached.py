@@ -245,7 +245,7 @@ def test_bad_input_is_named():
     model, (a, b) = network(), sides()
     loss = loss_of_pairs()
     for chunk in (0, -1, 1.5, None):
-        with pytest.raises(UsageError, match="chunk must be a whole number of at least 1"):
+        with pytest.raises(UsageError, match="chunk must be an integer of at least 1"):
             rince.cached(loss, model, (a, b), chunk=chunk)
     with pytest.raises(UsageError, match=r"encoder .*got 3 for 2"):
         rince.cached(loss, [model] * 3, (a, b), chunk=8)

@@ -60,7 +60,7 @@ def test_autocast_of_a_gpu_does_not_reach_the_scores(dtype, monkeypatch):
 
 
 def test_embeddings_on_two_devices_are_refused_in_a_sentence():
-    with pytest.raises(rince.errors.UsageError, match="must live on one device, got meta and cpu"):
+    with pytest.raises(rince.errors.UsageError, match="must be on one device, got meta and cpu"):
         rince.RINCE.paper()(torch.randn(4, WIDTH, device="meta"), torch.randn(4, WIDTH))
 
 

@@ -143,7 +143,7 @@ def test_a_bad_push_is_refused(key, ids, message):
 
 @pytest.mark.parametrize("dim, size", [(0, 5), (4, 0), (4, -1), (4, 2.5)])
 def test_bad_sizes_are_refused(dim, size):
-    with pytest.raises(ValueError, match="whole number of at least 1"):
+    with pytest.raises(ValueError, match="integer of at least 1"):
         rince.Queue(dim, size)
 
 

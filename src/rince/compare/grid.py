@@ -22,8 +22,8 @@ from rince.errors import ExistingFile, MissingFile, UsageError
 REPORTS = ("results.csv", "table.md", "summary.json", "comparison.html", "figure.png")
 Run = Mapping[str, Any]  # the settings of one run, plain values only
 Result = dict[str, Any]
-Given = TypeVar("Given")
-Found = TypeVar("Found")
+Item = TypeVar("Item")
+Output = TypeVar("Output")
 
 
 def run_grid(
@@ -47,27 +47,27 @@ def run_grid(
     if done:
         say(f"{len(done)} of {len(runs)} runs are already finished in {folder}")
     todo = [i for i in range(len(runs)) if i not in done]
-    started = time.monotonic()
+    start = time.monotonic()
     for i, result, seconds in work_off([(i, runs[i]) for i in todo], work, workers):
         done[i] = {"settings": dict(runs[i]), "seconds": seconds, **result}
         write_text(paths[i], json.dumps(done[i], indent=1) + "\n")
-        left = _time_left(runs, done, workers, time.monotonic() - started)
+        left = _time_left(runs, done, workers, time.monotonic() - start)
         place = f"[{len(done):>{len(str(len(runs)))}}/{len(runs)}]"
         say(f"{place} {name(runs[i])}: {result.get('headline', 'done')}, {seconds:.0f} s{left}")
     return [done[i] for i in range(len(runs))]
 
 
-def check_no_report(folder: Path, wanted: str) -> None:
-    """Refuse a folder that holds files with the names of a report which is not ``wanted``."""
-    there = [name for name in REPORTS if (folder / name).exists()]
-    if there:
-        raise ExistingFile(f"{folder / there[0]} exists and is not {wanted}: choose another --out")
+def check_no_report(folder: Path, content: str) -> None:
+    """Reject a folder that holds report files of something other than ``content``."""
+    existing = [name for name in REPORTS if (folder / name).exists()]
+    if existing:
+        raise ExistingFile(f"{folder / existing[0]} exists and is not {content}: choose another --out")
 
 
 def finished_runs(runs: Sequence[Run], folder: Path, name: Callable[[Run], str], needed: bool = True) -> list[Result]:
-    """Results of the runs that are finished; an error if there are none, unless they are not ``needed``."""
-    found = [_finished(path, run) for path, run in zip(_paths(runs, folder, name), runs, strict=True)]
-    results = [result for result in found if result is not None]
+    """Results of the finished runs. Raises an error for none of them if ``needed``."""
+    loaded = [_finished(path, run) for path, run in zip(_paths(runs, folder, name), runs, strict=True)]
+    results = [result for result in loaded if result is not None]
     if needed and not results:
         raise MissingFile(f"none of the {len(runs)} runs is finished in {folder}")
     return results
@@ -106,17 +106,17 @@ def _time_left(runs: Sequence[Run], done: Mapping[int, Result], workers: int, pa
     return f"; about {duration(sum(means[kind] for kind in left) / workers)} left"
 
 
-def _timed(work: Callable[[Given], Found], given: Given) -> tuple[Found, float]:
+def _timed(work: Callable[[Item], Output], item: Item) -> tuple[Output, float]:
     # A trainer and its model form a reference cycle. Python collects cycles only after many new objects, which would
     # keep about 20 finished runs in memory. Freezing the objects from before makes the collection quick.
     gc.freeze()
     try:
-        started = time.monotonic()
-        found = work(given), time.monotonic() - started
+        start = time.monotonic()
+        output = work(item), time.monotonic() - start
         gc.collect()
     finally:
         gc.unfreeze()
-    return found
+    return output
 
 
 def _single_threaded() -> None:
@@ -136,27 +136,27 @@ def _end_with_parent() -> None:
 
 
 def work_off(
-    todo: Sequence[tuple[int, Given]], work: Callable[[Given], Found], workers: int
-) -> Iterator[tuple[int, Found, float]]:
+    todo: Sequence[tuple[int, Item]], work: Callable[[Item], Output], workers: int
+) -> Iterator[tuple[int, Output, float]]:
     """Yield index, result and seconds of every item as it finishes, from ``workers`` processes with one thread each.
 
     With one worker the items run in this process, and ``work`` need not be importable.
     """
     if workers <= 1 or len(todo) <= 1:
-        for i, given in todo:
-            yield i, *_timed(work, given)
+        for i, item in todo:
+            yield i, *_timed(work, item)
         return
     # The processes fill the cores; further threads would slow each other down.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_single_threaded)
     waiting = list(todo)
-    running: dict[Future[tuple[Found, float]], int] = {}
+    running: dict[Future[tuple[Output, float]], int] = {}
     try:
         while waiting or running:
             while waiting and len(running) < workers:  # not all at once: less to cancel on an interrupt
-                i, given = waiting.pop(0)
+                i, item = waiting.pop(0)
                 with children_without_interrupts():  # the first call starts the processes
-                    running[pool.submit(_timed, work, given)] = i
+                    running[pool.submit(_timed, work, item)] = i
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 i = running.pop(future)

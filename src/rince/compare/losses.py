@@ -10,7 +10,7 @@ from rince.errors import UsageError
 from rince.losses.schedules import Schedule, linear
 
 TRUST = "+trust"
-# First word of a name: (class, how it is written, its number if it has one, default of that number)
+# First word of a name: (class, label, numeric parameter if any, default of that parameter)
 KINDS: dict[str, tuple[str, str, str | None, float]] = {
     "infonce": ("InfoNCE", "InfoNCE", None, 0.0),
     "rince": ("RINCE", "RINCE", "q", 0.5),
@@ -19,7 +19,7 @@ KINDS: dict[str, tuple[str, str, str | None, float]] = {
     "sce": ("SymmetricCrossEntropy", "Symmetric CE", None, 0.0),
     "debiased": ("Debiased", "Debiased", "tau_plus", 0.1),
     "hard": ("HardNegatives", "Hard negatives", "beta", 1.0),
-    "sigmoid": ("Sigmoid", "Sigmoid", "bias", 10.0),  # written without its minus
+    "sigmoid": ("Sigmoid", "Sigmoid", "bias", 10.0),  # the minus sign is omitted in the name
 }
 
 
@@ -64,9 +64,9 @@ class LossName:
 
             return named_loss(self.kind, self.arguments, temperature, contrast)
         kind = _class_at(self.kind)
-        known = inspect.signature(kind).parameters
-        given = {"temperature": temperature, "contrast": contrast}
-        return kind(**{name: value for name, value in given.items() if name in known and value is not None})
+        parameters = inspect.signature(kind).parameters
+        options = {"temperature": temperature, "contrast": contrast}
+        return kind(**{name: value for name, value in options.items() if name in parameters and value is not None})
 
 
 def parse_loss(name: str) -> LossName:
@@ -104,15 +104,15 @@ def parse_loss(name: str) -> LossName:
     arguments: dict[str, Any] = {}
     q_range = None
     if parameter is not None:
-        given = numbers.pop(0) if numbers and numbers[0][:1] not in ("r", "l", "t") else f"{default}"
-        if parameter == "q" and ":" in given:
-            first, last = (_number(text, name) for text in given.split(":", 1))
-            q_range, value, shown = (first, last), last, f"{first:g} to {last:g}"
+        number = numbers.pop(0) if numbers and numbers[0][:1] not in ("r", "l", "t") else f"{default}"
+        if parameter == "q" and ":" in number:
+            first, last = (_number(text, name) for text in number.split(":", 1))
+            q_range, value, formatted = (first, last), last, f"{first:g} to {last:g}"
         else:
-            value = -_number(given, name) if kind == "sigmoid" else _number(given, name)
-            shown = f"{value:g}"
+            value = -_number(number, name) if kind == "sigmoid" else _number(number, name)
+            formatted = f"{value:g}"
         arguments[parameter] = value
-        label = f"{label} {parameter} {shown}"
+        label = f"{label} {parameter} {formatted}"
     if kind == "rince":
         lam, said = _lam(numbers.pop(0), name) if numbers else ("balanced", "")
         arguments |= {"lam": lam, "scale": "unit"}
@@ -140,7 +140,7 @@ def _class_at(path: str) -> Any:
 
 
 def _lam(text: str, name: str) -> tuple[Any, str]:
-    """The value of ``r2.5`` or ``lam0.01``, and how a table writes it."""
+    """Value of ``r2.5`` or ``lam0.01``, and its label in tables."""
     if text.startswith("lam"):
         lam = _number(text[3:], name)
         return lam, f", lam {lam:g}"

@@ -36,8 +36,8 @@ class Summary:
     """All cells of a comparison, by loss and rate.
 
     Attributes:
-        task: The name of the task.
-        metric: What was measured, such as ``"R@1"``.
+        task: Name of the task.
+        metric: Name of the metric, such as ``"R@1"``.
         noise: Kind of noise, such as ``"mismatched pairs"``.
         cells: One per loss and noise rate.
         tune_seeds: See :func:`summarize`.
@@ -101,7 +101,7 @@ class Summary:
             lines.append(self._safest())
         if self.seeds < MIN_SEEDS:
             lines.append(
-                f"{self.seeds} {'seed is' if self.seeds == 1 else 'seeds are'} too few to choose by: use --seeds "
+                f"{self.seeds} {'seed is' if self.seeds == 1 else 'seeds are'} too few to choose a loss: use --seeds "
                 f"{MIN_SEEDS} or more."
             )
         return lines
@@ -125,13 +125,13 @@ class Summary:
 
 def chosen_temperatures(results: Sequence[Result], tune_seeds: int | None = None) -> dict[tuple[str, float], float]:
     """Temperature with the best validation mean for every loss and noise rate; arguments of :func:`summarize`."""
-    found: dict[tuple[str, float], dict[float, list[float]]] = {}
+    scores: dict[tuple[str, float], dict[float, list[float]]] = {}
     for result in results:
         s = result["settings"]
         if tune_seeds is None or s["seed"] < tune_seeds:
-            cell = found.setdefault((s["loss"], s["rate"]), {})
+            cell = scores.setdefault((s["loss"], s["rate"]), {})
             cell.setdefault(s["temperature"], []).append(result["validation"])
-    return {key: max(values, key=lambda t: statistics.fmean(values[t])) for key, values in found.items()}
+    return {key: max(values, key=lambda t: statistics.fmean(values[t])) for key, values in scores.items()}
 
 
 def summarize(task: str, metric: str, noise: str, results: Sequence[Result], tune_seeds: int | None = None) -> Summary:
@@ -155,8 +155,8 @@ def summarize(task: str, metric: str, noise: str, results: Sequence[Result], tun
     """
     cells = {}
     for (loss, rate), temperature in chosen_temperatures(results, tune_seeds).items():
-        wanted = {"loss": loss, "rate": rate, "temperature": temperature}
-        tests = {r["settings"]["seed"]: r["test"] for r in results if wanted.items() <= r["settings"].items()}
+        key = {"loss": loss, "rate": rate, "temperature": temperature}
+        tests = {r["settings"]["seed"]: r["test"] for r in results if key.items() <= r["settings"].items()}
         deviation = statistics.stdev(tests.values()) if len(tests) > 1 else 0.0
         mean = statistics.fmean(tests.values())
         cells[loss, rate] = Cell(loss, rate, temperature, mean, deviation, len(tests), tests)
@@ -206,18 +206,18 @@ def write_report(summary: Summary, results: list[Result], folder: Path, command:
     }
     with atomic_results(folder, FIGURES) as new:
         try:
-            drawn, picture = list(FIGURES), figure(summary)
-            for name in drawn:
+            figures, picture = list(FIGURES), figure(summary)
+            for name in figures:
                 kind = name.rpartition(".")[2]
                 picture.savefig(new / name, format=kind, metadata={"Date": None} if kind == "svg" else None)
         except Exception:  # the numbers are written even if matplotlib fails
-            drawn = []
+            figures = []
             for name in FIGURES:
                 (new / name).unlink(missing_ok=True)
-        svg = (new / "comparison.svg").read_text("utf-8") if drawn else ""
+        svg = (new / "comparison.svg").read_text("utf-8") if figures else ""
         for name, text in {"comparison.html": comparison_page(summary, svg, command), **texts}.items():
             (new / name).write_text(text, encoding="utf-8", errors="replace")
-    return ["comparison.html", *texts, *drawn]
+    return ["comparison.html", *texts, *figures]
 
 
 def summary_record(summary: Summary, command: str) -> dict[str, Any]:
@@ -237,8 +237,8 @@ def figure(summary: Summary) -> Any:
     """One line per loss over the noise rates, with the deviation over the seeds; dashed with trust weights."""
     from matplotlib.figure import Figure
 
-    drawn = Figure((7.6, 4.2), dpi=150, layout="constrained")
-    axes = drawn.subplots()
+    fig = Figure((7.6, 4.2), dpi=150, layout="constrained")
+    axes = fig.subplots()
     axes.spines[["top", "right"]].set_visible(False)
     plain = list(dict.fromkeys(loss.removesuffix(TRUST) for loss in summary.losses))
     for loss in summary.losses:
@@ -260,8 +260,8 @@ def figure(summary: Summary) -> Any:
     axes.set_xticks([100 * rate for rate in summary.rates])
     axes.set_xlabel(f"{summary.noise}, %")
     axes.set_ylabel(f"{summary.metric} on clean test data, %")
-    drawn.legend(loc="outside right upper", frameon=False, fontsize=8)
-    return drawn
+    fig.legend(loc="outside right upper", frameon=False, fontsize=8)
+    return fig
 
 
 def comparison_page(summary: Summary, svg: str, command: str) -> str:
@@ -271,8 +271,8 @@ def comparison_page(summary: Summary, svg: str, command: str) -> str:
     rows = []
     for loss in summary.losses:
         cells = [summary.cells.get((loss, rate)) for rate in summary.rates]
-        shown = "".join(_td(cell, cell is not None and cell == summary.best(cell.rate)) for cell in cells)
-        rows.append(f"<tr><td>{html.escape(parse_loss(loss).label)}</td>{shown}</tr>")
+        columns = "".join(_td(cell, cell is not None and cell == summary.best(cell.rate)) for cell in cells)
+        rows.append(f"<tr><td>{html.escape(parse_loss(loss).label)}</td>{columns}</tr>")
     picture = (
         f'<section class="panel"><h2>{html.escape(summary.metric)} by {html.escape(summary.noise)}</h2>'
         f'<div class="figure">{svg[svg.index("<svg") :]}</div></section>'

@@ -14,7 +14,7 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
 
 
 MIN_SEEDS = 3
-"""Fewest paired seeds for a verdict."""
+"""Minimum number of paired seeds for a verdict."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Paired:
 
     @property
     def verdict(self) -> str:
-        """``"ahead"``, ``"behind"``, ``"no difference shown"``, or that there are too few seeds."""
+        """``"ahead"``, ``"behind"``, ``"no difference shown"``, or a note on too few seeds."""
         if self.seeds < MIN_SEEDS:
             return f"no verdict from fewer than {MIN_SEEDS} seeds"
         return "no difference shown" if self.low <= 0 <= self.high else "ahead" if self.mean > 0 else "behind"
@@ -46,7 +46,7 @@ def paired(ours: Mapping[int, float], other: Mapping[int, float]) -> Paired | No
 
     Args:
         ours: Result by seed.
-        other: Result by seed of the method that it is compared with; only common seeds count.
+        other: Result by seed of the other method; only common seeds count.
 
     Returns:
         The test, or ``None`` without common seeds.

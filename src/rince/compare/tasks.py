@@ -62,7 +62,7 @@ class Task:
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise a ``UsageError`` for data that cannot be compared on, before the first run."""
+        """Raise a ``UsageError`` for data unsuitable for a comparison, before the first run."""
 
     def fingerprint(self) -> str:
         """Hash of the data. Finished runs on other data are rejected."""
@@ -88,7 +88,7 @@ class TwoTowers(Task):
         raise NotImplementedError
 
     def parts(self, rate: float, seed: int) -> Split:
-        """Training pairs of which a share is mismatched, and clean pairs for validation and test."""
+        """Training pairs with a share of mismatched ones, and clean pairs for validation and test."""
         a, b, groups = self.columns()
         return split(a, b, rate, seed, self.validation, self.test, groups)
 
@@ -116,9 +116,9 @@ def audit_weights(pairs: Split, cache: Path, seed: int) -> torch.Tensor:
     from rince.audit import audit_pairs
 
     if not cache.exists():
-        found = audit_pairs(_features(pairs.a), _features(pairs.b), fit=True, seed=seed, progress=False)
+        audit = audit_pairs(_features(pairs.a), _features(pairs.b), fit=True, seed=seed, progress=False)
         with written_whole(cache) as temporary, open(temporary, "wb") as file:
-            np.save(file, found.weights)
+            np.save(file, audit.weights)
     return torch.from_numpy(np.load(cache, allow_pickle=False))
 
 
@@ -174,24 +174,24 @@ def _of_files(a: str, b: str) -> Columns:
     return Columns(first, second)
 
 
-def _column(where: Source) -> Tensor:
-    found = raw_column(where)
-    if found is None:
+def _column(source: Source) -> Tensor:
+    column = raw_column(source)
+    if column is None:
         with tempfile.TemporaryDirectory() as scratch:
-            return _standardized(matrix(where, Path(scratch)), str(where))
-    if found.kind != "texts":
-        raise UsageError(f"{where} holds {found.kind}: encode them first, and pass the embeddings")
-    if missing := sum(text is None for text in found.items):
-        raise UsageError(f"{where} has no text in {missing:,} rows: leave such pairs out")
-    return word_numbers([str(text) for text in found.items])
+            return _standardized(matrix(source, Path(scratch)), str(source))
+    if column.kind != "texts":
+        raise UsageError(f"{source} holds {column.kind}: encode them first, and pass the embeddings")
+    if missing := sum(text is None for text in column.items):
+        raise UsageError(f"{source} has no text in {missing:,} rows: remove these pairs")
+    return word_numbers([str(text) for text in column.items])
 
 
-def _standardized(given: NDArray[Any], name: str) -> Tensor:
+def _standardized(values: NDArray[Any], name: str) -> Tensor:
     with np.errstate(over="ignore"):
-        x = np.array(as_matrix(given, name), dtype=np.float32)
+        x = np.array(as_matrix(values, name), dtype=np.float32)
     if not np.isfinite(x).all():
         rows = int((~np.isfinite(x)).any(1).sum())
-        raise UsageError(f"{name} has NaN, infinite or too large values in {rows:,} rows: leave such pairs out")
+        raise UsageError(f"{name} has NaN, infinite or too large values in {rows:,} rows: remove these pairs")
     with np.errstate(over="ignore", invalid="ignore"):
         standard = (x - x.mean(0)) / np.maximum(x.std(0), 1e-6 * np.abs(x).max(0, initial=0) + 1e-30)
     return torch.from_numpy(np.nan_to_num(standard))

@@ -31,9 +31,10 @@ def split(
 ) -> Split:
     """Split at random; a share ``rate`` of the training pairs is mismatched, never within one of the ``groups``."""
     order = np.random.default_rng(seed).permutation(len(a))
-    held, chosen, train = order[:test], order[test : test + validation], order[test + validation :]
-    partner, wrong = wrong_pairs(len(train), rate, seed, None if groups is None else groups[train])
-    return Split(a[train], b[train[partner]], wrong, (a[chosen], b[chosen]), (a[held], b[held]))
+    test_rows, val_rows, train_rows = order[:test], order[test : test + validation], order[test + validation :]
+    partner, wrong = wrong_pairs(len(train_rows), rate, seed, None if groups is None else groups[train_rows])
+    clean = (a[val_rows], b[val_rows]), (a[test_rows], b[test_rows])
+    return Split(a[train_rows], b[train_rows[partner]], wrong, *clean)
 
 
 def batches(pairs: int, epochs: int, draws: torch.Generator | None, batch: int) -> list[list[Tensor]]:
@@ -91,8 +92,8 @@ def fit(
     for step, rows in enumerate(rows for epoch in plan for rows in epoch):
         if q is not None:
             loss.q = q(step / steps)
-        given = {} if weights is None else {"weights": weights[rows]}
-        training.step(loss(f(a[rows]), g(b[rows]), **given))
+        options = {} if weights is None else {"weights": weights[rows]}
+        training.step(loss(f(a[rows]), g(b[rows]), **options))
     return f.eval(), g.eval()
 
 

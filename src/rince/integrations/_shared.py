@@ -51,7 +51,7 @@ def settings_of(contrastive: Any) -> dict[str, Any]:
 
 
 def small(rows: Tensor, columns: Tensor) -> bool:
-    """Whether to compute the whole score matrix at once: it is small, and on a CPU."""
+    """Whether the score matrix is small and on a CPU, so that it is computed at once."""
     return rows.shape[0] * columns.shape[0] <= DENSE and can_look(rows)
 
 
@@ -101,7 +101,7 @@ class _Diagonal(torch.autograd.Function):
     def backward(ctx: Any, d_positive: Tensor, d_rows: Tensor, d_columns: Tensor) -> tuple[Tensor | None, ...]:
         rows, columns, powers, back, of_rows, of_columns, top = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True
-            return *_again(ctx, rows, columns, (d_positive, d_rows, d_columns)), None, None
+            return *_differentiable_backward(ctx, rows, columns, (d_positive, d_rows, d_columns)), None, None
         pull = _share(d_rows, top.flatten() if top.dim() else top, of_rows)
         if ctx.both and not back.numel():
             weights = (pull[:, None] + _share(d_columns, top, of_columns)).mul_(powers)
@@ -119,7 +119,9 @@ def _share(gradient: Tensor, top: Tensor, value: Tensor) -> Tensor:
     return gradient * (top - value.masked_fill(torch.isneginf(value), torch.inf)).exp_()
 
 
-def _again(ctx: Any, rows: Tensor, columns: Tensor, gradients: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+def _differentiable_backward(
+    ctx: Any, rows: Tensor, columns: Tensor, gradients: tuple[Tensor, ...]
+) -> tuple[Tensor | None, ...]:
     """The backward pass in differentiable operations."""
     rows, columns = rows.view_as(rows), columns.view_as(columns)  # one may be a function of the other
     scores = rows @ columns.T
@@ -128,6 +130,6 @@ def _again(ctx: Any, rows: Tensor, columns: Tensor, gradients: tuple[Tensor, ...
     others = scores.masked_fill(mask, -torch.inf)
     values = [scores.diagonal(ctx.start), logsumexp(others, 1), *([logsumexp(others, 0)] if ctx.both else [])]
     needs = ctx.needs_input_grad[:2]
-    wanted = [z for z, need in zip((rows, columns), needs, strict=True) if need]
-    found = iter(torch.autograd.grad(values, wanted, gradients[: len(values)], create_graph=True))
-    return tuple(next(found) if need else None for need in needs)
+    inputs = [z for z, need in zip((rows, columns), needs, strict=True) if need]
+    results = iter(torch.autograd.grad(values, inputs, gradients[: len(values)], create_graph=True))
+    return tuple(next(results) if need else None for need in needs)

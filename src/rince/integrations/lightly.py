@@ -48,7 +48,7 @@ class _TwoViewLoss(nn.Module):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         keys = state_dict.get(f"{prefix}contrastive.contrast.keys")
         if self.memory_bank_size and keys is not None and not isinstance(self.contrastive.contrast, Queue):
-            self._remember(keys.shape[1])  # else the width is known from the first batch on
+            self._remember(keys.shape[1])  # otherwise the first batch sets the width
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _refuse(self, labels: Tensor | None) -> None:

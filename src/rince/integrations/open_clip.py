@@ -114,14 +114,14 @@ class ClipLoss(nn.Module):
             image, text = (_ScaledGradient.apply(z, 1 / self.world_size) for z in (image, text))
         detached = self.local_loss and not self.gather_with_grad
         sides = [text.detach(), image.detach()] if detached else [text, image]
-        everything, *_, start = gather(sides)
-        everyone = torch.arange(len(everything[0]), device=image.device)
-        keys = everyone[start : start + len(image)]
-        number = image.new_full((len(image),), len(everyone) - 1)
+        gathered, *_, start = gather(sides)
+        index = torch.arange(len(gathered[0]), device=image.device)
+        keys = index[start : start + len(image)]
+        number = image.new_full((len(image),), len(index) - 1)
         losses = []
-        for own, partner, others in zip((image, text), sides, everything, strict=True):
+        for own, partner, others in zip((image, text), sides, gathered, strict=True):
             own = own * logit_scale
-            negatives = negative_scores(own, others, keys, everyone).lse
+            negatives = negative_scores(own, others, keys, index).lse
             losses.append(objective(Scores((own * partner).sum(1), negatives, number)))
         loss = self._mean(torch.stack(losses), weights)
         if self.local_loss:
@@ -133,8 +133,8 @@ class ClipLoss(nn.Module):
         if weights is None:
             return losses.mean()
         weights = weights.to(losses)
-        everything = total(weights.sum())
-        return (losses.mean(0) * (weights / torch.where(everything == 0, 1, everything))).sum() * self.world_size
+        weight_sum = total(weights.sum())
+        return (losses.mean(0) * (weights / torch.where(weight_sum == 0, 1, weight_sum))).sum() * self.world_size
 
 
 class RINCEClipLoss(WithQ, ClipLoss):
@@ -244,9 +244,11 @@ class SigLipLoss(nn.Module):
 
 def _check_processes(world_size: int) -> None:
     """Reject a world_size that differs from torch.distributed, which would scale the loss."""
-    started = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-    if world_size not in (1, started):
-        raise UsageError(f"world_size is {world_size}, but torch.distributed runs {started}: start them with torchrun")
+    num_ranks = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    if world_size not in (1, num_ranks):
+        raise UsageError(
+            f"world_size is {world_size}, but torch.distributed runs {num_ranks}: start them with torchrun"
+        )
 
 
 class _ScaledGradient(torch.autograd.Function):

@@ -63,8 +63,8 @@ class _MaskedLoss:
             candidates = scores.masked_fill(~(positives | negatives), -torch.inf)[row]
             others = candidates.scatter(1, column[:, None], -torch.inf)
             number = (positives | negatives).sum(1)[row] - 1
-            found = Scores(scores[row, column], logsumexp(others, 1), number.to(scores))
-            losses = self.contrastive.objective(temperature)(found)
+            pair_scores = Scores(scores[row, column], logsumexp(others, 1), number.to(scores))
+            losses = self.contrastive.objective(temperature)(pair_scores)
             count = torch.bincount(row, minlength=len(anchor)).clamp_min(1)
             return (losses / count[row]).sum() / len(anchor)
 

@@ -85,12 +85,12 @@ class _PairLoss(_losses.BaseMetricLossFunction):  # type: ignore[name-defined, m
             )
         with full_precision(embeddings):
             if indices_tuple is None and labels is not None and ref_labels is not None and self._plain():
-                found = self._by_labels(embeddings, labels, reference, ref_labels)
+                result = self._by_labels(embeddings, labels, reference, ref_labels)
             else:
-                found = self._by_pairs(embeddings, labels, indices_tuple, reference, ref_labels)
-        if found is None:
+                result = self._by_pairs(embeddings, labels, indices_tuple, reference, ref_labels)
+        if result is None:
             return self.zero_losses()
-        losses, anchor, positive = found
+        losses, anchor, positive = result
         if self._weights is not None:
             weights = self._weights.to(losses)[anchor]
             total = weights.sum()
@@ -240,7 +240,7 @@ class SelfSupervisedLoss(_losses.SelfSupervisedLoss):  # type: ignore[name-defin
 
 
 def _pairs(labels: Tensor, others: Tensor, same: bool) -> tuple[Tensor, Tensor]:
-    """Indices of all (anchor, other) with the same label, without an item and itself if ``same``."""
+    """Indices of all (anchor, other) with the same label, without (i, i) if ``same``."""
     order = others.argsort(stable=True)
     ordered = others[order]
     first = torch.searchsorted(ordered, labels)

@@ -55,17 +55,17 @@ class DualEncoderLoss:
 
     def __call__(self, outputs: Any, labels: Tensor | None = None, num_items_in_batch: Any = None) -> Tensor:
         """The loss of a batch. ``num_items_in_batch`` is ignored: it counts tokens."""
-        wanted = self.takes_labels or self.weighted
-        if labels is not None and not wanted:
+        uses_labels = self.takes_labels or self.weighted
+        if labels is not None and not uses_labels:
             raise UsageError("the batch has labels: drop them, or set takes_labels of DualEncoderLoss")
-        if labels is None and wanted:
+        if labels is None and uses_labels:
             option = "weighted" if self.weighted else "takes_labels"
             raise UsageError(
                 f"DualEncoderLoss({option}=True) got no labels: name the column 'labels', and set "
                 "remove_unused_columns=False in the training arguments if the model does not accept labels"
             )
-        given = {"weights" if self.weighted else "labels": labels} if wanted else {}
-        return self.loss(self._side(outputs, self.first), self._side(outputs, self.second), **given) / self.steps
+        options = {"weights" if self.weighted else "labels": labels} if uses_labels else {}
+        return self.loss(self._side(outputs, self.first), self._side(outputs, self.second), **options) / self.steps
 
     @staticmethod
     def _side(outputs: Any, name: str | int) -> Tensor:

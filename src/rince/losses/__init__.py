@@ -49,6 +49,8 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name == "Second":
-            warnings.warn("Second is now ExtraReduction, the old name goes in 0.4", DeprecationWarning, stacklevel=2)
+            warnings.warn(
+                "Second is now ExtraReduction, the old name will be removed in 0.4", DeprecationWarning, stacklevel=2
+            )
             return ExtraReduction
         raise AttributeError(f"module 'rince.losses' has no attribute {name!r}")

@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 DENSE = 512 * 512
 
 # exp(score - bound) keeps full float32 precision as long as no score lies further than this below the bound, and its
-# inverse leaves room for large gradients.
+# inverse leaves headroom for large gradients.
 SAFE = 60.0
 
 Precision = Literal["highest", "tf32", "bfloat16"]
@@ -185,12 +185,12 @@ SPARE = {"": 0, "hard_negatives": 2, "softplus": 1, "bag": 1}  # buffers of the 
 
 def powers(kind: str, beta: float) -> list[float | None]:
     """Factor of the scores in the log-sum-exp of every reduction of a kind; ``None`` for a plain sum."""
-    known: dict[str, list[float | None]] = {
+    factors: dict[str, list[float | None]] = {
         "hard_negatives": [1.0, beta, 1 + beta],
         "softplus": [1.0, None],
         "bag": [1.0, 1.0],
     }
-    return known.get(kind, [1.0])
+    return factors.get(kind, [1.0])
 
 
 def _longest(rows: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ Encoder = nn.Module | Callable[..., Tensor]
 
 
 def cached(
-    loss: Callable[..., Tensor], encoders: Encoder | Sequence[Encoder], inputs: Sequence[Any], chunk: int, **given: Any
+    loss: Callable[..., Tensor], encoders: Encoder | Sequence[Encoder], inputs: Sequence[Any], chunk: int, **kwargs: Any
 ) -> Tensor:
     """The loss of a batch that is encoded chunk by chunk; its gradient is that of the whole batch.
 
@@ -38,7 +38,7 @@ def cached(
             mapping of keyword arguments, all with one row per pair. Tensors of one number, and values that are neither
             tensors nor lists, are not divided. Do not change them before ``backward``, which encodes them again.
         chunk: Rows per chunk.
-        **given: Further arguments of the loss, such as ``labels``, ``ids`` and ``weights``.
+        **kwargs: Further arguments of the loss, such as ``labels``, ``ids`` and ``weights``.
 
     Returns:
         The value of the loss.
@@ -63,7 +63,7 @@ def cached(
     )
     if len(per_input) != len(inputs):
         raise UsageError(f"there must be one encoder per input, or one for all: got {len(per_input)} for {len(inputs)}")
-    return loss(*(encode(encoder, items, chunk) for encoder, items in zip(per_input, inputs, strict=True)), **given)
+    return loss(*(encode(encoder, items, chunk) for encoder, items in zip(per_input, inputs, strict=True)), **kwargs)
 
 
 def encode(encoder: Encoder, inputs: Any, chunk: int) -> Tensor:
@@ -78,13 +78,13 @@ def encode(encoder: Encoder, inputs: Any, chunk: int) -> Tensor:
         The embeddings of all rows.
     """
     if not isinstance(chunk, numbers.Integral) or chunk < 1:
-        raise UsageError(f"chunk must be a whole number of at least 1, got {chunk!r}")
+        raise UsageError(f"chunk must be an integer of at least 1, got {chunk!r}")
     args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (inputs, {})
     args = args if isinstance(args, tuple) else (args,)
     if not isinstance(encoder, DistributedDataParallel):
         return _encode(encoder, args, kwargs, int(chunk))
     # For the wrapper this is one forward pass and one backward pass: buffers are synchronized once, gradients are
-    # exchanged once, and its own ``no_sync`` means what it always means.
+    # exchanged once, and its ``no_sync`` works as usual.
     module = encoder.module
     encoder.module = _InChunks(module, int(chunk))
     try:
@@ -111,7 +111,7 @@ def _encode(encoder: Encoder, args: tuple[Any, ...], kwargs: dict[str, Any], chu
     if not isinstance(module, nn.Module):
         raise UsageError(f"an encoder must be a module or a method of one, got {type(encoder).__name__}")
     if any("FullyShardedDataParallel" in type(m).__name__ or hasattr(m, "reshard") for m in module.modules()):
-        raise UsageError("rince.cached does not take encoders with sharded parameters: use DistributedDataParallel")
+        raise UsageError("rince.cached does not support encoders with sharded parameters: use DistributedDataParallel")
     lengths = {len(x) for x in (*args, *kwargs.values()) if _has_rows(x)}
     if not lengths:
         raise UsageError("inputs must hold a tensor or a list with one row per pair")
@@ -140,15 +140,15 @@ def _encode(encoder: Encoder, args: tuple[Any, ...], kwargs: dict[str, Any], chu
         return nullcontext(), _WithBuffers(copies)
 
     parts = []
-    parameter = next(module.parameters(), None)  # shows ``checkpoint`` the device whose random numbers count
+    parameter = next(module.parameters(), None)  # tells ``checkpoint`` which device's random state to restore
     for start in range(0, max(length, 1), chunk):
         rows = slice(start, min(start + chunk, length))
         watched = [x[rows] for x in (*args, *kwargs.values()) if _has_rows(x)]  # changes before backward are an error
         part = checkpoint(embedding, rows, parameter, *watched, use_reentrant=False, context_fn=contexts)
         if start == 0:
-            whole = part.new_empty((length, *part.shape[1:]))
-        whole[rows] = part.detach()
-        part.data = whole[rows]  # memory of its own would lie between the activations of two chunks, and split it up
+            buffer = part.new_empty((length, *part.shape[1:]))
+        buffer[rows] = part.detach()
+        part.data = buffer[rows]  # separate memory between the activations of two chunks would fragment it
         parts.append(part)
     return torch.cat(parts)
 
@@ -172,13 +172,13 @@ Copies = dict[tuple[nn.Module, str], tuple[Tensor, int, Tensor]]
 """By module and name: a buffer, its version, and a copy of that version."""
 
 
-def _copy_buffers(module: nn.Module, known: Copies) -> Copies:
+def _copy_buffers(module: nn.Module, previous: Copies) -> Copies:
     """Copies of buffers that a forward pass may change, such as running statistics: those in training mode."""
     copies = Copies()
     for part in module.modules():
         for name, buffer in part._buffers.items() if part.training else ():
             if buffer is not None:
-                last = known.get((part, name))
+                last = previous.get((part, name))
                 same = last is not None and last[0] is buffer and last[1] == buffer._version
                 value = last[2] if last is not None and same else buffer.detach().clone()
                 copies[part, name] = buffer, buffer._version, value

@@ -22,7 +22,7 @@ class Contrast(nn.Module):
     negatives, ``rince.losses.ranks`` the embeddings of other ranks.
 
     Example:
-        The other side's items are negatives; the whole matrix is kept, nothing is gathered:
+        Negatives are the items of the other side. The whole matrix is stored, and nothing is gathered:
 
         >>> class Plain(rince.losses.Contrast):
         ...     def forward(self, a, b, temperature, labels=None, ids=None):
@@ -53,7 +53,7 @@ class Contrast(nn.Module):
 
 
 def check_extra(extra: ExtraReduction | None, ids: Tensor | None) -> None:
-    """Bags of positives need ids."""
+    """Raise an error for bags of positives without ids."""
     if extra is not None and extra.kind == "bag" and ids is None:
         raise UsageError("this objective takes bags of positives from ids, got none: call loss(z1, z2, ids=ids)")
 
@@ -101,7 +101,7 @@ def bound_of(temperature: float | Tensor) -> float | None:
 
 
 def count_different(keys: Tensor, others: Tensor) -> Tensor:
-    """For every key, the number of others that differ from it."""
+    """Number of ``others`` that differ from each key."""
     ordered = others.sort().values
     same = torch.searchsorted(ordered, keys, right=True) - torch.searchsorted(ordered, keys)
     return others.shape[0] - same
@@ -144,20 +144,20 @@ class TwoView(Contrast):
         anchors = torch.cat([a, b])
         (a, b), all_ids, _, sizes, start = gather([a, b], ids, ring=self.ring)
         pairs = torch.arange(sum(sizes), device=a.device) if all_ids is None else all_ids
-        keys, everyone = pairs[start : start + n].repeat(2), pairs.repeat(2)
+        keys, column_keys = pairs[start : start + n].repeat(2), pairs.repeat(2)
         if processes() == 1:
             negatives = negative_scores_self(anchors, keys, extra, bound, self.precision)
         elif self.ring:
-            given = anchors, anchors, keys, pairs, sizes, 2
-            negatives = ring_negative_scores(*given, extra, True, bound, self.precision)
+            arguments = anchors, anchors, keys, pairs, sizes, 2
+            negatives = ring_negative_scores(*arguments, extra, True, bound, self.precision)
         else:
             views = torch.cat([a, b])
             if extra is not None and extra.kind == "bag":  # anchors first: column i must be row i
                 position = torch.arange(len(views), device=a.device) % a.shape[0] - start
                 order = torch.argsort(((position < 0) | (position >= n)).to(torch.int8), stable=True)
-                views, everyone = views[order], everyone[order]
-            negatives = negative_scores(anchors, views, keys, everyone, extra, True, bound, self.precision)
-        count = positive.new_full((2 * n,), 2 * len(pairs) - 2) if ids is None else count_different(keys, everyone)
+                views, column_keys = views[order], column_keys[order]
+            negatives = negative_scores(anchors, views, keys, column_keys, extra, True, bound, self.precision)
+        count = positive.new_full((2 * n,), 2 * len(pairs) - 2) if ids is None else count_different(keys, column_keys)
         return Scores(positive, negatives.lse, count.to(positive.dtype), negatives.extra)
 
     def extra_repr(self) -> str:
@@ -205,21 +205,21 @@ class CrossView(Contrast):
         n, bound = a.shape[0], bound_of(temperature)
         positive = (own_a * own_b).sum(1)
         sides = [own_b, own_a] if self.symmetric else [own_b]
-        everything, all_ids, _, sizes, start = gather(sides, ids, ring=self.ring)
+        gathered, all_ids, _, sizes, start = gather(sides, ids, ring=self.ring)
         total = sum(sizes)
-        everyone = torch.arange(total, device=a.device) if all_ids is None else all_ids
-        keys = everyone[start : start + n]
-        directions = list(zip((own_a, own_b), everything, strict=False))
+        column_keys = torch.arange(total, device=a.device) if all_ids is None else all_ids
+        keys = column_keys[start : start + n]
+        directions = list(zip((own_a, own_b), gathered, strict=False))
         if self.symmetric and processes() == 1:
             parts = [*negative_scores_both(own_a, own_b, keys, keys, extra, bound, self.precision)]
         elif self.ring and processes() > 1:
-            ring = keys, everyone, sizes, 1, extra, False, bound, self.precision
+            ring = keys, column_keys, sizes, 1, extra, False, bound, self.precision
             parts = [ring_negative_scores(own, candidates, *ring) for own, candidates in directions]
         else:
-            others = keys, everyone, extra, False, bound, self.precision
+            others = keys, column_keys, extra, False, bound, self.precision
             parts = [negative_scores(own, candidates, *others) for own, candidates in directions]
         negatives = joined(*parts)
-        count = positive.new_full((n,), total - 1) if ids is None else count_different(keys, everyone)
+        count = positive.new_full((n,), total - 1) if ids is None else count_different(keys, column_keys)
         number = count.to(positive.dtype).repeat(len(sides))
         return Scores(positive.repeat(len(sides)), negatives.lse, number, negatives.extra)
 

@@ -105,7 +105,7 @@ class SymmetricCrossEntropy(ContrastiveLoss):
         super().__init__(temperature=temperature, contrast=contrast, reduction=reduction)
         self.alpha, self.beta, self.log_zero = alpha, beta, log_zero
         if not self.alpha and not self.beta:
-            raise UsageError("alpha and beta must not both be 0: nothing would be left of the loss")
+            raise UsageError("alpha and beta must not both be 0: the loss would be 0")
 
     def objective(self, temperature: float | Tensor) -> Objective:
         return Objective(partial(_symmetric_cross_entropy, self.alpha, self.beta, self.log_zero))

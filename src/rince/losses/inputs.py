@@ -1,4 +1,4 @@
-"""Checks of what a loss is called with, and the precision it computes in."""
+"""Checks of the inputs of a loss, and the precision of its computations."""
 
 import math
 from contextlib import AbstractContextManager, nullcontext
@@ -26,7 +26,7 @@ def check_pair(a: Tensor, b: Tensor | None) -> Tensor:
     if a.shape != b.shape:
         raise UsageError(f"the two embeddings must have the same shape, got {tuple(a.shape)} and {tuple(b.shape)}")
     if a.device != b.device:
-        raise UsageError(f"the two embeddings must live on one device, got {a.device} and {b.device}")
+        raise UsageError(f"the two embeddings must be on one device, got {a.device} and {b.device}")
     return b
 
 
@@ -52,7 +52,7 @@ def check_weights(weights: Tensor | None, a: Tensor) -> Tensor | None:
     if weights.shape != a.shape[:1]:
         raise UsageError(f"weights must have one value per pair: expected ({a.shape[0]},), got {tuple(weights.shape)}")
     weights = weights.detach()
-    if can_look(weights) and weights.numel():  # a GPU would have to wait
+    if can_look(weights) and weights.numel():  # would synchronize a GPU
         low, high = (x.item() for x in weights.aminmax())
         if not (low >= 0 and high < math.inf):  # also for NaN
             bad = weights[~((weights >= 0) & (weights < torch.inf))]

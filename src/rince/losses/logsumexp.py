@@ -93,14 +93,14 @@ def score_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def uses_triton(rows: Tensor, kind: str) -> bool:
-    """Whether the Triton kernel was asked for and can do it: on a GPU, or on a CPU with Triton's interpreter."""
+    """Whether the Triton kernel is enabled and applicable: on a GPU, or on a CPU with Triton's interpreter."""
     if os.environ.get("RINCE_KERNEL", "blocks") != "triton" or kind or rows.dtype != torch.float32:
         return False
     return rows.device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def finish(values: Tensor, extra: ExtraReduction | None, rows: Tensor) -> Negatives:
-    """From k reductions of n rows, (k, n), to what an objective asked for."""
+    """Reductions for an objective from k reductions of n rows, (k, n)."""
     if extra is None:
         return Negatives(values[0])
     if extra.kind != "hard_negatives":
@@ -379,7 +379,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
 
 def _backward(ctx: Any, row_grad: Tensor, column_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     need_rows, need_columns, _, _, need_shift, *_ = ctx.needs_input_grad
-    saved = ctx.saved_tensors  # once: activation checkpointing allows no second look
+    saved = ctx.saved_tensors  # once: activation checkpointing does not allow a second read
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True: this is differentiated, too
         return _differentiable_backward(ctx, saved[3:], row_grad, column_grad)
     symmetric = saved[4] is None
@@ -404,8 +404,8 @@ def _differentiable_backward(
     values, gradients = [of_rows], [row_grad]
     if of_columns.numel():
         values, gradients = [of_rows, of_columns], [row_grad, column_grad]
-    wanted = [z for z, need in zip(inputs, needs, strict=True) if need]
-    results = iter(torch.autograd.grad(values, wanted, gradients, create_graph=True))
+    tensors = [z for z, need in zip(inputs, needs, strict=True) if need]
+    results = iter(torch.autograd.grad(values, tensors, gradients, create_graph=True))
     return *(next(results) if need else None for need in needs), *[None] * 6
 
 

@@ -40,7 +40,7 @@ Checks = Mapping[str, Callable[[Any], Any]]
 
 
 def check_contrast(contrast: Contrast) -> Contrast:
-    """A contrast, not its class or its name."""
+    """Raise an error for the class or name of a contrast."""
     if not isinstance(contrast, Contrast):
         kind = contrast.__name__ if isinstance(contrast, type) else type(contrast).__name__
         raise WrongType(f"contrast must be a rince contrast such as rince.TwoView(), got {kind}")
@@ -89,7 +89,7 @@ class ContrastiveLoss(nn.Module):
         torch.Size([])
     """
 
-    _checks: ClassVar[Checks] = {  # by setting, whenever it is set
+    _checks: ClassVar[Checks] = {  # by setting, run at every assignment
         "temperature": check_temperature,
         "contrast": check_contrast,
         "reduction": check_reduction,
@@ -128,7 +128,7 @@ class ContrastiveLoss(nn.Module):
             self._settings_changed()
 
     def _settings_changed(self) -> None:
-        """Called after a setting was set; subclasses look at settings together."""
+        """Called after a setting changes. Subclasses check combinations of settings."""
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """The objective with the current settings, which stay fixed for recomputation in the backward pass."""
@@ -198,7 +198,7 @@ class ContrastiveLoss(nn.Module):
                 self._note_labels(contrast)
             temperature = in_use(self.temperature)
             self._note_temperature()
-            if isinstance(a, Tensor):  # the contrast refuses it otherwise
+            if isinstance(a, Tensor):  # otherwise the contrast rejects it
                 self.check_embeddings(a)
                 weights = check_weights(weights, a)
             objective = self.objective(temperature)
@@ -262,7 +262,7 @@ class ContrastiveLoss(nn.Module):
         return scores.positive, scores.negatives
 
     def _recording(self, objective: Objective, contrast: Contrast) -> Objective:
-        """The same objective, which leaves its scores behind."""
+        """The same objective, which also records its scores."""
         self._components = None
         extra = objective.extra
         if extra is None and not isinstance(contrast, Supervised) and not objective.one_positive:
@@ -298,14 +298,14 @@ class ContrastiveLoss(nn.Module):
         """
         scores, weights = self._components, self._component_weights
         if scores is None:
-            raise UsageError("there are no components yet: set loss.keep_components = True and call the loss")
+            raise UsageError("no components are recorded: set loss.keep_components = True and call the loss")
         ones = torch.ones_like(scores.positive)
         weights = ones if weights is None or weights.shape != ones.shape else weights
         mean = scores.negatives - scores.num_negatives.clamp_min(1).log()
-        some = scores.num_negatives > 0
+        has_negatives = scores.num_negatives > 0
         result = {
             "positive": scores.positive.mean(),
-            "negative": torch.where(some, mean, 0).sum() / some.sum().clamp_min(1),
+            "negative": torch.where(has_negatives, mean, 0).sum() / has_negatives.sum().clamp_min(1),
             "probability": (-info_nce(scores.positive, scores.negatives)).exp().mean(),
             "weight": weights.mean(),
         }
@@ -323,8 +323,8 @@ class ContrastiveLoss(nn.Module):
     def extra_repr(self) -> str:
         own = self.temperature
         value = f"{number_of(in_use(own)):g}" if not isinstance(own, Tensor) or readable(own) else "learned"
-        shown = "" if isinstance(own, LearnedTemperature) else f"temperature={value}, "
-        return f"{shown}reduction={self.reduction!r}"
+        prefix = "" if isinstance(own, LearnedTemperature) else f"temperature={value}, "
+        return f"{prefix}reduction={self.reduction!r}"
 
 
 def check_number(

@@ -140,13 +140,13 @@ def as_objective(function: Any) -> Objective:
         raise WrongType(
             f"objective must be a function of (positive, negatives) or of Scores, got {type(function).__name__}"
         )
-    needed = _needed_arguments(function)
-    if needed not in (1, 2):
+    num_arguments = _needed_arguments(function)
+    if num_arguments not in (1, 2):
         raise UsageError(
-            f"objective must take (positive, negatives), or Scores alone, but needs {needed} arguments: "
+            f"objective must take (positive, negatives), or Scores alone, but needs {num_arguments} arguments: "
             "bind the others with functools.partial or give them defaults"
         )
-    return Objective(function if needed == 1 else partial(_of_two, function))
+    return Objective(function if num_arguments == 1 else partial(_of_two, function))
 
 
 def refuse_extra(extra: ExtraReduction | None, contrast: str) -> None:
@@ -172,7 +172,7 @@ def _needed_arguments(function: Callable[..., Any]) -> int:
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
-SMALLEST_Q = 1e-30  # as good as 0 in the formulas
+SMALLEST_Q = 1e-30  # equivalent to 0 in the formulas
 
 
 def info_nce(positive: Tensor, negatives: Tensor) -> Tensor:
@@ -433,8 +433,8 @@ def _debiased(
     above = (gap > share) & ~alone
     gap = torch.where(above, gap, share.clamp_min(-1.0) + 1)  # unused there; any value above the share
     rest = gap + torch.log(-torch.expm1(share - gap)) - math.log1p(-tau_plus)
-    least = log_number - 1 / temperature - positive
-    rest = torch.where(above, torch.maximum(rest, least), least)
+    floor = log_number - 1 / temperature - positive
+    rest = torch.where(above, torch.maximum(rest, floor), floor)
     return softplus(rest.masked_fill(alone, -torch.inf), threshold=40).to(dtype)
 
 

@@ -55,7 +55,7 @@ class Queue(Contrast):
         super().__init__()
         for name, value in (("dim", dim), ("size", size)):
             if not isinstance(value, numbers.Integral) or value < 1:
-                raise UsageError(f"{name} of a queue must be a whole number of at least 1, got {value!r}")
+                raise UsageError(f"{name} of a queue must be an integer of at least 1, got {value!r}")
         self.dim, self.size = int(dim), int(size)
         self.register_buffer("keys", torch.zeros(size, dim))
         self.register_buffer("ids", torch.full((size,), NO_ID))
@@ -112,7 +112,7 @@ class Queue(Contrast):
         ids: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         if self.training:
-            # Private: the only way to see that checkpointing runs a forward pass inside a backward pass.
+            # Private: the only way to detect that checkpointing runs a forward pass inside a backward pass.
             if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
                 raise UsageError(
                     "a loss with a Queue must not be inside activation checkpointing, which would push its keys twice: "
@@ -145,20 +145,20 @@ class Queue(Contrast):
     @torch.no_grad()
     def _push(self, key: Tensor, ids: Tensor | None, sizes: list[int] | None = None) -> None:
         key, ids = self._check(key, key, ids)
-        (key,), known, *_ = gather([unit(key)], ids, sizes=sizes)
+        (key,), all_ids, *_ = gather([unit(key)], ids, sizes=sizes)
         if key.shape[0] == 0:
             return
         key, finite = key[-self.size :], key[-self.size :].isfinite().all(1)
         self._note_key(finite)
         pushed = self._count() + key.shape[0]
         positions = torch.arange(pushed - key.shape[0], pushed, device=key.device) % self.size
-        new = positions.new_full(positions.shape, NO_ID) if known is None else known[-self.size :]
-        # Without reading values, for which a GPU would have to wait: the first finite key, else the old one.
-        taken = torch.where(finite, torch.arange(len(key), device=key.device), finite.to(torch.int8).argmax())
-        some, key, new = finite.any(), key[taken].to(self.keys.dtype), new[taken]
+        new = positions.new_full(positions.shape, NO_ID) if all_ids is None else all_ids[-self.size :]
+        # Without reading values, which would synchronize a GPU: the first finite key, else the old one.
+        index = torch.where(finite, torch.arange(len(key), device=key.device), finite.to(torch.int8).argmax())
+        any_finite, key, new = finite.any(), key[index].to(self.keys.dtype), new[index]
         # Out of place: a graph may still need the old keys for its backward pass.
-        self.keys = self.keys.index_copy(0, positions, torch.where(some, key, self.keys[positions]))
-        self.ids = self.ids.index_copy(0, positions, torch.where(some, new, self.ids[positions]))
+        self.keys = self.keys.index_copy(0, positions, torch.where(any_finite, key, self.keys[positions]))
+        self.ids = self.ids.index_copy(0, positions, torch.where(any_finite, new, self.ids[positions]))
         self._set_count(pushed)
 
     def _note_key(self, finite: Tensor) -> None:

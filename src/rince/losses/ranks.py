@@ -36,7 +36,7 @@ _LOCAL: ContextVar[bool] = ContextVar("local candidates only", default=False)
 
 @contextmanager
 def alone(enabled: bool = True) -> Iterator[None]:
-    """Let losses see the batch of this rank only, as if there were no others."""
+    """Restrict losses to the batch of this rank, as in a single process."""
     token = _LOCAL.set(enabled)
     try:
         yield
@@ -83,7 +83,7 @@ def gather(
         ids: One integer per pair.
         labels: One integer per pair.
         sizes: Batch sizes of all ranks, if they are known from ``agree``.
-        ring: Leave the embeddings where they are, for ``ring_negative_scores``.
+        ring: Do not gather the embeddings, for ``ring_negative_scores``.
 
     Raises:
         UsageError: On all ranks, if their settings differ (see ``agree``).
@@ -166,7 +166,7 @@ def one_call(loss: Any, contrast: Any, weights: Tensor | None) -> Iterator[None]
         yield
     except Exception:
         if not call.exchanged and not (_on_change() and _world().agreed):
-            with suppress(Exception):  # the error of this rank matters more than that of the exchange
+            with suppress(Exception):  # the error of this rank takes precedence over that of the exchange
                 _exchange([0.0] * 5)
         raise
     finally:
@@ -191,9 +191,9 @@ def agree(embeddings: list[Tensor], ids: Tensor | None, labels: Tensor | None = 
         **more,
     }
     checksum = zlib.crc32(repr(settings).encode())
-    known = _world().agreed if _on_change() else {}
-    if checksum in known and known[checksum][0] == size:
-        return known[checksum][1]
+    agreed = _world().agreed if _on_change() else {}
+    if checksum in agreed and agreed[checksum][0] == size:
+        return agreed[checksum][1]
     rows = _exchange([1.0, size, checksum, *call.learned])
     for rank, (accepted, *_) in enumerate(rows):
         if not accepted:
@@ -208,22 +208,22 @@ def agree(embeddings: list[Tensor], ids: Tensor | None, labels: Tensor | None = 
                     "if it is learned, make it part of the module in DistributedDataParallel, which keeps it in sync"
                 )
     sizes = [int(row[1]) for row in rows]
-    if len(known) >= MAX_AGREED:
-        known.clear()
-    known[checksum] = size, sizes
+    if len(agreed) >= MAX_AGREED:
+        agreed.clear()
+    agreed[checksum] = size, sizes
     return sizes
 
 
 def _raise_difference(settings: dict[str, str]) -> None:
-    """Name the first setting that differs."""
-    every: list[Any] = [None] * processes()
-    dist.all_gather_object(every, settings, group=_world().cpu_group)
-    for rank, other in enumerate(every):
-        for name in every[0] | other:
-            here, there = every[0].get(name, "none"), other.get(name, "none")
-            if here != there:
+    """Raise an error about the first setting that differs."""
+    rows: list[Any] = [None] * processes()
+    dist.all_gather_object(rows, settings, group=_world().cpu_group)
+    for rank, other in enumerate(rows):
+        for name in rows[0] | other:
+            expected, actual = rows[0].get(name, "none"), other.get(name, "none")
+            if expected != actual:
                 raise RankMismatch(
-                    f"{name} must be the same on all ranks, got {here} on rank 0 and {there} on rank {rank}"
+                    f"{name} must be the same on all ranks, got {expected} on rank 0 and {actual} on rank {rank}"
                 )
 
 
@@ -233,7 +233,7 @@ def _on_change() -> bool:
 
 @dataclasses.dataclass
 class _World:
-    """The process group of torch.distributed, one of CPUs with the same ranks, and batch sizes agreed on in it.
+    """Process group of torch.distributed, a CPU group of the same ranks, and the agreed batch sizes.
 
     Batch sizes are stored by the checksum of their settings, with that of this rank first.
     """
@@ -265,7 +265,7 @@ def _exchange(values: list[float]) -> list[list[float]]:
 def settings_of(loss: Any, contrast: Any, weights: Tensor | None) -> dict[str, str]:
     """Settings of a call of a loss with a contrast, by name.
 
-    Only settings that rince knows are compared, and of those numbers and texts: what a user adds may differ on purpose.
+    Only numbers and strings among the settings of rince are compared: additions by users may differ on purpose.
     """
     kind, kind_of_contrast, temperature = _class_of(loss), _class_of(contrast), loss.temperature
     settings = {
@@ -300,7 +300,7 @@ def _given(values: Tensor | None) -> str:
 
 
 def _class_of(part: Any) -> Any:
-    """The nearest class of rince: a subclass by a user may add what does not change the loss."""
+    """Nearest base class in rince: a user's subclass may add settings that do not change the loss."""
     return next((kind for kind in type(part).__mro__ if kind.__module__.startswith("rince.")), object)
 
 

@@ -1,8 +1,8 @@
 """Reductions over the candidates of all ranks, which pass around a ring instead of being gathered.
 
 Each rank holds its own candidates and those of one other rank at a time: after as many steps as there are ranks, all
-anchors have seen all candidates. The backward pass sends candidates around again, together with their gradients, which
-arrive at their owner complete. Values and gradients equal those of ``ranks.gather``.
+anchors have been compared with all candidates. The backward pass sends candidates around again, together with their
+gradients, which arrive at their owner complete. Values and gradients equal those of ``ranks.gather``.
 """
 
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ class _Ring(torch.autograd.Function):
 
 
 def _joined(values: Tensor, part: Tensor, settings: _Settings) -> Tensor:
-    """Reductions of the columns of both."""
+    """Reductions over the columns of both parts."""
     parts = zip(values, part, powers(settings.kind, settings.beta), strict=True)
     return torch.stack([a + b if power is None else torch.logaddexp(a, b) for a, b, power in parts])
 
@@ -115,23 +115,23 @@ def _around(
     """
     sizes, rank, world = settings.sizes, dist.get_rank(), dist.get_world_size()
     keys, views, rows = column_keys.split(sizes), settings.views, settings.views * max(1, *sizes)
-    held = [torch.cat([part, part.new_zeros(rows - len(part), part.shape[1])]) for part in parts]
+    buffers = [torch.cat([part, part.new_zeros(rows - len(part), part.shape[1])]) for part in parts]
     for step in range(world):
         source = (rank - step) % world
-        whole = [part[: views * sizes[source]] for part in held]
-        moving = len(held) - home if step < world - 1 else 0
-        arriving, done = _pass_on(held[:moving])  # while the block is computed
-        yield whole, keys[source].repeat(views), step == 0
-        changed, other_done = _pass_on(held[len(held) - home :])
+        current = [part[: views * sizes[source]] for part in buffers]
+        moving = len(buffers) - home if step < world - 1 else 0
+        arriving, done = _pass_on(buffers[:moving])  # while the block is computed
+        yield current, keys[source].repeat(views), step == 0
+        changed, other_done = _pass_on(buffers[len(buffers) - home :])
         for request in (*done, *other_done):
             request.wait()
-        held = [*(arriving or held[: len(held) - home]), *changed]
-    for part, arrived in zip(parts[len(parts) - home :], held[len(held) - home :], strict=True):
+        buffers = [*(arriving or buffers[: len(buffers) - home]), *changed]
+    for part, arrived in zip(parts[len(parts) - home :], buffers[len(buffers) - home :], strict=True):
         part.copy_(arrived[: len(part)])
 
 
 def _pass_on(tensors: list[Tensor]) -> tuple[list[Tensor], list[Any]]:
-    """Send to the next rank, receive from the one before; what arrives is there when the requests are done."""
+    """Send to the next rank and receive from the previous one. Received tensors are valid after the requests."""
     if not tensors:
         return [], []
     rank, world = dist.get_rank(), dist.get_world_size()

@@ -19,7 +19,7 @@ MAX_SCORES = 1024 * 1024
 
 
 class SmallBatch(NamedTuple):
-    """What is computed from two matrices of embeddings.
+    """Settings of the loss of two matrices of embeddings.
 
     Args:
         gradient: Objective with its derivatives.
@@ -52,7 +52,7 @@ def is_small(a: Tensor, temperature: float, two_view: bool) -> bool:
 
 def small_batch_loss(a: Tensor, b: Tensor, batch: SmallBatch) -> Tensor:
     """(n, d), (n, d) -> (): the loss of a batch that ``is_small``."""
-    if torch.compiler.is_compiling():  # a function of tensors only, which the compiler looks into
+    if torch.compiler.is_compiling():  # a function of tensors only, which the compiler traces
         return _KnownGradient.apply(a, b, *_value_and_gradient(a.detach(), b.detach(), batch, True))
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _SmallBatchLoss.apply(a, b, batch)
@@ -98,7 +98,7 @@ class _SmallBatchLoss(torch.autograd.Function):
 
 
 def _value_and_gradient(a: Tensor, b: Tensor, batch: SmallBatch, need_gradient: bool) -> tuple[Tensor, Tensor]:
-    """The loss, and the gradient of both sides below each other."""
+    """The loss, and the stacked gradients of both sides."""
     n, bound, two_view, symmetric = a.shape[0], 1 / batch.temperature, batch.two_view, batch.symmetric
     z = torch.cat((a, b))
     z = z if z.dtype in (torch.float32, torch.float64) else z.float()
@@ -138,7 +138,7 @@ def _value_and_gradient(a: Tensor, b: Tensor, batch: SmallBatch, need_gradient: 
     if batch.weights is not None:
         weights = batch.weights.to(z.dtype)
         if batch.mean:
-            smallest = 5e-324 if z.dtype == torch.float64 else 1e-45  # any weights are zeros if their sum is
+            smallest = 5e-324 if z.dtype == torch.float64 else 1e-45  # if the sum is 0, all weights are 0
             weights, factor = weights / weights.sum().clamp_min_(smallest), bound / (2 if symmetric else 1)
         value = (values * weights).sum()
         value = value * 0.5 if batch.mean and symmetric else value

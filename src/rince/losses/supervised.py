@@ -21,7 +21,7 @@ class Supervised(Contrast):
 
     Called as ``loss(a, b, labels=y)`` with two views, or ``loss(a, labels=y)`` with one. The loss of an anchor is the
     mean over its positives of the objective: for InfoNCE that is SupCon with the sum outside the logarithm. Anchors
-    without a positive count for nothing. Anchors come in the order of the views. Views of the anchor's id stay out of
+    without a positive are ignored. Anchors come in the order of the views. Views of the anchor's id stay out of
     the denominator unless they are the positive in question.
 
     The objective sees every pair of anchor and positive, so it is evaluated block by block and the blocks are computed
@@ -45,7 +45,7 @@ class Supervised(Contrast):
     ) -> tuple[Tensor, Tensor | None]:
         if objective.one_positive:
             raise UsageError(
-                "this objective would take the anchor's other positives in Supervised for negatives: "
+                "this objective would count the anchor's other positives in Supervised as negatives: "
                 "use TwoView and give the labels as ids, loss(z1, z2, ids=labels)"
             )
         refuse_extra(objective.extra, "Supervised")
@@ -61,7 +61,7 @@ class Supervised(Contrast):
             return nothing.index_add(0, anchor, values) / number.clamp_min(1)
 
         blocks = batch.blocks()
-        if not blocks:  # a process without anchors still owes the others its part of the backward pass
+        if not blocks:  # a rank without anchors still takes part in the backward pass of the others
             loss = batch.anchors.sum(1) + 0 * batch.views.sum()
         elif len(blocks) == 1:
             loss = mean_over_positives(batch.anchors, batch.views, blocks[0])
@@ -89,7 +89,7 @@ class Supervised(Contrast):
 
 
 class _Batch:
-    """Anchors of this process (rows), views of all processes (columns), and who shares label, id and place."""
+    """Anchors of this rank (rows) and views of all ranks (columns), with their labels, ids and places."""
 
     def __init__(
         self, a: Tensor, b: Tensor | None, temperature: float | Tensor, labels: Tensor | None, ids: Tensor | None
@@ -102,15 +102,15 @@ class _Batch:
         own = over_temperature(temperature, *own)
         self.anchors = torch.cat(own)
         labels, ids = check_per_pair("labels", labels, a), check_per_pair("ids", ids, a)
-        everything, ids, labels, _, start = gather(own, ids, labels)
+        gathered, ids, labels, _, start = gather(own, ids, labels)
         assert labels is not None
-        self.views = torch.cat(everything)
-        here = slice(start, start + n)
-        self.labels, self.own_labels = labels.repeat(views), labels[here].repeat(views)
+        self.views = torch.cat(gathered)
+        own_rows = slice(start, start + n)
+        self.labels, self.own_labels = labels.repeat(views), labels[own_rows].repeat(views)
         self.place = torch.arange(len(self.views), device=a.device)
-        self.own_place = self.place.view(views, -1)[:, here].flatten()
+        self.own_place = self.place.view(views, -1)[:, own_rows].flatten()
         self.ids = self.place if ids is None else ids.repeat(views)
-        self.own_ids = self.own_place if ids is None else ids[here].repeat(views)
+        self.own_ids = self.own_place if ids is None else ids[own_rows].repeat(views)
 
     def blocks(self) -> list[slice]:
         height = max(1, 4 * DENSE // max(1, len(self.views)))
@@ -118,7 +118,7 @@ class _Batch:
         return [slice(i, min(i + height, n)) for i in range(0, n, height)]
 
     def has_positive(self) -> Tensor:
-        """Which anchors have another view of their label."""
+        """Mask of the anchors with another view of their label."""
         return count_different(self.own_labels, self.labels) < len(self.labels) - 1
 
     def pairs(self, anchors: Tensor, views: Tensor, rows: slice) -> tuple[Scores, Tensor]:

@@ -81,7 +81,7 @@ def check_temperature(temperature: Temperature) -> Temperature:
                 "scores over a lower one are mostly rounding"
             )
         return value
-    if temperature.numel() > 1:  # none: sharded, another rank holds it
+    if temperature.numel() > 1:  # empty: sharded, another rank holds it
         raise UsageError(f"temperature must be one number, got a tensor of shape {tuple(temperature.shape)}")
     if temperature.numel() and temperature.is_leaf and readable(temperature):
         value = number_of(temperature)

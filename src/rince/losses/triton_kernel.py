@@ -1,8 +1,8 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs
 """The reductions of ``rince::logsumexp`` as fused Triton kernels: ``RINCE_KERNEL=triton``. Not measured on a GPU yet.
 
-A program owns a block of rows and walks over all columns, and no score leaves it. Where a bound of all scores is low
-enough, sums of rows and of columns share one walk and one exponential; else columns have a walk of their own, with the
+A program processes a block of rows, iterates over all columns and never stores a score. Where a bound of all scores is
+low enough, sums of rows and of columns share one pass and one exponential; else columns have a separate pass, with the
 running maximum of each row. The backward pass computes the scores again, once per side.
 """
 

@@ -102,10 +102,10 @@ class FineTune(Method):
         if frozen and not self.linear and self.trainer.world_size > 1:
             # DDP waits for a gradient of every weight; these are zero and dropped in on_before_optimizer_step.
             logits = logits + 0 * sum(p.sum() for p in self.encoder.parameters() if p.requires_grad)
-        known = labels >= 0
-        hits = (logits.argmax(1) == labels)[known].float()
+        labeled = labels >= 0
+        hits = (logits.argmax(1) == labels)[labeled].float()
         self.log("train_accuracy", hits.mean() if len(hits) else hits.sum(), prog_bar=True, sync_dist=True)
-        return self.loss(logits[known], labels[known]) if len(hits) else 0 * logits.sum()
+        return self.loss(logits[labeled], labels[labeled]) if len(hits) else 0 * logits.sum()
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         if self._frozen:  # a gradient of zero would still move a weight by momentum or weight decay
@@ -153,18 +153,18 @@ class FineTune(Method):
     def on_test_epoch_end(self) -> None:
         parts = self._tested
         if self.trainer.world_size > 1:
-            everyone: list[Any] = [None] * self.trainer.world_size
-            dist.all_gather_object(everyone, parts)
-            parts = [part for own in everyone for part in own]
+            gathered: list[Any] = [None] * self.trainer.world_size
+            dist.all_gather_object(gathered, parts)
+            parts = [part for own in gathered for part in own]
         self._tested = []
         if not parts:
             raise UsageError("there is nothing to test on: the test part is empty")
         ids, scores, labels = (torch.cat(column) for column in zip(*parts, strict=True))
-        known = labels >= 0
-        self.unlabeled = len(ids[~known].unique())
-        if not known.any():
+        labeled = labels >= 0
+        self.unlabeled = len(ids[~labeled].unique())
+        if not labeled.any():
             raise UsageError("there is nothing to test on: the test part has no labels")
-        ids, scores, labels = ids[known], scores[known], labels[known]
+        ids, scores, labels = ids[labeled], scores[labeled], labels[labeled]
         self.votes = vote(ids, scores, labels)
         self.view_accuracy = float((scores.argmax(1) == labels).double().mean())
 
@@ -225,10 +225,10 @@ class LinearEvaluation(FineTune):
     def test_step(self, batch: Any, batch_idx: int) -> None:
         if self.tested_elsewhere(batch_idx):
             return
-        known = batch.labels >= 0
-        logits, labels = self.project(self.embed(batch))[known], batch.labels[known]
+        labeled = batch.labels >= 0
+        logits, labels = self.project(self.embed(batch))[labeled], batch.labels[labeled]
         best = logits.topk(min(5, self.classes), dim=1).indices == labels[:, None]
-        self.hits += torch.stack([best[:, 0].sum(), best.sum(), known.sum()])
+        self.hits += torch.stack([best[:, 0].sum(), best.sum(), labeled.sum()])
 
     def on_test_epoch_end(self) -> None:
         if self.trainer.world_size > 1:

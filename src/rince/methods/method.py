@@ -95,24 +95,30 @@ class Method(LightningModule):
         Raises:
             UsageError: If the loss was constructed with another contrast or its own queue.
         """
-        given = self.loss.contrast if isinstance(self.loss, ContrastiveLoss) and self.loss.chose_contrast else None
-        if given is not None and (repr(given) != repr(contrast) or any(True for _ in given.buffers())):
+        own_contrast = (
+            self.loss.contrast if isinstance(self.loss, ContrastiveLoss) and self.loss.chose_contrast else None
+        )
+        if own_contrast is not None and (
+            repr(own_contrast) != repr(contrast) or any(True for _ in own_contrast.buffers())
+        ):
             raise UsageError(
-                f"{type(self).__name__} uses the contrast {contrast!r}, but the loss was constructed with {given!r}: "
-                f"omit contrast= in {type(self.loss).__name__}(...)"
+                f"{type(self).__name__} uses the contrast {contrast!r}, but the loss was constructed with "
+                f"{own_contrast!r}: omit contrast= in {type(self.loss).__name__}(...)"
             )
         self.contrast = contrast
 
-    def contrastive(self, a: Tensor, b: Tensor, **given: Tensor) -> Tensor:
+    def contrastive(self, a: Tensor, b: Tensor, **kwargs: Tensor) -> Tensor:
         """Loss of embeddings under this method's contrast. Losses of other libraries are called without one."""
         if isinstance(self.loss, ContrastiveLoss):
-            return self.loss(a, b, contrast=self.contrast, **given)
-        return self.loss(a, b, **given)
+            return self.loss(a, b, contrast=self.contrast, **kwargs)
+        return self.loss(a, b, **kwargs)
 
-    def compare_pairs(self, a: Tensor, b: Tensor, batch: Any, **given: Tensor) -> Tensor:
+    def compare_pairs(self, a: Tensor, b: Tensor, batch: Any, **kwargs: Tensor) -> Tensor:
         """Loss of two views, row by row, weighted if the batch has weights."""
         weights = self.pair_weights(batch)
-        return self.contrastive(a, b, **given) if weights is None else self.contrastive(a, b, weights=weights, **given)
+        return (
+            self.contrastive(a, b, **kwargs) if weights is None else self.contrastive(a, b, weights=weights, **kwargs)
+        )
 
     def pair_weights(self, batch: Any) -> Tensor | None:
         """(items,) weights of the pairs of a batch, or None.

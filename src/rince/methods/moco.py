@@ -93,12 +93,10 @@ class MoCo(Method):
         if not self.shuffled or self.trainer.world_size == 1:
             return self.slow_head(self.slow_encoder(views))
         size, rank = len(views), self.global_rank
-        everything = _from_all(views)
-        order = torch.randperm(len(everything), generator=generator(self.seed, self.batches_seen(), 20)).to(
-            views.device
-        )
+        all_views = _from_all(views)
+        order = torch.randperm(len(all_views), generator=generator(self.seed, self.batches_seen(), 20)).to(views.device)
         mine = order[rank * size : (rank + 1) * size]
-        keys = _from_all(self.slow_head(self.slow_encoder(everything[mine])))
+        keys = _from_all(self.slow_head(self.slow_encoder(all_views[mine])))
         return keys[order.argsort()[rank * size : (rank + 1) * size]]
 
 

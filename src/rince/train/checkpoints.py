@@ -76,8 +76,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise MissingFile(f"{path.parent} has no checkpoint: the run was stopped before its first one")
     try:
         with zipfile.ZipFile(path) as archive:
-            whole = all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
-            if not whole or archive.testzip() is not None:
+            uncompressed = all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
+            if not uncompressed or archive.testzip() is not None:
                 raise UsageError(f"{path} is corrupt: its checksums do not match")
         state = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -121,9 +121,9 @@ def latest(folder: RunFolder, settings: str = "") -> tuple[Path, dict[str, Any]]
 
     A checkpoint with other ``settings`` (see ``settings_code``) belongs to another run.
     """
-    known = [path for path in (folder.checkpoint, folder.previous) if path.exists()]
+    paths = [path for path in (folder.checkpoint, folder.previous) if path.exists()]
     problems: list[str] = []
-    for path in known:
+    for path in paths:
         try:
             state = read_checkpoint(path)
             if settings and state.get("settings_fingerprint", settings) != settings:

@@ -373,27 +373,29 @@ def _no_option(name: str, parser: Any) -> str:
     options = [*parser.get_defaults(skip_validation=True).keys(branches=True), *PARTS]
     group, dot, rest = name.partition(".")
     if group in options:
-        near = _nearest(rest, [o.partition(".")[2] for o in options if o.startswith(f"{group}.")], f"--{group}.{{}}")
+        suggestion = _nearest(
+            rest, [o.partition(".")[2] for o in options if o.startswith(f"{group}.")], f"--{group}.{{}}"
+        )
     else:
-        near = _nearest(group, {o.split(".")[0] for o in options}, f"--{{}}{dot}{rest}")
-    return f"there is no option '--{name}'{near}"
+        suggestion = _nearest(group, {o.split(".")[0] for o in options}, f"--{{}}{dot}{rest}")
+    return f"there is no option '--{name}'{suggestion}"
 
 
 def _no_class(option: str, path: str) -> str:
     """Suggest a class of rince for the same part, or a class of the module that the user names."""
-    known = dict(
+    classes = dict(
         known_classes().get(option.rpartition(".")[2] if option.endswith("noise") else option.split(".")[0], {})
     )
     module, _, name = path.rpartition(".")
-    if path in known:
-        import_class(known[path])  # raises MissingExtra
+    if path in classes:
+        import_class(classes[path])  # raises MissingExtra
     if (hint := install_hint(module)) is not None:
         raise MissingExtra(hint)
     if module in sys.modules:
-        known |= {
+        classes |= {
             name: "" for name, kind in vars(sys.modules[module]).items() if inspect.isclass(kind) and name[0] != "_"
         }
-    hint = _nearest(name, known) or " (give its import path)"
+    hint = _nearest(name, classes) or " (give its import path)"
     return f"{option}: there is no class '{path}'{hint}"
 
 
@@ -403,8 +405,8 @@ def argument_names(kind: type) -> list[str]:
     return [name for init in inits if inspect.isfunction(init) for name in list(inspect.signature(init).parameters)[1:]]
 
 
-def _nearest(name: str, known: Iterable[str], form: str = "{}") -> str:
+def _nearest(name: str, names: Iterable[str], form: str = "{}") -> str:
     """``; did you mean 'X'?`` for the most similar name, ignoring case; empty if none is similar."""
-    lower = {each.lower(): each for each in reversed(list(known))}
-    near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
-    return f"; did you mean '{form.format(lower[near[0]])}'?" if near else ""
+    lower = {candidate.lower(): candidate for candidate in reversed(list(names))}
+    matches = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
+    return f"; did you mean '{form.format(lower[matches[0]])}'?" if matches else ""

@@ -86,5 +86,5 @@ def read_table(path: Path) -> tuple[list[str], list[Row]]:
     columns = list(reader.fieldnames or [])
     if "step" not in columns:
         return ["step"], []
-    whole = (row for row in reader if None not in row and None not in row.values())
-    return columns, [row for row in whole if row["step"].isdecimal()]
+    complete = (row for row in reader if None not in row and None not in row.values())
+    return columns, [row for row in complete if row["step"].isdecimal()]

@@ -108,11 +108,11 @@ def train(job: Job, hooks: RunHooks | None = None) -> dict[str, Any] | None:
     Raises:
         UsageError: If the data has changed since the run was started, or a value turns out to be wrong in training.
     """
-    started = time.time()
+    start = time.time()
     hooks = hooks or RunHooks()
     trainer = _fit(job, hooks)
     concluded = hooks.conclude(trainer, job.parts.method, job.parts.data)
-    return _finish(job, trainer, concluded, time.time() - started) if trainer.is_global_zero else None
+    return _finish(job, trainer, concluded, time.time() - start) if trainer.is_global_zero else None
 
 
 def _checked_parts(parser: Any, config: Any) -> Parts:
@@ -192,12 +192,12 @@ def _raise_stop(stop: BaseException, folder: RunFolder) -> None:
         saved = latest(folder)
     except UsageError:
         saved = None
-    told = "nothing was saved yet: the same command starts over"
+    message = "nothing was saved yet: the same command starts over"
     if saved is not None:
-        told = f"saved at step {saved[1]['global_step']}: the same command resumes the run"
+        message = f"saved at step {saved[1]['global_step']}: the same command resumes the run"
     if isinstance(stop, KeyboardInterrupt):
-        raise KeyboardInterrupt(told) from None
-    raise Terminated(told) from None
+        raise KeyboardInterrupt(message) from None
+    raise Terminated(message) from None
 
 
 def _trainer_error(error: Exception) -> str:

@@ -22,7 +22,7 @@ def shape_problem(method: Any, data: Any) -> str | None:
     """
     try:
         batch = next(iter(data.train_dataloader()))
-    except Exception:  # then the data failed, not what they are given to
+    except Exception:  # the data failed, not the parts that take its batches
         return None
     method.float().eval()  # in one precision, whatever that of the training was
     data_name = type(data).__name__
@@ -31,8 +31,8 @@ def shape_problem(method: Any, data: Any) -> str | None:
     except AttributeError:
         items = {CrossModal: "pairs", GraphCL: "graphs"}.get(type(method), "images")
         fields = isinstance(batch, ImageBatch | PairBatch | ClipBatch)
-        given = f"batches of {', '.join(batch._fields)}" if fields else f"a {type(batch).__name__}"
-        return f"{type(method).__name__} learns from {items}, but {data_name} gives {given}: set data, or method"
+        content = f"batches of {', '.join(batch._fields)}" if fields else f"a {type(batch).__name__}"
+        return f"{type(method).__name__} learns from {items}, but {data_name} gives {content}: set data, or method"
     for name, items, recipe, encoder in sides:
         where, suffix = (f"side {name}: ", f".{name}") if name else ("", "")
         path, view = f"{where}{data_name} gives {_shape(items)}", items
@@ -47,8 +47,8 @@ def shape_problem(method: Any, data: Any) -> str | None:
         try:
             encoder(view)
         except Exception as error:
-            told = f"{path}, and {type(encoder).__name__} rejects it ({first_line(error)[:200]})"
-            return f"{told}: set encoder{suffix}, views{suffix} or data"
+            problem = f"{path}, and {type(encoder).__name__} rejects it ({first_line(error)[:200]})"
+            return f"{problem}: set encoder{suffix}, views{suffix} or data"
     if not isinstance(method.loss, ContrastiveLoss) and not isinstance(method, FineTune):
         return (
             f"{type(method).__name__} calls its loss with the embeddings of both views, which "

@@ -57,13 +57,13 @@ def find_config(name: str) -> Path:
     """
     if Path(name).is_file():
         return Path(name)
-    known = builtin_configs()
+    configs = builtin_configs()
     short = name.removesuffix(".yaml").removeprefix("configs/")
-    if short in known:
-        return known[short]
-    near = difflib.get_close_matches(short, known, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
-    raise MissingFile(f"there is no configuration {name}{hint} (pass a YAML file, or one of: {', '.join(known)})")
+    if short in configs:
+        return configs[short]
+    matches = difflib.get_close_matches(short, configs, n=1)
+    hint = f"; did you mean '{matches[0]}'?" if matches else ""
+    raise MissingFile(f"there is no configuration {name}{hint} (pass a YAML file, or one of: {', '.join(configs)})")
 
 
 def short_name(path: Path) -> str | None:

@@ -52,10 +52,10 @@ RESUME_HINT = "the same command resumes the run"
 
 def make_trainer(options: dict[str, Any], callbacks: list[Any], loggers: list[Any], plugins: list[Any]) -> Trainer:
     """Lightning's trainer with the user's options and the callbacks, loggers and plugins of every run."""
-    given = as_list(options.pop("logger", None))
-    if True in given:
+    user_loggers = as_list(options.pop("logger", None))
+    if True in user_loggers:
         loggers = [*loggers, tensorboard(Path(options.get("default_root_dir") or "."))]
-    given = [logger for logger in given if not isinstance(logger, bool)]
+    user_loggers = [logger for logger in user_loggers if not isinstance(logger, bool)]
     callbacks = [*as_list(options.pop("callbacks", None)), *callbacks]
     if options.get("enable_progress_bar") is None:  # logs of batch jobs get no bar unless they ask for it
         options["enable_progress_bar"] = sys.stderr is not None and sys.stderr.isatty()
@@ -66,7 +66,7 @@ def make_trainer(options: dict[str, Any], callbacks: list[Any], loggers: list[An
         return Trainer(
             **options,
             callbacks=callbacks,
-            logger=[*loggers, *given],
+            logger=[*loggers, *user_loggers],
             plugins=plugins,
             enable_checkpointing=False,
             use_distributed_sampler=False,
@@ -168,18 +168,18 @@ def check_processes(options: dict[str, Any]) -> None:
 
     A SLURM shell (a job called bash or interactive) has started none, whatever its number of tasks.
     """
-    wanted = num_processes(options)
-    if wanted is None or _has_own_environment(options):
+    requested = num_processes(options)
+    if requested is None or _has_own_environment(options):
         return
     if _by_torchrun():
-        _compare("WORLD_SIZE", _number("WORLD_SIZE", 1), wanted, _number("LOCAL_WORLD_SIZE", 0), "start as many")
+        _compare("WORLD_SIZE", _number("WORLD_SIZE", 1), requested, _number("LOCAL_WORLD_SIZE", 0), "start as many")
     elif _by_slurm():
         tasks = _number("SLURM_NTASKS", 1)
         per_node = _number("SLURM_NTASKS_PER_NODE", tasks // max(1, _number("SLURM_NNODES", 1)))
-        otherwise = "set SLURM_JOB_NAME=interactive to run a single process" if wanted == 1 else "start as many"
-        _compare("SLURM_NTASKS", tasks, wanted, per_node, otherwise)
-    elif wanted == 1 and "RANK" in os.environ:  # without RANK, WORLD_SIZE may count something else
-        _compare("WORLD_SIZE", _number("WORLD_SIZE", 1), wanted, 0, "unset it to run a single process")
+        otherwise = "set SLURM_JOB_NAME=interactive to run a single process" if requested == 1 else "start as many"
+        _compare("SLURM_NTASKS", tasks, requested, per_node, otherwise)
+    elif requested == 1 and "RANK" in os.environ:  # without RANK, WORLD_SIZE may count something else
+        _compare("WORLD_SIZE", _number("WORLD_SIZE", 1), requested, 0, "unset it to run a single process")
 
 
 def set_rank(options: dict[str, Any]) -> None:
@@ -187,10 +187,10 @@ def set_rank(options: dict[str, Any]) -> None:
 
     Lightning takes the rank from any variable it finds, even in a process that is a run of its own.
     """
-    wanted = num_processes(options)
-    if wanted is None or _has_own_environment(options):
+    requested = num_processes(options)
+    if requested is None or _has_own_environment(options):
         return
-    if wanted == 1:
+    if requested == 1:
         rank_zero_only.rank = 0
     elif _by_torchrun():
         rank_zero_only.rank = _number("RANK", 0)
@@ -198,7 +198,7 @@ def set_rank(options: dict[str, Any]) -> None:
         rank_zero_only.rank = _number("SLURM_PROCID", 0)
     elif not any(name in os.environ for name in OTHER_LAUNCHERS):
         node = _number("NODE_RANK", _number("GROUP_RANK", 0))
-        rank_zero_only.rank = node * (wanted // (options.get("num_nodes") or 1)) + _number("LOCAL_RANK", 0)
+        rank_zero_only.rank = node * (requested // (options.get("num_nodes") or 1)) + _number("LOCAL_RANK", 0)
 
 
 def num_processes(options: dict[str, Any]) -> int | None:
@@ -224,15 +224,15 @@ def _all_devices(accelerator: Any) -> int | None:
     return torch.cuda.device_count() or (1 if accelerator == "auto" else None)
 
 
-def _compare(variable: str, started: int, wanted: int, per_node: int, otherwise: str) -> None:
-    if started == wanted:
+def _compare(variable: str, started: int, requested: int, per_node: int, otherwise: str) -> None:
+    if started == requested:
         return
     several = 0 < per_node < started and not started % per_node
     options = f"--trainer.devices {per_node if several else started}"
     options += f" --trainer.num_nodes {started // per_node}" if several else ""
     raise UsageError(
-        f"the launcher started {started} processes ({variable}), but trainer.devices x trainer.num_nodes is {wanted}: "
-        f"pass {options}, or {otherwise}"
+        f"the launcher started {started} processes ({variable}), but trainer.devices x trainer.num_nodes is "
+        f"{requested}: pass {options}, or {otherwise}"
     )
 
 

@@ -120,12 +120,13 @@ class PairWeights(RunHooks):
         weights: NDArray[np.float32] | None = None,
         details: dict[str, Any] | None = None,
     ):
-        self.folder, self.source, self.given, self.details = folder, source, weights, details or {}
+        self.folder, self.source, self.estimated, self.details = folder, source, weights, details or {}
 
     def prepare(self, method: Any, data: Any) -> None:
         check_use(method)
-        given = self.given
-        self.weights = read_weights(self.source, data.training_pairs, data.pair_names()) if given is None else given
+        if (weights := self.estimated) is None:
+            weights = read_weights(self.source, data.training_pairs, data.pair_names())
+        self.weights = weights
         kept = self.folder.path / TABLE
         if self.folder.begun and kept.exists():
             before = saved_weights(kept)
@@ -285,7 +286,7 @@ def say(text: str) -> None:
 
 def _from_inputs(job: Job) -> Estimate | None:
     """Cross-fitted CCA of given features or of the inputs; None for inputs that are not tensors."""
-    started, data = time.perf_counter(), job.parts.data
+    start, data = time.perf_counter(), job.parts.data
     if job.config.trust.features is not None:
         a, b = _given_features(job.config.trust.features, data.training_pairs)
         scorer = "CCA of the given features"
@@ -301,7 +302,7 @@ def _from_inputs(job: Job) -> Estimate | None:
         a, b = (torch.cat(rows[side])[order].numpy() for side in "ab")
         scorer = "CCA of the inputs"
     audit = judge_features(a, b, data.equal_pairs(), seed=job.config.seed, scorer=scorer)
-    return Estimate("features", audit, 0, time.perf_counter() - started)
+    return Estimate("features", audit, 0, time.perf_counter() - start)
 
 
 def _sides(method: Any, batch: Any) -> tuple[Tensor, Tensor] | None:
@@ -353,7 +354,7 @@ def _given_features(path: str, pairs: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _from_warm_up(job: Job, place: Path) -> Estimate:
-    started, folder = time.perf_counter(), RunFolder(place / "warm-up")
+    start, folder = time.perf_counter(), RunFolder(place / "warm-up")
     if not folder.result.exists():
         run(job.parser, warm_up_config(job.config), folder.path, WarmUp())
         if dist.is_initialized():
@@ -363,19 +364,19 @@ def _from_warm_up(job: Job, place: Path) -> Estimate:
     scorer = "CCA of the model's hidden features after a warm-up"
     audit = judge_features(a, b, job.parts.data.equal_pairs(), seed=job.config.seed, scorer=scorer)
     steps = int(folder.read_result()["steps"])
-    return Estimate("warm-up", audit, steps, time.perf_counter() - started)
+    return Estimate("warm-up", audit, steps, time.perf_counter() - start)
 
 
 def warm_up_config(config: Any) -> Any:
     """The configuration of the warm-up: GCE, and ``WARM_UP`` of the epochs and of the steps, if both are given."""
     warm_up = auxiliary_config(config)
-    trainer, given = warm_up.trainer, config.trainer
-    if given.max_steps is not None and given.max_steps > 0:
-        trainer.max_steps = max(1, int(WARM_UP * given.max_steps))
-    if given.max_epochs is not None and given.max_epochs > 0:
-        trainer.max_epochs = math.ceil(WARM_UP * given.max_epochs)
-        share = WARM_UP * given.max_epochs / trainer.max_epochs
-        limit = given.limit_train_batches
+    trainer, options = warm_up.trainer, config.trainer
+    if options.max_steps is not None and options.max_steps > 0:
+        trainer.max_steps = max(1, int(WARM_UP * options.max_steps))
+    if options.max_epochs is not None and options.max_epochs > 0:
+        trainer.max_epochs = math.ceil(WARM_UP * options.max_epochs)
+        share = WARM_UP * options.max_epochs / trainer.max_epochs
+        limit = options.limit_train_batches
         if isinstance(limit, int):
             trainer.limit_train_batches = max(1, int(share * limit))
         else:
@@ -467,7 +468,7 @@ def gathered(
 
 def cross_fit(job: Job, place: Path) -> Estimate:
     """Train the copies, each resumed where it was, and judge their scores together."""
-    started, config, pairs = time.perf_counter(), job.config, int(job.parts.data.training_pairs)
+    start, config, pairs = time.perf_counter(), job.config, int(job.parts.data.training_pairs)
     folds = config.trust.folds or default_folds(config.trainer.max_epochs, pairs)
     if folds * MIN_PAIRS > pairs:
         raise _too_few(folds, pairs // folds)
@@ -479,7 +480,7 @@ def cross_fit(job: Job, place: Path) -> Estimate:
     if dist.is_initialized():
         dist.barrier()
     steps = sum(int(folder.read_result()["steps"]) for folder in folders)
-    return Estimate("copies", _judged(folders, config.seed), steps, time.perf_counter() - started)
+    return Estimate("copies", _judged(folders, config.seed), steps, time.perf_counter() - start)
 
 
 def default_folds(epochs: int | None, pairs: int) -> int:
@@ -548,12 +549,12 @@ def _labeled(method: Any, batch: Any) -> tuple[Tensor, Tensor]:
 
 def _label_scores(rows: dict[str, Tensor]) -> Scored:
     """Scores of labels "b" by embeddings "a"."""
-    labels, known, z = rows["b"], rows["b"] >= 0, normalize(rows["a"].float(), dim=1)
-    own, null, other_class_better = label_scores(z[known], labels[known], int(labels.max()) + 1)
+    labels, labeled, z = rows["b"], rows["b"] >= 0, normalize(rows["a"].float(), dim=1)
+    own, null, other_class_better = label_scores(z[labeled], labels[labeled], int(labels.max()) + 1)
     scores = torch.full((len(z),), float(null.max()) + 1)  # the only item of its label, or no label
-    scores[known] = torch.where(torch.isnan(own), scores[known], own)
-    by_accident = share_right_by_chance(labels[known].numpy())
-    share = other_class_better * float(known.float().mean())
+    scores[labeled] = torch.where(torch.isnan(own), scores[labeled], own)
+    by_accident = share_right_by_chance(labels[labeled].numpy())
+    share = other_class_better * float(labeled.float().mean())
     return Scored(scores.numpy(), null.numpy(), None, by_accident, share)
 
 
