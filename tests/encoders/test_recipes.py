@@ -92,5 +92,5 @@ def test_recipes_that_rince_writes_are_taken(tmp_path):
 
 def test_weights_of_another_network_than_the_recipe_says(tmp_path):
     path = written(tmp_path / "e.safetensors", {**CONVNET, "init_args": {"channels": 1, "width": 8}})
-    with pytest.raises(UsageError, match="do not fit its class"):
+    with pytest.raises(UsageError, match="do not match its class"):
         rince.load_encoder(path)

@@ -21,7 +21,7 @@ def test_wrong_pairs_matches_the_rate_exactly(n, rate, seed):
 def test_new_partners_come_from_another_group(sizes, seed):
     groups = np.repeat(np.arange(len(sizes)), sizes)
     if 2 * max(sizes) > sum(sizes):
-        with pytest.raises(ValueError, match="of one group"):
+        with pytest.raises(ValueError, match="in one group"):
             wrong_pairs(len(groups), 1.0, seed, groups)
         return
     index, hit = wrong_pairs(len(groups), 1.0, seed, groups)

@@ -33,10 +33,10 @@ def refused(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("--views Unchanged", "SimCLR wants two views of every image, and Unchanged makes one view, the item as it is"),
-        ("--views Recipe", "SimCLR wants two views of every image, and Recipe makes one view of it: set views, such"),
-        ("--method MoCo --views Recipe", "MoCo wants two views of every image, and Recipe makes one view of it"),
-        ("--method SupCon --views Recipe", "SupCon wants two views of every image"),
+        ("--views Unchanged", "SimCLR needs two views of every image, and Unchanged makes one view, the item as it is"),
+        ("--views Recipe", "SimCLR needs two views of every image, and Recipe makes one view of it: set views, such"),
+        ("--method MoCo --views Recipe", "MoCo needs two views of every image, and Recipe makes one view of it"),
+        ("--method SupCon --views Recipe", "SupCon needs two views of every image"),
         ("--views GraphViews", "GraphViews makes those of graphs: set views, such as SimCLRViews"),
         ("--views ClipRecipe", "ClipRecipe makes one view of a clip: set views"),
         ("--views SoundRecipe", "SoundRecipe makes one view of a sound: set views"),

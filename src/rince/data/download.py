@@ -14,7 +14,7 @@ CHUNK = 1 << 20
 
 
 def fetch(address: str, path: Path, md5: str | None = None) -> None:
-    """Download a file. An interrupted download is kept as .part and resumed.
+    """Download a file. Interrupted downloads are kept as .part and resumed.
 
     Args:
         address: URL.
@@ -23,7 +23,7 @@ def fetch(address: str, path: Path, md5: str | None = None) -> None:
 
     Raises:
         FileError: If the download fails.
-        UsageError: If the file has another checksum or type.
+        UsageError: If the checksum or file type does not match.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
@@ -31,15 +31,15 @@ def fetch(address: str, path: Path, md5: str | None = None) -> None:
     try:
         _continue(address, part)
     except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
-        kept = f"; {part} is resumed" if part.exists() else ""
-        raise FileError(f"cannot download {address} ({error}): try again{kept}") from error
-    if wrong := _wrong(part, md5):
+        resume_note = f"; {part} is resumed" if part.exists() else ""
+        raise FileError(f"cannot download {address} ({error}): try again{resume_note}") from error
+    if problem := _problem(part, md5):
         part.unlink()
-        raise UsageError(f"{address} {wrong}: deleted, try again")
+        raise UsageError(f"{address} {problem}: deleted, try again")
     os.replace(part, path)
 
 
-def _wrong(part: Path, md5: str | None) -> str | None:
+def _problem(part: Path, md5: str | None) -> str | None:
     """Reason to reject a downloaded file, or None."""
     if md5 is None:
         return None if zipfile.is_zipfile(part) else "is not a zip file"
@@ -48,8 +48,8 @@ def _wrong(part: Path, md5: str | None) -> str | None:
 
 
 def _continue(address: str, part: Path) -> None:
-    have = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(address, headers={"Range": f"bytes={have}-"} if have else {})
+    offset = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(address, headers={"Range": f"bytes={offset}-"} if offset else {})
     try:
         answer = urllib.request.urlopen(request, timeout=60)
     except urllib.error.HTTPError as error:

@@ -24,7 +24,7 @@ from rince.noise.pairs import WrongPairs, wrong_pairs
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
 
-__path__: list[str] = []  # submodules of version 0.2 are found by rince._moved, until 0.4
+__path__: list[str] = []  # until 0.4, rince._moved finds the submodules of version 0.2
 
 
 @dataclass(eq=False)
@@ -152,7 +152,7 @@ def _label(graph: Any) -> Tensor:
 
 
 class GraphData(DataModule):
-    """Training on a data set of graphs, all of them, without labels.
+    """Unsupervised training on all graphs of a data set.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -172,18 +172,18 @@ class GraphData(DataModule):
     ):
         """
         Args:
-            graphs: The graphs. Default: None, those that the method ``read`` of a subclass returns.
+            graphs: The graphs. Default: None, the return value of a subclass's ``read``.
             batch_size: Batch size over all processes, at most the number of graphs.
             wrong_pairs: Share of graphs that are paired with a view of another graph, the same one in all epochs.
             wrong_pairs_seed: Seed of ``wrong_pairs``.
         """
         super().__init__()
-        require("torch_geometric", "graph")  # now, not when the first batch is made
+        require("torch_geometric", "graph")  # fail early, not at the first batch
         self.batch_size, self.wrong_pairs, self.wrong_pairs_seed = batch_size, wrong_pairs, wrong_pairs_seed
         self._graphs = graphs
 
     def read(self) -> Graphs:
-        """Read the graphs, if none were passed."""
+        """Graphs to use if none were passed."""
         raise NotImplementedError
 
     @property
@@ -220,7 +220,7 @@ class GraphData(DataModule):
             yield self.batch(chosen)
 
     def batch(self, ids: Tensor) -> "Batch":
-        """Batch of graphs, with the graphs of their second views as ``partners`` if pairs are mismatched."""
+        """Batch of graphs; ``partners`` are the graphs of the second views if pairs are mismatched."""
         batch = self.graphs.batch(ids)
         if self.wrong_pairs:
             batch.partners = self.graphs.batch(torch.from_numpy(self.mispaired.partner)[ids])
@@ -286,7 +286,7 @@ def tudataset(
     if source is None:
         raise MissingFile(
             f"{name} is not in {root}: looked for {name}.zip and {name}/{name}_A.txt; "
-            f"give its folder as root, or turn on download to fetch {URL}/{name}.zip"
+            f"pass its folder as root, or set download to fetch {URL}/{name}.zip"
         )
     if source.is_dir():
         return _read(name, source, source, node_attributes, edge_labels)
@@ -333,7 +333,7 @@ def _read(name: str, folder: Path, source: Path, node_attributes: bool, edge_lab
         x=x,
         edge_index=data.edge_index,
         node_ptr=offsets(nodes),
-        # PyG leaves out graphs without edges at the end.
+        # PyG omits trailing graphs without edges.
         edge_ptr=torch.cat([edge_ptr, edge_ptr[-1:].expand(len(nodes) + 1 - len(edge_ptr))]),
         y=data.y,
         edge_attr=data.edge_attr[:, sizes["num_edge_attributes"] :]
@@ -344,7 +344,7 @@ def _read(name: str, folder: Path, source: Path, node_attributes: bool, edge_lab
 
 
 class TUGraphs(GraphData):
-    """Training on a data set of the TUDataset collection, without labels.
+    """Unsupervised training on a data set of the TUDataset collection.
 
     Files are read or downloaded when training needs them. Further options are those of :class:`rince.data.GraphData`.
 

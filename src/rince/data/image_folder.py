@@ -28,7 +28,7 @@ ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".
 
 
 class _Crops(Dataset[Any]):
-    """Two random crops of an image, or one of it and one of its partner; keys are (index, partner, step)."""
+    """Two random crops of an image, or one crop each of an image and its partner; keys are (index, partner, step)."""
 
     def __init__(self, data: "ImageFolder", labels: Tensor):
         self.paths, self.labels, self.strict, self.seed = data.paths("train"), labels, data.strict, data.seed
@@ -40,10 +40,10 @@ class _Crops(Dataset[Any]):
     def __getitem__(self, key: tuple[int, int, int]) -> tuple[Tensor, Tensor, int, int, int]:
         item, partner, step = key
         random = np.random.default_rng((self.seed, step, item))
-        first, shown = self._decode(item)
-        second, other = (first, shown) if partner == item else self._decode(partner)
+        first, index = self._decode(item)
+        second, partner_index = (first, index) if partner == item else self._decode(partner)
         views = [self._crop(image, random) for image in (first, second)]
-        return views[0], views[1], int(self.labels[shown]), shown, other
+        return views[0], views[1], int(self.labels[index]), index, partner_index
 
     def _decode(self, item: int) -> tuple[Any, int]:
         def candidates() -> list[int]:
@@ -82,11 +82,11 @@ class _Centers(Dataset[Any]):
         return len(self.paths)
 
     def __getitem__(self, item: int) -> tuple[Tensor, int]:
-        image, shown = _decode(self.paths, item, self.strict, lambda: range(len(self)))
+        image, index = _decode(self.paths, item, self.strict, lambda: range(len(self)))
         side = min(image.width, image.height) * self.share
         left, top = (image.width - side) / 2, (image.height - side) / 2
         box = (left, top, left + side, top + side)
-        return _pixels(image.resize((self.size, self.size), resample=2, box=box)), shown
+        return _pixels(image.resize((self.size, self.size), resample=2, box=box)), index
 
 
 class CenterCrops:
@@ -100,25 +100,25 @@ class CenterCrops:
         return len(self.loader)
 
     def __iter__(self) -> Iterator[ImageBatch]:
-        for images, shown in self.loader:
-            yield ImageBatch(images, self.labels[shown], self.ids[shown])
+        for images, indices in self.loader:
+            yield ImageBatch(images, self.labels[indices], self.ids[indices])
 
 
 def _decode(paths: list[Path], item: int, strict: bool, candidates: Callable[[], Sequence[int]]) -> tuple[Any, int]:
-    """The image of an index, or the next one among the candidates that can be decoded, and its index."""
+    """Decoded image and its index: ``item``, or the next candidate that can be decoded."""
     from PIL import Image
 
     def in_turn() -> Iterator[int]:
         yield item
-        others = candidates()
-        start = bisect_right(others, item)
-        yield from chain(others[start:], others[:start])
+        replacements = candidates()
+        start = bisect_right(replacements, item)
+        yield from chain(replacements[start:], replacements[:start])
 
-    for shown in in_turn():
-        path = paths[shown]
+    for index in in_turn():
+        path = paths[index]
         try:
             with Image.open(path) as image:
-                return image.convert("RGB"), shown
+                return image.convert("RGB"), index
         except Exception as error:  # Pillow raises many types on damaged files
             if strict:
                 raise UsageError(f"{path} cannot be decoded as an image ({error})") from error
@@ -131,9 +131,9 @@ def _pixels(image: Any) -> Tensor:
 
 
 def _collate(items: list[tuple[Tensor, Tensor, int, int, int]], weights: Weights) -> ImageBatch:
-    first, second, labels, shown, others = zip(*items, strict=True)
-    ids = torch.tensor(shown)
-    pair_weights = weights(ids, torch.tensor(others))
+    first, second, labels, indices, partners = zip(*items, strict=True)
+    ids = torch.tensor(indices)
+    pair_weights = weights(ids, torch.tensor(partners))
     return ImageBatch(torch.stack(first), torch.tensor(labels), ids, torch.stack(second), True, pair_weights)
 
 
@@ -226,7 +226,7 @@ class ImageFolder(DataModule):
         """Files of a split."""
         self.setup()
         if split not in self._lists:
-            raise UsageError(f"there is no split '{split}' in {self.root}, only {', '.join(self._lists)}")
+            raise UsageError(f"{self.root} has no split '{split}', only {', '.join(self._lists)}")
         return self._lists[split][0]
 
     def split(self, split: Split) -> tuple[Tensor, Tensor]:
@@ -269,7 +269,7 @@ class ImageFolder(DataModule):
     def noisy_batches(self, ids: Tensor) -> Iterator[ImageBatch]:
         labels = self._training_labels
         for chosen, batch in zip(ids.split(64), self._center_crops("train", ids, labels), strict=True):
-            yield batch._replace(ids=chosen, labels=labels[chosen])  # also where another image replaces a damaged one
+            yield batch._replace(ids=chosen, labels=labels[chosen])  # including replaced images
 
     def train_dataloader(self) -> DataLoader[Any]:
         trainer, labels = self.trainer, self._training_labels

@@ -26,12 +26,12 @@ from rince.errors import MissingFile, UsageError
 from rince.noise.labels import LabelFlips, NoisyLabels
 from rince.views.views import ImageBatch
 
-__path__: list[str] = []  # submodules of version 0.2 are found by rince._moved, until 0.4
+__path__: list[str] = []  # until 0.4, rince._moved finds the submodules of version 0.2
 
 Partner = Callable[[Tensor, Draws], Tensor]
-"""Maps indices of items to indices of the items shown in their second views."""
+"""Maps item indices to the indices of the items in their second views."""
 Weights = Callable[[Tensor, Tensor], Tensor | None]
-"""Maps indices of items and of their partners to weights of the pairs."""
+"""Maps indices of items and partners to pair weights."""
 
 
 class Images(InMemory):
@@ -115,11 +115,13 @@ class Images(InMemory):
         weights, mispaired = PairWeights(self), self.partners
 
         def batch(ids: Tensor, step: int) -> ImageBatch:
-            others = ids if mispaired is None else mispaired[ids]
+            partner_ids = ids if mispaired is None else mispaired[ids]
             if by_label is not None:
-                others = by_label(ids, Draws(generator(self.seed, step, 2), len(ids), batches.rank, batches.processes))
-            partners = None if by_label is None and mispaired is None else images[others]
-            return ImageBatch(images[ids], labels[ids], ids, partners, weights=weights(ids, others))
+                partner_ids = by_label(
+                    ids, Draws(generator(self.seed, step, 2), len(ids), batches.rank, batches.processes)
+                )
+            partners = None if by_label is None and mispaired is None else images[partner_ids]
+            return ImageBatch(images[ids], labels[ids], ids, partners, weights=weights(ids, partner_ids))
 
         return SeededLoader(batches, batch)
 
@@ -157,14 +159,14 @@ class SameLabel:
         self.first, self.count = (count.cumsum(0) - count)[labels], count[labels]
 
     def __call__(self, ids: Tensor, draw: Draws) -> Tensor:
-        others = (self.count[ids] - 1).clamp_min(1)
-        step = 1 + (draw.uniform() * others).long().clamp(max=others - 1)
+        num_others = (self.count[ids] - 1).clamp_min(1)
+        step = 1 + (draw.uniform() * num_others).long().clamp(max=num_others - 1)
         within = (self.place[ids] - self.first[ids] + step) % self.count[ids]
         return self.order[self.first[ids] + within]
 
 
 class PairWeights:
-    """Weights of pairs: those of the items or, with pairs by label, the product of the weights of both labels.
+    """Weights of pairs: the items' weights or, with pairs by label, the product of both labels' weights.
 
     An item paired with itself has weight 1.
     """
@@ -217,20 +219,20 @@ class Arrays(Images):
                 f"{name} in {self.path} must be uint8 (n, height, width[, channels]), got {images.dtype} {images.shape}"
             )
         images = images[..., None] if images.ndim == 3 else images
-        given = arrays.get(f"{prefix}labels", np.full(len(images), -1))
-        labels = class_numbers(given, len(images), f"{prefix}labels in {self.path}")
+        raw_labels = arrays.get(f"{prefix}labels", np.full(len(images), -1))
+        labels = class_numbers(raw_labels, len(images), f"{prefix}labels in {self.path}")
         pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
         return pixels, labels
 
 
 READERS = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError)
-BROKEN = (*READERS, SyntaxError, tokenize.TokenError)  # the last two are numpy's for a header
+BROKEN = (*READERS, SyntaxError, tokenize.TokenError)  # numpy raises the last two for a bad header
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     """All arrays of an .npz file. Pickled objects are rejected."""
     if not path.is_file():
-        raise MissingFile(f"there is no file {path}")
+        raise MissingFile(f"{path} does not exist")
     check_zip(path)
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -242,8 +244,8 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
 def array_of(arrays: dict[str, np.ndarray], name: str, path: Path) -> np.ndarray:
     """Array of this name. The error lists the arrays in the file."""
     if name not in arrays:
-        there = ", ".join([*arrays][:20]) + (", ..." if len(arrays) > 20 else "")
-        raise UsageError(f"{path} has no array '{name}', only {there or 'nothing'}")
+        names = ", ".join([*arrays][:20]) + (", ..." if len(arrays) > 20 else "")
+        raise UsageError(f"{path} has no array '{name}', only {names or 'nothing'}")
     return arrays[name]
 
 
@@ -274,7 +276,7 @@ class CIFAR10(Images):
             download: Download the archive (170 MB) if it is missing.
 
         Raises:
-            UsageError: If no image is left for training.
+            UsageError: If validation leaves no training images.
         """
         super().__init__(**options)
         if not 0 <= validation < 50_000:
@@ -320,8 +322,8 @@ def _members(archive: Path) -> dict[str, bytes]:
             files = {Path(m.name).name: tar.extractfile(m) for m in tar if m.isfile()}
             return {name: files[name].read() for name in TRAIN + TEST}  # type: ignore[union-attr]
     except (tarfile.TarError, EOFError, zlib.error, KeyError) as error:
-        why = " ".join(str(error).split())
-        raise UsageError(f"{archive} cannot be read ({why}): delete it and download it again") from error
+        reason = " ".join(str(error).split())
+        raise UsageError(f"{archive} cannot be read ({reason}): delete it and download it again") from error
 
 
 def _joined(files: dict[str, bytes], names: list[str]) -> tuple[Tensor, Tensor]:
@@ -363,7 +365,7 @@ def load_harmless(content: bytes, name: str) -> Any:
     try:
         return _Harmless(io.BytesIO(content), encoding="bytes").load()
     except pickle.UnpicklingError as error:
-        raise UsageError(f"{name} was refused: {error}") from error
+        raise UsageError(f"{name} was rejected: {error}") from error
     except Exception as error:  # damaged files raise many types
         raise UsageError(f"{name} is cut off or damaged ({type(error).__name__})") from error
 

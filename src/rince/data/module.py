@@ -33,7 +33,7 @@ class DataModule(LightningDataModule):
     - ``classes``, for the online probe and fine-tuning;
     - ``labeled_batches``, for ``rince evaluate`` and ``rince finetune``;
     - ``pair_batches``, for ``rince evaluate`` of two-tower models;
-    - ``fingerprint``, so that a run is resumed with the same data only;
+    - ``fingerprint``, to resume a run with the same data only;
     - ``noise_record``, if noise is added; ``check_views``, to reject views that do not fit;
     - ``training_pairs`` and, if pairs have names, ``pair_names``, for ``--trust TABLE``; also ``noisy_batches`` and, if
       there may be duplicates, ``equal_pairs``, for ``--trust auto``. The loader then passes ``weights_of(ids)`` with
@@ -41,13 +41,13 @@ class DataModule(LightningDataModule):
 
     Attributes:
         seed: Seed of the order of the items; set by the run.
-        pairing: "self" if positives are views of the same item, "label" if they are items of one label; set by the
+        pairing: "self" if positives are views of the same item, "label" if they share a label; set by the
             method.
         sharded_tests: Whether ``test_dataloader`` returns a different part of the test split on every rank.
         folder: Folder of the run; set by the run.
         class_names: Names of the classes, if any.
         weights: (training_pairs,) weights in [0, 1], or None for equal weights; set by the run.
-        among: Indices of the training pairs to learn from, or None for all; set by the run.
+        among: Indices of the training pairs to use, or None for all; set by the run.
 
     Example:
         >>> class Mine(rince.data.DataModule):
@@ -74,28 +74,28 @@ class DataModule(LightningDataModule):
         )
 
     def pair_names(self) -> Sequence[Any] | None:
-        """Names of the training pairs in order, as used in tables; None if they are named by index."""
+        """Names of the training pairs in order, as used in tables. Default: None, pairs are named by index."""
         return None
 
     def equal_pairs(self) -> NDArray[np.int64] | None:
-        """Index of the first equal pair, for every training pair; None if no duplicates are known.
+        """Index of the first equal pair for every training pair. Default: None, no duplicates.
 
         ``--trust auto`` keeps duplicates in one fold, so that no model scores a copy of a pair it was trained on.
         """
         return None
 
     def weights_of(self, ids: Tensor) -> Tensor | None:
-        """Weights of the training pairs of these indices; None if all weigh the same."""
+        """Weights of the training pairs ``ids``; None for equal weights."""
         return None if self.weights is None else self.weights[ids]
 
     def noisy_batches(self, ids: Tensor) -> Iterable[Any]:
-        """The training pairs of these indices as training sees them, including noise, without random augmentation.
+        """Training pairs ``ids`` including noise, without random augmentation.
 
         Default: the matching items of ``pair_batches("train", noisy=True)``.
         """
-        wanted = torch.zeros(self.training_pairs, dtype=torch.bool)
-        wanted[ids] = True
-        return _only(self.pair_batches("train", noisy=True), wanted)
+        mask = torch.zeros(self.training_pairs, dtype=torch.bool)
+        mask[ids] = True
+        return _only(self.pair_batches("train", noisy=True), mask)
 
     @property
     def classes(self) -> int:
@@ -107,7 +107,7 @@ class DataModule(LightningDataModule):
         return {}
 
     def fingerprint(self) -> str:
-        """Hash of the training data, so that a run is only resumed with the same data. Default: empty, not checked."""
+        """Hash of the training data, checked when a run is resumed. Default: empty, not checked."""
         return ""
 
     def check_views(self, views: nn.Module) -> None:
@@ -126,9 +126,9 @@ class DataModule(LightningDataModule):
         return DataLoader(list(self.labeled_batches("test")), batch_size=None)  # type: ignore[arg-type]
 
 
-def _only(batches: Iterable[PairBatch], wanted: Tensor) -> Iterator[PairBatch]:
+def _only(batches: Iterable[PairBatch], mask: Tensor) -> Iterator[PairBatch]:
     for batch in batches:
-        chosen = wanted[batch.ids]
+        chosen = mask[batch.ids]
         if chosen.any():
             yield batch._replace(
                 a=batch.a[chosen], b=batch.b[chosen], labels=batch.labels[chosen], ids=batch.ids[chosen]
@@ -136,7 +136,7 @@ def _only(batches: Iterable[PairBatch], wanted: Tensor) -> Iterator[PairBatch]:
 
 
 class InMemory(DataModule):
-    """Splits in memory: tuples of tensors with one row per item, the last of which holds the labels."""
+    """Splits in memory: tuples of tensors with one row per item; the last tensor holds the labels."""
 
     def __init__(self, batch_size: int = 256, wrong_pairs: float = 0.0, wrong_pairs_seed: int = 0):
         super().__init__()
@@ -172,7 +172,7 @@ class InMemory(DataModule):
         return max((int(part[-1].max()) for part in self._splits.values() if len(part[-1])), default=-1) + 1
 
     def split(self, split: Split) -> Any:
-        """Clean items of a split, the last tensor being their labels."""
+        """Clean items of a split; the last tensor holds the labels."""
         self.setup()
         if split not in self._splits:
             raise UsageError(f"{type(self).__name__} has no split '{split}', only {', '.join(self._splits)}")
@@ -197,7 +197,7 @@ class InMemory(DataModule):
 
 
 def class_numbers(labels: Any, count: int, what: str) -> Tensor:
-    """Validated labels of a file: a class index each, or -1 for none.
+    """Validated labels of a file: class indices, or -1 for none.
 
     Args:
         labels: One integer per item.
@@ -223,15 +223,15 @@ def list_class_folders(
     Args:
         folder: Folder with one folder per class.
         endings: Endings of the files, in lower case.
-        items: What the files are, for errors.
+        items: Kind of the files, for errors.
         classes: Names of the classes of the training part. Default: None, this is the training part.
 
     Raises:
-        MissingFile: If there is no such folder.
+        MissingFile: If the folder does not exist.
         UsageError: If a class is empty, or the classes differ from those of training.
     """
     if not folder.is_dir():
-        raise MissingFile(f"there is no folder {folder}: {items} must be in {folder}/CLASS/")
+        raise MissingFile(f"{folder} does not exist: {items} must be in {folder}/CLASS/")
     names = tuple(sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")))
     paths: list[Path] = []
     labels: list[int] = []
@@ -242,13 +242,13 @@ def list_class_folders(
         paths += in_class
         labels += [label] * len(in_class)
     if classes is not None and names != classes:
-        odd = sorted(set(names) ^ set(classes))
-        raise UsageError(f"{folder} and train must have the same classes: {odd[0]} is in one of them only")
+        differing = sorted(set(names) ^ set(classes))
+        raise UsageError(f"{folder} and train must have the same classes: {differing[0]} is in one of them only")
     return names, paths, labels
 
 
 class SeededBatches(Sampler[list[int]]):
-    """Random batches of item indices, in an order that depends on the seed only.
+    """Random batches of item indices, determined by the seed.
 
     A resumed run continues in the middle of an epoch with the next batch.
 
@@ -256,7 +256,7 @@ class SeededBatches(Sampler[list[int]]):
         items: Number of items.
         batch_size: Batch size over all processes. Each process gets its consecutive part.
         seed: Seed of the order.
-        seen: Returns the number of batches so far; iteration continues from there to the end of that epoch.
+        seen: Returns the number of batches so far; iteration resumes there, until the end of the epoch.
         rank: Rank of this process.
         processes: Number of processes.
         limit: ``limit_train_batches`` of the trainer: number of batches per epoch, or a share of all.
@@ -278,9 +278,7 @@ class SeededBatches(Sampler[list[int]]):
     ):
         items = items if among is None else len(among)
         if batch_size < 2:
-            raise UsageError(
-                f"batch_size must be at least 2, got {batch_size}: a pair needs another one to differ from"
-            )
+            raise UsageError(f"batch_size must be at least 2, got {batch_size}: a pair needs at least one negative")
         if batch_size > items:
             raise UsageError(f"batch_size must be at most the number of items, {items}, got {batch_size}")
         if batch_size % processes:
@@ -327,7 +325,7 @@ class SeededBatches(Sampler[list[int]]):
 
 
 class StepBatches:
-    """Keys for the workers of a ``DataLoader``, which draw all random numbers from them.
+    """Keys for ``DataLoader`` workers, which derive all random numbers from them.
 
     Args:
         batches: Indices of each batch.

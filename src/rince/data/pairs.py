@@ -16,7 +16,7 @@ from rince.data.module import InMemory, SeededBatches, SeededLoader, Split, clas
 from rince.errors import UsageError
 from rince.views.views import PairBatch
 
-__path__: list[str] = []  # submodules of version 0.2 are found by rince._moved, until 0.4
+__path__: list[str] = []  # until 0.4, rince._moved finds the submodules of version 0.2
 
 
 class Part(NamedTuple):
@@ -124,7 +124,7 @@ class PairedArrays(Pairs):
         pairs = self._part(arrays, "")
         self._names = np.asarray(arrays.get("ids", np.arange(len(pairs.labels))))
         if self._names.shape != (len(pairs.labels),):
-            raise UsageError(f"ids in {self.path} must be {len(pairs.labels)} names, got the shape {self._names.shape}")
+            raise UsageError(f"ids in {self.path} must be {len(pairs.labels)} names, got shape {self._names.shape}")
         if "test_a" in arrays:
             return {"train": pairs, "test": self._part(arrays, "test_")}
         is_test = torch.arange(len(pairs.labels)) % 10 == 9
@@ -155,11 +155,11 @@ class PairedArrays(Pairs):
             with np.errstate(over="ignore"):
                 values = values.astype(np.float32)
             if not np.isfinite(values).all():
-                raise UsageError(f"{name} in {self.path} holds values that are not finite: drop those pairs")
+                raise UsageError(f"{name} in {self.path} has non-finite values: drop those pairs")
         return torch.from_numpy(np.ascontiguousarray(values))
 
 
-# Formats of the datasets library that are not unpickled.
+# Formats that the datasets library reads without unpickling.
 KINDS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".arrow": "arrow"}
 
 
@@ -229,10 +229,10 @@ class HuggingFacePairs(Pairs):
         a, b = self._column(rows, self.a), self._column(rows, self.b)
         labels = torch.full((len(rows),), -1)
         if self.label is not None:
-            given = self._column(rows, self.label)
-            if given.dim() != 2 or given.shape[1] != 1 or bool((given != given.round()).any()):
+            raw_labels = self._column(rows, self.label)
+            if raw_labels.dim() != 2 or raw_labels.shape[1] != 1 or bool((raw_labels != raw_labels.round()).any()):
                 raise UsageError(f"column '{self.label}' of {self.path} must hold whole numbers to be labels")
-            labels = class_numbers(given[:, 0].long(), len(rows), f"column '{self.label}' of {self.path}")
+            labels = class_numbers(raw_labels[:, 0].long(), len(rows), f"column '{self.label}' of {self.path}")
         return Part(a, b, labels)
 
     def _column(self, rows: Any, name: str) -> Tensor:

@@ -58,7 +58,7 @@ def _contents(source: Path) -> Iterator[tuple[str, bytes]]:
                 if name.endswith(".wav"):
                     yield name.rsplit("/", 1)[-1], archive.read(name)
     else:
-        raise MissingFile(f"there are no spoken digits at {source}: set source to their folder or zip file")
+        raise MissingFile(f"{source} does not exist: set source to the folder or zip file of the recordings")
 
 
 def _content(path: Path) -> bytes:
@@ -175,26 +175,26 @@ def _sound_parts(sounds: Recordings, parting: Parting, seed: int) -> NDArray[np.
     if parting == "speaker":
         names, speaker = np.unique(sounds.speaker, return_inverse=True)
         return np.clip(speaker - (len(names) - 3), 0, 2)
-    place = torch.randperm(len(sounds.digit), generator=generator(seed, 70)).argsort().numpy()
-    return np.where(place * 10 < len(place), 2, np.where(place * 10 < 2 * len(place), 1, 0))
+    position = torch.randperm(len(sounds.digit), generator=generator(seed, 70)).argsort().numpy()
+    return np.where(position * 10 < len(position), 2, np.where(position * 10 < 2 * len(position), 1, 0))
 
 
 def _image_parts(digit: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     """Split of every image: of each digit a fifth for tests (2), a fifth for validation (1)."""
     part = np.zeros(len(digit), dtype=np.int64)
     for value in range(10):
-        places = np.random.default_rng((seed, value)).permutation(np.flatnonzero(digit == value))
-        fifth = len(places) // 5
-        part[places[:fifth]], part[places[fifth : 2 * fifth]] = 2, 1
+        rows = np.random.default_rng((seed, value)).permutation(np.flatnonzero(digit == value))
+        fifth = len(rows) // 5
+        part[rows[:fifth]], part[rows[fifth : 2 * fifth]] = 2, 1
     return part
 
 
-def assign_images(wanted: NDArray[np.int64], supply: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+def assign_images(digits: NDArray[np.int64], supply: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     """Index of an image of the right digit for every recording, using each image equally often."""
     random = np.random.default_rng(seed)
-    partner = np.empty(len(wanted), dtype=np.int64)
+    partner = np.empty(len(digits), dtype=np.int64)
     for value in range(10):
-        places, there = np.flatnonzero(wanted == value), np.flatnonzero(supply == value)
-        rounds = [random.permutation(there) for _ in range(-(-len(places) // len(there)))]
-        partner[places] = np.concatenate([*rounds, there[:0]])[: len(places)]
+        rows, images = np.flatnonzero(digits == value), np.flatnonzero(supply == value)
+        rounds = [random.permutation(images) for _ in range(-(-len(rows) // len(images)))]
+        partner[rows] = np.concatenate([*rounds, images[:0]])[: len(rows)]
     return partner

@@ -20,18 +20,18 @@ PACKAGE = "rince.encoders."
 def check_network(path: Path, recipe: Any, weights: dict[str, Tensor]) -> None:
     """Check that a recipe names encoders of rince only and matches the weights.
 
-    The network is built on the meta device, so that a wrong size does not allocate memory.
+    The network is built on the meta device, so invalid sizes allocate no memory.
     """
     _check_classes(path, recipe)
     try:
         with torch.device("meta"):
-            state = _built(recipe).state_dict()
+            state = _build_network(recipe).state_dict()
     except Exception as error:  # constructors raise any type on invalid arguments
-        why = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise UsageError(f"{path} has a {recipe['class_path']} that cannot be constructed: {why}") from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise UsageError(f"{path} has a {recipe['class_path']} that cannot be constructed: {reason}") from error
     shapes = {name: tuple(value.shape) for name, value in state.items() if isinstance(value, Tensor)}
     if shapes != {name: tuple(value.shape) for name, value in weights.items()}:
-        raise UsageError(f"the weights in {path} do not fit its class {recipe['class_path']}")
+        raise UsageError(f"the weights in {path} do not match its class {recipe['class_path']}")
 
 
 def _check_classes(path: Path, recipe: Any) -> None:
@@ -58,10 +58,10 @@ def _check_classes(path: Path, recipe: Any) -> None:
             _check_classes(path, value)
 
 
-def _built(recipe: dict[str, Any]) -> nn.Module:
+def _build_network(recipe: dict[str, Any]) -> nn.Module:
     """Network of a checked recipe."""
     arguments = {
-        name: _built(value) if isinstance(value, dict) else value
+        name: _build_network(value) if isinstance(value, dict) else value
         for name, value in (recipe.get("init_args") or {}).items()
     }
     module, _, name = recipe["class_path"].rpartition(".")
@@ -90,9 +90,9 @@ def save_encoder(
         {'data': 'mine'}
     """
     safetensors = require("safetensors.torch", "train")
-    # Copies, because safetensors rejects tensors that share memory, such as tied weights.
+    # Copy, because safetensors rejects tensors that share memory, such as tied weights.
     weights = {name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
-    # One entry only, since safetensors writes several in random order.
+    # A single entry, since safetensors writes several in random order.
     metadata = {"rince_encoder": json.dumps({"encoder": recipe, "about": about})}
     with written_whole(path) as temporary:
         temporary.write_bytes(safetensors.save(weights, metadata))
@@ -101,17 +101,17 @@ def save_encoder(
 def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None) -> nn.Module:
     """Load the encoder of an exported file or a run folder, in evaluation mode.
 
-    Only encoders of rince are constructed from the class path in the file. Construct others and pass them.
+    Only encoders of rince are constructed from the class path in the file. Construct and pass any other encoder.
 
     Args:
         path: File written by ``rince export`` or :func:`save_encoder`, or folder of a run.
-        encoder: Module that gets the weights. Default: None, constructed from the file.
+        encoder: Module to load the weights into. Default: None, constructed from the file.
 
     Returns:
         The encoder. ``encoder.about`` is metadata such as the data set and the normalization of the inputs.
 
     Raises:
-        MissingFile: If there is no encoder at the path.
+        MissingFile: If the path does not exist.
         UsageError: If the file is damaged, has a class from outside rince, or does not fit the given encoder.
 
     Example:
@@ -128,26 +128,26 @@ def load_encoder(path: str | os.PathLike[str], encoder: nn.Module | None = None)
     recipe, about, weights = read_encoder(path)
     if encoder is None:
         check_network(path, recipe, weights)
-        encoder = _built(recipe)
+        encoder = _build_network(recipe)
     fill(encoder, weights, path, recipe)
     encoder.about = about  # type: ignore[assignment]
     return encoder.eval()
 
 
 def fill(encoder: nn.Module, weights: dict[str, torch.Tensor], path: Path, recipe: dict[str, Any]) -> None:
-    """Load weights into an encoder. The error names the first kind of difference."""
+    """Load weights into an encoder. The error names the first mismatch."""
     try:
         encoder.load_state_dict(weights)
     except RuntimeError as error:
-        name, why = recipe.get("class_path", "an encoder"), str(error).splitlines()[1].strip()[:200]
-        raise UsageError(f"{path} has a {name}, which does not fit this {type(encoder).__name__}: {why}") from error
+        name, reason = recipe.get("class_path", "an encoder"), str(error).splitlines()[1].strip()[:200]
+        raise UsageError(f"{path} has a {name}, which does not fit this {type(encoder).__name__}: {reason}") from error
 
 
 def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, torch.Tensor]]:
     """Recipe (class_path and init_args), metadata and weights in a file."""
     safetensors = require("safetensors", "train")
     if not path.is_file():
-        raise MissingFile(f"there is no file {path}")
+        raise MissingFile(f"{path} does not exist")
     try:
         with safetensors.safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
@@ -157,7 +157,7 @@ def read_encoder(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
     if "rince_encoder" not in metadata:
         raise UsageError(f"{path} is not an encoder written by rince")
     try:
-        known = json.loads(metadata["rince_encoder"])
-        return dict(current_settings(known["encoder"])), dict(current_settings(known["about"])), weights
+        content = json.loads(metadata["rince_encoder"])
+        return dict(current_settings(content["encoder"])), dict(current_settings(content["about"])), weights
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"{path} has invalid metadata of its encoder ({type(error).__name__})") from error

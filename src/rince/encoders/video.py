@@ -104,8 +104,8 @@ class R2Plus1D(nn.Module):
             after = width * 2**stage
             stride = 1 if stage == 0 else 2
             first = Block(before, after, stride, norm == "after_sum")
-            rest = (Block(after, after, 1, norm == "after_sum") for _ in range(count - 1))
-            stages.append(nn.Sequential(first, *rest))
+            further = (Block(after, after, 1, norm == "after_sum") for _ in range(count - 1))
+            stages.append(nn.Sequential(first, *further))
             before = after
         self.stages = nn.Sequential(*stages)
         self.features = before

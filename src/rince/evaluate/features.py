@@ -1,4 +1,4 @@
-"""Features of a whole data set from a method in evaluation mode, and votes of several clips per video."""
+"""Features of a data set from a method in evaluation mode, and votes of several clips per video."""
 
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
@@ -42,8 +42,8 @@ def labeled_features(method: Any, batches: Iterable[Any], space: Space = "encode
         on_device = type(batch)(*(x.to(method.device) if isinstance(x, Tensor) else x for x in batch))
         features = method.embed(on_device)
         features = method.project(features) if space == "projection" else features
-        known = batch.labels.cpu() >= 0
-        parts.append((features.float().cpu()[known], batch.labels.cpu()[known]))
+        mask = batch.labels.cpu() >= 0
+        parts.append((features.float().cpu()[mask], batch.labels.cpu()[mask]))
     method.train(was_training)
     if not parts:
         raise UsageError("the split to evaluate is empty")
@@ -54,8 +54,8 @@ def labeled_features(method: Any, batches: Iterable[Any], space: Space = "encode
 def inputs_of(batches: Iterable[ImageBatch]) -> tuple[Tensor, Tensor]:
     """Flattened pixels and labels of all labeled images."""
     images, labels = zip(*((batch.images.flatten(1).float(), batch.labels) for batch in batches), strict=True)
-    known = torch.cat(labels) >= 0
-    return torch.cat(images)[known], torch.cat(labels)[known]
+    mask = torch.cat(labels) >= 0
+    return torch.cat(images)[mask], torch.cat(labels)[mask]
 
 
 class Votes(NamedTuple):
@@ -94,7 +94,7 @@ def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
         Mean scores and labels of the items.
 
     Raises:
-        UsageError: If there are no views, or one item has two labels.
+        UsageError: If the views are empty, or an item has two labels.
 
     Example:
         >>> scores = torch.tensor([[0.9, 0.1], [0.4, 0.6]])
@@ -103,10 +103,10 @@ def vote(ids: Tensor, scores: Tensor, labels: Tensor) -> Votes:
     """
     if not len(ids):
         raise UsageError("the test split is empty")
-    items, place, count = ids.unique(return_inverse=True, return_counts=True)
-    total = scores.new_zeros(len(items), scores.shape[1]).double().index_add_(0, place, scores.double())
-    label = labels.new_zeros(len(items)).index_copy_(0, place, labels)
-    clash = label[place] != labels
+    items, index, count = ids.unique(return_inverse=True, return_counts=True)
+    total = scores.new_zeros(len(items), scores.shape[1]).double().index_add_(0, index, scores.double())
+    label = labels.new_zeros(len(items)).index_copy_(0, index, labels)
+    clash = label[index] != labels
     if clash.any():
         raise UsageError(f"item {int(ids[clash][0])} has two labels")
     return Votes(items, total / count[:, None], label)

@@ -60,8 +60,8 @@ class OnlineProbe(Callback):
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= trainer.world_size
         self.optimizer.step()
-        right = (logits.argmax(1) == labels).sum() / known.sum().clamp_min(1)
-        pl_module.log("probe", right, prog_bar=True, sync_dist=True)
+        accuracy = (logits.argmax(1) == labels).sum() / known.sum().clamp_min(1)
+        pl_module.log("probe", accuracy, prog_bar=True, sync_dist=True)
 
     def state_dict(self) -> dict[str, Any]:
         if self.layer is None:

@@ -31,7 +31,7 @@ def recall_at(
         Rank to share in [0, 1].
 
     Raises:
-        UsageError: If there are no queries or no gallery.
+        UsageError: If queries or gallery are empty.
 
     Example:
         >>> partner = torch.arange(3)
@@ -82,7 +82,7 @@ def pair_features(method: Any, batches: Iterable[PairBatch]) -> PairFeatures:
         Features and embeddings of both sides, labels and ids.
 
     Raises:
-        UsageError: If there are no pairs.
+        UsageError: If the batches are empty.
 
     Example:
         >>> from rince.encoders import MLP, Towers
@@ -121,7 +121,7 @@ def retrieval(a: Tensor, b: Tensor, labels: Tensor | None = None, ks: tuple[int,
         Percentages by name, such as ``"a to b recall@1"``.
 
     Raises:
-        UsageError: If the two sides do not have the same shape.
+        UsageError: If the shapes of the two sides differ.
 
     Example:
         >>> from rince.evaluate.pairs import retrieval
@@ -149,7 +149,7 @@ def wrong_pairs_auc(a: Tensor, b: Tensor, wrong: Any) -> float | None:
         wrong: (n,) mask of the wrong pairs.
 
     Returns:
-        AUC from 0 to 100; None if all pairs are right or all are wrong.
+        AUC in [0, 100]; None if all pairs are right or all are wrong.
 
     Raises:
         UsageError: If ``wrong`` does not have one value per pair.
@@ -230,12 +230,12 @@ def table(result: dict[str, dict[str, float]]) -> str:
     """Table with one line per direction."""
     columns = ("recall@1", "recall@10", "class", "linear")
     names = {"class": "same class", "linear": "linear probe"}
-    shown = [c for c in columns if any(key.endswith(c) for row in result.values() for key in row)]
+    present = [c for c in columns if any(key.endswith(c) for row in result.values() for key in row)]
     width = max(len(name) for name in result) + 8
-    lines = [f"{'':<{width}}" + "".join(f"{names.get(c, c):>14}" for c in shown)]
+    lines = [f"{'':<{width}}" + "".join(f"{names.get(c, c):>14}" for c in present)]
     for name, row in result.items():
         for way, side in (("a to b", "a"), ("b to a", "b")):
-            values = [row.get(f"{side} linear" if c == "linear" else f"{way} {c}") for c in shown]
+            values = [row.get(f"{side} linear" if c == "linear" else f"{way} {c}") for c in present]
             cells = "".join(f"{'-' if value is None else f'{value:.1f}':>14}" for value in values)
             lines.append(f"{f'{name} {way}':<{width}}{cells}")
         if "wrong pairs AUC" in row:

@@ -16,7 +16,7 @@ from rince.errors import UsageError
 
 DECAYS = (1.0, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 SMALL = 10_000_000
-"""Elements of a matrix below which a single thread is fastest."""
+"""Matrix size in elements below which a single thread is fastest."""
 
 
 class LinearProbe(NamedTuple):
@@ -62,24 +62,24 @@ def logistic_regression(
 ) -> Tensor:
     """(classes, width + 1) weights that minimize mean cross-entropy + decay / 2 |W|^2; the last column is the bias.
 
-    scikit-learn has one row for two classes, of which a softmax over two rows has half each.
+    For two classes scikit-learn has one row; a softmax over two rows uses half of it with opposite signs.
     """
     sklearn = require("sklearn.linear_model", "train")
     present = y.unique().cpu()
-    half = 2.0 if len(present) == 2 else 1.0
-    penalty = np.inf if decay == 0 else half / (len(x) * decay)
+    divisor = 2.0 if len(present) == 2 else 1.0
+    penalty = np.inf if decay == 0 else divisor / (len(x) * decay)
     model = sklearn.LogisticRegression(C=penalty, tol=tolerance, max_iter=steps, warm_start=True)
     if start is not None:
-        rows = start.cpu()[present[1:] if half == 2 else present].numpy() * half
+        rows = start.cpu()[present[1:] if divisor == 2 else present].numpy() * divisor
         model.classes_, model.coef_, model.intercept_ = present.numpy(), rows[:, :-1].copy(), rows[:, -1].copy()
-    limit = require("threadpoolctl", "train").threadpool_limits  # which scikit-learn brings
-    with limit(1 if x.numel() < SMALL else None, user_api="blas"), warnings.catch_warnings():
+    thread_limit = require("threadpoolctl", "train").threadpool_limits  # a dependency of scikit-learn
+    with thread_limit(1 if x.numel() < SMALL else None, user_api="blas"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=require("sklearn.exceptions", "train").ConvergenceWarning)
         model.fit(x.cpu().numpy(), y.cpu().numpy())
-    rows = np.concatenate([model.coef_, model.intercept_[:, None]], 1) / half
+    rows = np.concatenate([model.coef_, model.intercept_[:, None]], 1) / divisor
     weight = x.new_zeros(classes, x.shape[1] + 1)
     weight[:, -1] = -torch.inf  # absent classes are never predicted
-    weight[present] = torch.from_numpy(np.concatenate([-rows, rows]) if half == 2 else rows).to(x)
+    weight[present] = torch.from_numpy(np.concatenate([-rows, rows]) if divisor == 2 else rows).to(x)
     return weight
 
 
@@ -103,7 +103,7 @@ def fit_linear(
         The probe.
 
     Raises:
-        UsageError: If decay is negative, features and labels do not fit, or there is only one class.
+        UsageError: If decay is negative, features and labels do not match, or only one class is present.
 
     Example:
         >>> x, y = torch.randn(200, 8), torch.arange(200) % 2
@@ -128,15 +128,17 @@ def fit_linear(
 
 def _best_decay(x: Tensor, y: Tensor, classes: int, decays: Sequence[float], validation: float, seed: int) -> float:
     order = torch.randperm(len(x), generator=generator(seed, 50))
-    held = max(1, round(validation * len(x)))
-    test, train = order[:held], order[held:]
-    best, best_right, weight, worse = decays[0], -1.0, None, 0
+    num_validation = max(1, round(validation * len(x)))
+    test, train = order[:num_validation], order[num_validation:]
+    best, best_accuracy, weight, num_worse = decays[0], -1.0, None, 0
     for decay in decays:  # from strong to weak, with a warm start
         weight = logistic_regression(x[train], y[train], classes, decay, weight, steps=200)
         logits = x[test] @ weight[:, :-1].T + weight[:, -1]
-        right = float((logits.argmax(1) == y[test]).double().mean())
-        best, best_right, worse = (decay, right, 0) if right > best_right else (best, best_right, worse + 1)
-        if worse == 3:  # weaker ones are slower and no better
+        accuracy = float((logits.argmax(1) == y[test]).double().mean())
+        best, best_accuracy, num_worse = (
+            (decay, accuracy, 0) if accuracy > best_accuracy else (best, best_accuracy, num_worse + 1)
+        )
+        if num_worse == 3:  # weaker decays are slower and no better
             break
     return best
 
@@ -214,7 +216,7 @@ def knn_predict(train: Tensor, labels: Tensor, test: Tensor, k: int = 200, tempe
         (m,) classes.
 
     Raises:
-        UsageError: If features and labels do not fit.
+        UsageError: If features and labels do not match.
 
     Example:
         >>> train, labels = torch.eye(3), torch.tensor([0, 1, 2])

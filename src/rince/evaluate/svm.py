@@ -89,7 +89,7 @@ def svm_accuracy(
     with Parallel(n_jobs=workers) as parallel:
         for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, y):
             inner = StratifiedKFold(inner_folds).split(x[train], y[train])
-            scores = parallel(delayed(_svm_scores)(x, y, train[fit], train[held], c) for fit, held in inner)
+            scores = parallel(delayed(_svm_scores)(x, y, train[fit], train[val], c) for fit, val in inner)
             means = np.mean(scores, axis=0)
             best = int(means.argmax())
             predictions[test] = _svm_predictions(x, y, train, test, [c[best]])[0]
@@ -158,15 +158,15 @@ def linear_accuracy(
 
 def _checked(features: Any, labels: Any, folds: int, inner_folds: int) -> tuple[Array, Array]:
     x = torch.as_tensor(features).detach().cpu().double()
-    y = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)  # of any type, such as texts
+    y = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)  # any type, such as strings
     classes, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
     check(x, torch.from_numpy(codes))
-    # The inner search sees (folds - 1) / folds of a class and splits that once more.
-    needed = max(folds, inner_folds + -(-inner_folds // (folds - 1)))
-    if sizes.min() < needed:
+    # The inner search splits (folds - 1) / folds of a class once more.
+    min_samples = max(folds, inner_folds + -(-inner_folds // (folds - 1)))
+    if sizes.min() < min_samples:
         raise UsageError(
             f"class {classes[sizes.argmin()]} has {sizes.min()} samples, {folds} folds with {inner_folds} inner ones "
-            f"need {needed}: lower folds, or leave the class out"
+            f"need {min_samples}: lower folds, or leave the class out"
         )
     return x.numpy(), y
 

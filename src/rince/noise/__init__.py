@@ -1,4 +1,4 @@
-"""Synthetic noise on pairs, labels and views. It is seeded, and every function returns the changed items."""
+"""Seeded synthetic noise on pairs, labels and views. Every function reports the changed items."""
 
 from typing import TYPE_CHECKING
 

@@ -11,14 +11,14 @@ from rince.errors import UsageError
 
 
 class Hits(nn.Module):
-    """Count of views changed by the noise, and a hash of which. Part of a checkpoint."""
+    """Count and hash of the views changed by the noise. Part of a checkpoint."""
 
     def __init__(self) -> None:
         super().__init__()
         self.views, self.hit, self.digest = 0, 0, ""
 
     def see(self, hit: Tensor) -> None:
-        """Count a batch of views, given a mask of the changed ones."""
+        """Count a batch of views; ``hit`` is the mask of changed views."""
         self.views, self.hit = self.views + len(hit), self.hit + int(hit.sum())
         packed = np.packbits(hit.cpu().numpy()).tobytes()
         self.digest = hashlib.sha256(self.digest.encode() + packed).hexdigest()

@@ -27,8 +27,8 @@ class NoisyLabels(NamedTuple):
 
     def digest(self) -> str:
         """Hash of labels and mask."""
-        whole = self.labels.to(torch.int64).numpy().tobytes() + self.hit.to(torch.uint8).numpy().tobytes()
-        return hashlib.sha256(whole).hexdigest()
+        content = self.labels.to(torch.int64).numpy().tobytes() + self.hit.to(torch.uint8).numpy().tobytes()
+        return hashlib.sha256(content).hexdigest()
 
     def record(self) -> dict[str, Any]:
         """Arrays to save with a run."""
@@ -63,8 +63,8 @@ class LabelFlips:
     def __call__(self, labels: Tensor) -> NoisyLabels:
         _check_labels(labels)
         largest = int(labels.max()) if len(labels) else 0
-        known = max(0, largest, *self.pairs, *self.pairs.values()) + 1
-        target = torch.arange(known)
+        num_classes = max(0, largest, *self.pairs, *self.pairs.values()) + 1
+        target = torch.arange(num_classes)
         for old, new in self.pairs.items():
             target[old] = new
         flip = torch.rand(len(labels), generator=generator(self.seed, 3), dtype=torch.float64) < self.rate

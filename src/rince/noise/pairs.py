@@ -67,7 +67,7 @@ def wrong_pairs(n: int, rate: float, seed: int = 0, groups: ArrayLike | None = N
     if len(chosen) == 1:
         others = np.flatnonzero(keys != keys[chosen[0]])
         if not len(others):
-            raise UsageError("all pairs are of one group, so none can be mismatched")
+            raise UsageError("all pairs are in one group, so none can be mismatched")
         index[chosen] = random.choice(others)
     elif len(chosen):
         index[chosen] = chosen[_exchange(keys[chosen], random)]
@@ -82,7 +82,7 @@ def _exchange(keys: NDArray[np.int64], random: np.random.Generator) -> NDArray[n
     largest = np.bincount(keys).max()
     if 2 * largest > count:
         raise UsageError(
-            f"{largest} of the {count} pairs to exchange are of one group, so some would keep a partner of their own: "
+            f"{largest} of the {count} pairs to exchange are in one group, so some would keep a partner in it: "
             "lower the rate or use finer groups"
         )
     order = random.permutation(count)
@@ -91,9 +91,9 @@ def _exchange(keys: NDArray[np.int64], random: np.random.Generator) -> NDArray[n
         if not len(clash):
             return order
         for row in clash:
-            other = random.integers(count)
-            if keys[order[other]] != keys[row] and keys[order[row]] != keys[other]:
-                order[row], order[other] = order[other], order[row]
+            swap = random.integers(count)
+            if keys[order[swap]] != keys[row] and keys[order[row]] != keys[swap]:
+                order[row], order[swap] = order[swap], order[row]
     by_key = np.argsort(keys, kind="stable")  # nearly half of the rows are one group: rotating the sorted rows works
     order[by_key] = np.roll(by_key, largest)
     return order
@@ -151,7 +151,7 @@ class SoundNoise:
 
 
 class Overdub(SoundNoise):
-    """A share of the videos gets the sound of another video.
+    """Replace the sound of a share of the videos by that of another video.
 
     Example:
         >>> noise = rince.noise.Overdub(rate=0.4)(10)
@@ -177,7 +177,7 @@ class Overdub(SoundNoise):
 
 
 class Shift(SoundNoise):
-    """A share of the sounds is shifted in time relative to the frames.
+    """Shift a share of the sounds in time relative to the frames.
 
     Example:
         >>> noise = rince.noise.Shift(rate=0.5, least=1.0, most=2.0)(10)
@@ -208,7 +208,7 @@ class Shift(SoundNoise):
 
 
 class Silence(SoundNoise):
-    """A share of the videos is silent.
+    """Silence a share of the videos.
 
     Example:
         >>> int(rince.noise.Silence(rate=0.3)(10).silent.sum())

@@ -1,4 +1,4 @@
-"""Views of an image, clip, sound, graph, or of both sides of a pair, made for whole batches."""
+"""Views of images, clips, sounds, graphs, or both sides of pairs, computed on batches."""
 
 from typing import TYPE_CHECKING
 

@@ -38,12 +38,12 @@ def rank(group: Tensor, key: Tensor, groups: int) -> tuple[Tensor, Tensor]:
 
 def pick(group: Tensor, number: Tensor, generator: torch.Generator | None) -> Tensor:
     """Random mask of ``number[g]`` items of every group g. All subsets are equally likely."""
-    hit = torch.zeros(len(group), dtype=torch.bool, device=group.device)
+    mask = torch.zeros(len(group), dtype=torch.bool, device=group.device)
     items = (number[group] > 0).nonzero().squeeze(1)  # groups without a hit are not sorted
-    order, place = rank(group[items], uniform(len(items), generator, group.device), len(number))
+    order, position = rank(group[items], uniform(len(items), generator, group.device), len(number))
     items = items[order]
-    hit[items] = place < number[group[items]]
-    return hit
+    mask[items] = position < number[group[items]]
+    return mask
 
 
 def distinct(number: Tensor, size: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
@@ -59,20 +59,20 @@ def distinct(number: Tensor, size: Tensor, generator: torch.Generator | None) ->
     group = torch.repeat_interleave(full)
     first = full.cumsum(0) - full
     local = torch.arange(len(group), device=device) - first[group]
-    hit = pick(group, number, generator)
-    shuffled = base[group[hit]] + local[hit]
+    mask = pick(group, number, generator)
+    shuffled = base[group[mask]] + local[mask]
 
-    wanted = torch.where(crowded, 0, number)
+    target = torch.where(crowded, 0, number)
     drawn = torch.empty(0, dtype=torch.long, device=device)
-    missing = wanted
+    missing = target
     while (total := int(missing.sum())) > 0:
         group = torch.repeat_interleave(missing)
         fresh = base[group] + (uniform(total, generator, device) * size[group]).long()
         drawn = torch.cat((drawn, fresh)).unique()
-        missing = wanted - torch.bincount(owner(drawn, size), minlength=len(size))
-    everything = torch.cat((shuffled, drawn))
-    group = owner(everything, size)
-    return group, everything - base[group]
+        missing = target - torch.bincount(owner(drawn, size), minlength=len(size))
+    numbers = torch.cat((shuffled, drawn))
+    group = owner(numbers, size)
+    return group, numbers - base[group]
 
 
 def owner(item: Tensor, size: Tensor) -> Tensor:
@@ -98,13 +98,13 @@ class Edit:
             noisy, noise = other.noisy, other.noise
             if self.noisy is not None and self.noise is not None:
                 noisy = self.noisy | other.noisy
-                place = torch.cat((self.noisy.nonzero(), other.noisy.nonzero())).squeeze(1).argsort()
-                noise = torch.cat((self.noise, other.noise))[place]
+                order = torch.cat((self.noisy.nonzero(), other.noisy.nonzero())).squeeze(1).argsort()
+                noise = torch.cat((self.noise, other.noise))[order]
         return Edit(
             _both(self.keep_node, other.keep_node),
             _both(self.keep_edge, other.keep_edge),
-            _one_after_the_other(self.new_edge, other.new_edge),
-            _one_after_the_other(self.new_edge_from, other.new_edge_from),
+            _concatenated(self.new_edge, other.new_edge),
+            _concatenated(self.new_edge_from, other.new_edge_from),
             noisy,
             noise,
         )
@@ -114,7 +114,7 @@ def _both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return a if b is None else b if a is None else a & b
 
 
-def _one_after_the_other(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+def _concatenated(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return a if b is None else b if a is None else torch.cat((a, b), -1)
 
 
@@ -135,8 +135,8 @@ def apply(batch: "Batch", edit: Edit) -> "Batch":
         edge_index = (edit.keep_node.cumsum(0) - 1)[edge_index]
         x, owner = x.index_select(0, nodes), owner[nodes]
         ptr = torch.nn.functional.pad(torch.bincount(owner, minlength=len(ptr) - 1).cumsum(0), (1, 0))
-    rest = _other_attributes(batch, nodes, edges, edit)
-    return Batch(x=x, edge_index=edge_index, batch=owner, ptr=ptr, **rest)
+    attributes = _other_attributes(batch, nodes, edges, edit)
+    return Batch(x=x, edge_index=edge_index, batch=owner, ptr=ptr, **attributes)
 
 
 def _kept_edges(edge_index: Tensor, edit: Edit) -> Tensor | None:
@@ -151,12 +151,12 @@ def _kept_edges(edge_index: Tensor, edit: Edit) -> Tensor | None:
     kept = keep.nonzero().squeeze(1)
     if edit.new_edge is None:
         return kept
-    fresh = torch.arange(edit.new_edge.shape[1], device=kept.device) + edge_index.shape[1]
-    return torch.cat((kept, fresh))
+    new = torch.arange(edit.new_edge.shape[1], device=kept.device) + edge_index.shape[1]
+    return torch.cat((kept, new))
 
 
 def _other_attributes(batch: "Batch", nodes: Tensor | None, edges: Tensor | None, edit: Edit) -> dict[str, object]:
-    rest: dict[str, object] = {}
+    attributes: dict[str, object] = {}
     graphs = len(batch.ptr) - 1
     for key, value in batch.to_dict().items():
         if key in ("x", "edge_index", "batch", "ptr"):
@@ -168,8 +168,8 @@ def _other_attributes(batch: "Batch", nodes: Tensor | None, edges: Tensor | None
                 value = value.index_select(0, edges)
             elif nodes is not None and batch.is_node_attr(key):
                 value = value.index_select(0, nodes)
-        rest[key] = value
-    return rest
+        attributes[key] = value
+    return attributes
 
 
 NODES_PER_WALKER = 32
@@ -190,33 +190,33 @@ def walk(
     edge_index, batch, ptr, target = (tensor.cpu() for tensor in (edge_index, batch, ptr, target))  # see _steps
     size = ptr.diff()
     first_edge, degree, neighbor = adjacency(edge_index, len(batch))
-    walked = target > 0
-    mine = spans(ptr[:-1][walked], size[walked])
+    active = target > 0
+    nodes = spans(ptr[:-1][active], size[active])
     start = ptr[:-1] + (uniform(len(size), generator, batch.device) * size).long()
     visit = torch.full((len(batch),), NEVER)  # when a node was first visited
-    visit[start[walked]] = 0
+    visit[start[active]] = 0
     # Walkers of finished graphs are removed from `graph` and `position`.
-    graph = torch.repeat_interleave(torch.where(walked, (size + NODES_PER_WALKER - 1) // NODES_PER_WALKER, 0))
+    graph = torch.repeat_interleave(torch.where(active, (size + NODES_PER_WALKER - 1) // NODES_PER_WALKER, 0))
     position = start[graph]
 
-    def seen() -> Tensor:
-        return torch.bincount(batch[mine[visit[mine] < NEVER]], minlength=len(size))
+    def num_visited() -> Tensor:
+        return torch.bincount(batch[nodes[visit[nodes] < NEVER]], minlength=len(size))
 
-    before, clock = seen(), 1
+    before, clock = num_visited(), 1
     while len(graph):
         trace = _steps(position, uniform((STEPS, len(graph)), generator, batch.device), first_edge, degree, neighbor)
         position = trace[-1]
         clock = _stamp(visit, trace.flatten(), clock)
-        now = seen()
-        on = (now < target)[graph]
-        graph, position = graph[on], position[on]
-        stuck = ((now == before) & (now < target))[graph]
+        visited = num_visited()
+        unfinished = (visited < target)[graph]
+        graph, position = graph[unfinished], position[unfinished]
+        stuck = ((visited == before) & (visited < target))[graph]
         if stuck.any():
-            position[stuck] = _fresh(edge_index, visit, batch, mine, graph[stuck], len(size), generator)
+            position[stuck] = _fresh(edge_index, visit, batch, nodes, graph[stuck], len(size), generator)
             clock = _stamp(visit, position[stuck], clock)
-            now = seen()
-        before = now
-    return _earliest(visit, batch, mine, target, clock).to(device)
+            visited = num_visited()
+        before = visited
+    return _earliest(visit, batch, nodes, target, clock).to(device)
 
 
 def adjacency(edge_index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -233,12 +233,12 @@ def adjacency(edge_index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _steps(position: Tensor, draws: Tensor, first_edge: Tensor, degree: Tensor, neighbor: Tensor) -> Tensor:
-    """[steps, walkers] positions after each step. In numpy, since the cost of five tiny operations is their calls."""
+    """[steps, walkers] positions after each step. In numpy, which has less overhead per call."""
     first, number, end = first_edge.numpy(), degree.numpy(), neighbor.numpy()
-    here, trace = position.numpy(), np.empty(draws.shape, dtype=np.int64)
+    node, trace = position.numpy(), np.empty(draws.shape, dtype=np.int64)
     for step, draw in enumerate(draws.numpy()):
-        here = end[first[here] + (draw * number[here]).astype(np.int64)]
-        trace[step] = here
+        node = end[first[node] + (draw * number[node]).astype(np.int64)]
+        trace[step] = node
     return torch.from_numpy(trace)
 
 
@@ -253,30 +253,30 @@ def _fresh(
     edge_index: Tensor,
     visit: Tensor,
     batch: Tensor,
-    mine: Tensor,
+    candidates: Tensor,
     graph: Tensor,
     graphs: int,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Unvisited node for every walker of ``graph``, next to a visited one if there is one."""
+    """Unvisited node for every walker of ``graph``, next to a visited one if possible."""
     unvisited = visit == NEVER
     source, target = edge_index
     border = torch.zeros_like(unvisited)
     border[target[~unvisited[source] & unvisited[target]]] = True
     bordered = torch.bincount(batch[border], minlength=graphs) > 0
-    nodes = mine[(unvisited & (border | ~bordered[batch]))[mine]]
+    nodes = candidates[(unvisited & (border | ~bordered[batch]))[candidates]]
     count = torch.bincount(batch[nodes], minlength=graphs)
     first = count.cumsum(0) - count
     return nodes[first[graph] + (uniform(len(graph), generator, batch.device) * count[graph]).long()]
 
 
-def _earliest(visit: Tensor, batch: Tensor, mine: Tensor, target: Tensor, clock: int) -> Tensor:
+def _earliest(visit: Tensor, batch: Tensor, nodes: Tensor, target: Tensor, clock: int) -> Tensor:
     keep = torch.ones(len(batch), dtype=torch.bool, device=batch.device)
-    order = mine[(batch[mine] * (clock + 1) + visit[mine].clamp(max=clock)).argsort()]
+    order = nodes[(batch[nodes] * (clock + 1) + visit[nodes].clamp(max=clock)).argsort()]
     # `mine` is ordered by graph, so the sorted nodes of a graph start where its nodes start.
-    size = torch.bincount(batch[mine], minlength=len(target))
-    place = torch.arange(len(order), device=order.device) - (size.cumsum(0) - size)[batch[order]]
-    keep[order] = place < target[batch[order]]
+    size = torch.bincount(batch[nodes], minlength=len(target))
+    position = torch.arange(len(order), device=order.device) - (size.cumsum(0) - size)[batch[order]]
+    keep[order] = position < target[batch[order]]
     return keep
 
 
@@ -351,9 +351,9 @@ class PerturbEdges(_Rated):
     def edit(self, batch: "Batch", chosen: Tensor, generator: torch.Generator | None = None) -> Edit:
         row, col = batch.edge_index
         owner = batch.batch[row]
-        mine = chosen[owner]
-        forward = (mine & (row < col if self.undirected else row != col)).nonzero().squeeze(1)
-        if self.undirected and not _same_pairs(batch.edge_index[:, forward], batch.edge_index[:, mine & (row > col)]):
+        mask = chosen[owner]
+        forward = (mask & (row < col if self.undirected else row != col)).nonzero().squeeze(1)
+        if self.undirected and not _same_pairs(batch.edge_index[:, forward], batch.edge_index[:, mask & (row > col)]):
             raise UsageError(
                 "PerturbEdges needs every edge in both directions: set undirected=False for directed graphs"
             )
@@ -369,7 +369,7 @@ class PerturbEdges(_Rated):
         if not self.undirected:
             return Edit(keep_edge=keep_edge, new_edge=added, new_edge_from=source)
         # Backward directions are rebuilt from forward ones, which is cheaper than looking them up.
-        keep_edge &= ~(mine & (row > col))
+        keep_edge &= ~(mask & (row > col))
         stays = forward[~dropped]
         new_edge = torch.cat((batch.edge_index[:, stays].flip(0), added, added.flip(0)), 1)
         return Edit(keep_edge=keep_edge, new_edge=new_edge, new_edge_from=torch.cat((stays, source, source)))
@@ -388,24 +388,24 @@ class PerturbEdges(_Rated):
         pairs = size * (size - 1) // (2 if self.undirected else 1) * (number > 0)
         first = pairs.cumsum(0) - pairs
         row, col = batch.edge_index[:, forward] - batch.ptr[group]
-        touched = number[group] > 0
-        code = (first[group] + self._code(row, col, size[group]))[touched].unique()
-        taken = torch.bincount(torch.searchsorted(pairs.cumsum(0), code, right=True), minlength=len(size))
-        free = pairs - taken
+        affected = number[group] > 0
+        code = (first[group] + self._code(row, col, size[group]))[affected].unique()
+        num_present = torch.bincount(torch.searchsorted(pairs.cumsum(0), code, right=True), minlength=len(size))
+        free = pairs - num_present
         owner, choice = distinct(torch.minimum(number, free), free, generator)
         # The r-th absent pair: codes are sorted, code[i] - i absent pairs lie before the i-th present one.
-        place = (free.cumsum(0) - free)[owner] + choice
-        present = torch.searchsorted(code - torch.arange(len(code), device=code.device), place, right=True)
-        u, v = self._decode(place + present - first[owner], size[owner])
+        index = (free.cumsum(0) - free)[owner] + choice
+        present = torch.searchsorted(code - torch.arange(len(code), device=code.device), index, right=True)
+        u, v = self._decode(index + present - first[owner], size[owner])
         edge = torch.stack((u, v)) + batch.ptr[owner]
         # The k-th added edge of a graph replaces its k-th dropped one.
         lost = forward[dropped]
         lost = lost[batch.batch[batch.edge_index[0, lost]].argsort(stable=True)]
         order = owner.argsort(stable=True)
         start = number.cumsum(0) - number
-        have = torch.bincount(owner, minlength=len(size))
-        nth = torch.arange(len(order), device=order.device) - (have.cumsum(0) - have)[owner[order]]
-        return edge[:, order], lost[start[owner[order]] + nth]
+        num_added = torch.bincount(owner, minlength=len(size))
+        position = torch.arange(len(order), device=order.device) - (num_added.cumsum(0) - num_added)[owner[order]]
+        return edge[:, order], lost[start[owner[order]] + position]
 
     def _code(self, row: Tensor, col: Tensor, size: Tensor) -> Tensor:
         if self.undirected:
@@ -466,22 +466,22 @@ class DirectNeighbors(_Rated):
         first_edge, degree, neighbor = adjacency(batch.edge_index, batch.num_nodes)  # a lone node neighbors itself
         start = batch.ptr[:-1] + (uniform(len(size), generator, device) * size).long()
         owner = torch.repeat_interleave(torch.where(chosen, size, 0))  # the graph of every draw
-        here = start[owner]
-        drawn = neighbor[first_edge[here] + (uniform(len(owner), generator, device) * degree[here]).long()]
+        node = start[owner]
+        drawn = neighbor[first_edge[node] + (uniform(len(owner), generator, device) * degree[node]).long()]
         # First draw of every neighbor, in the order of the draws, and its rank among those of its graph.
         first_draw = torch.full((batch.num_nodes,), len(owner), device=device)
         first_draw.scatter_reduce_(0, drawn, torch.arange(len(owner), device=device), "amin")
         order = first_draw[first_draw < len(owner)].sort().values
         num_drawn = torch.bincount(owner[order], minlength=len(size))
-        place = torch.arange(len(order), device=device) - (num_drawn.cumsum(0) - num_drawn)[owner[order]]
+        position = torch.arange(len(order), device=device) - (num_drawn.cumsum(0) - num_drawn)[owner[order]]
         keep = ~chosen[batch.batch]
         keep[start] = True
-        keep[drawn[order[place < self.counts(size, generator)[owner[order]]]]] = True
+        keep[drawn[order[position < self.counts(size, generator)[owner[order]]]]] = True
         return Edit(keep_node=keep)
 
 
 class DropIsolated(View):
-    """Another view without the nodes that have no edge in it. A graph without edges becomes empty."""
+    """Wrapped view without isolated nodes. A graph without edges becomes empty."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -502,7 +502,7 @@ class DropIsolated(View):
 
 
 class Choice(View):
-    """One of several views, drawn for every graph."""
+    """One of several views, drawn independently for every graph."""
 
     def __init__(self, views: Sequence[View]) -> None:
         if not views:
@@ -526,7 +526,7 @@ class GraphViews(Views):
     Args:
         view: How a view is made: ``DropNodes``, ``PerturbEdges``, ``MaskAttributes``, ``Subgraph``, or a ``Choice`` of
             them. Default: a choice of all four, as the GraphCL paper defines them.
-        one_view: Take the batch itself as the first view, as published.
+        one_view: Use the batch itself as the first view, as published.
         published: Make views as GraphCL's published code does, which differs from its paper. See
             :func:`published_graphcl_view`.
 

@@ -68,7 +68,7 @@ class Recipe(Views):
             solarize_chance: Probability that bright pixels are inverted.
             mean: Mean of each channel, subtracted at the end.
             std: Standard deviation of each channel, divided by at the end.
-            noise: Noise for some of the views.
+            noise: Noise on a share of the views.
 
         Raises:
             UsageError: If a probability, crop or blur_taps is out of range, or mean and std have different lengths.
@@ -86,7 +86,7 @@ class Recipe(Views):
         self.jitter, self.jitter_chance, self.gray_chance = jitter, jitter_chance, gray_chance
         self.blur_chance, self.blur_taps, self.blur_sigma = blur_chance, blur_taps, blur_sigma
         self.solarize_chance, self.noise = solarize_chance, noise
-        self.last_hit: Tensor | None = None  # mask of the images of the last call that the noise changed
+        self.last_hit: Tensor | None = None  # mask of the images changed by noise in the last call
         self.hits = None if noise is None else Hits()
         self.register_buffer("mean", torch.tensor(mean), persistent=False)
         self.register_buffer("std", torch.tensor(std), persistent=False)
@@ -116,9 +116,9 @@ class Recipe(Views):
         if (height, width) == (self.size, self.size):
             x = images.float() / 255 if images.dtype == torch.uint8 else images
         else:
-            zero, one = torch.zeros(n, device=images.device), torch.ones(n, device=images.device)
-            rows = op.resize_weights(zero, one * height, height, self.size)
-            columns = op.resize_weights(zero, one * width, width, self.size)
+            zeros, ones = torch.zeros(n, device=images.device), torch.ones(n, device=images.device)
+            rows = op.resize_weights(zeros, ones * height, height, self.size)
+            columns = op.resize_weights(zeros, ones * width, width, self.size)
             x = op.resize(images, rows, columns).transpose(0, 1)
         return (x - self.mean[:, None, None]) / self.std[:, None, None]
 
@@ -129,14 +129,14 @@ class Recipe(Views):
         return {} if self.hits is None else self.hits.record()
 
     def check(self, channels: int) -> None:
-        """Reject images with another number of channels than mean and std."""
+        """Reject images whose number of channels differs from mean and std."""
         if channels != len(self.mean):
             raise UsageError(
                 f"these views normalize {len(self.mean)} channels, the images have {channels}: set mean and std"
             )
 
     def _numbers(self, draw: Draws, n: int, height: int, width: int, cropped: bool) -> dict[str, Tensor]:
-        """All random numbers of a view. Drawn whether used or not, so that they do not depend on other options."""
+        """All random numbers of a view. Unused ones are drawn too, so that options do not shift the random stream."""
         crop = (1.0, 1.0) if cropped or self.crop is None else self.crop
         ratio = (width / height,) * 2 if cropped or self.crop is None else self.ratio
         numbers = dict(
@@ -312,8 +312,8 @@ def check_two_views(method: str, views: nn.Module) -> None:
             return
         except TypeError:
             pass
-    given = f"makes {makes}" if makes else "cannot be called with images, draw, partners and cropped"
+    problem = f"makes {makes}" if makes else "cannot be called with images, draw, partners and cropped"
     raise UsageError(
-        f"{method} wants two views of every image, and {type(views).__name__} {given}: set views, such as "
+        f"{method} needs two views of every image, and {type(views).__name__} {problem}: set views, such as "
         "SimCLRViews or TwoViews"
     )

@@ -149,12 +149,12 @@ class ClipRecipe(Recipe):
         numbers = self._numbers(draw, n, height, width, cropped)
         numbers = {name: value.to(clips.device) for name, value in numbers.items()}
         at_a_time = n if clips.device.type != "cpu" else max(1, PIXELS_AT_A_TIME // (frames * self.size**2))
-        whole = (cropped or self.crop is None) and (height, width) == (self.size, self.size)
+        full_frame = (cropped or self.crop is None) and (height, width) == (self.size, self.size)
         views = clips.new_empty((n, channels, frames, self.size, self.size), dtype=self.mean.dtype)
         for start in range(0, n, at_a_time):
             part = slice(start, start + at_a_time)
             own = {name: value[part] for name, value in numbers.items()}
-            x = self._only_flipped(clips[part], own["flip"]) if whole else self._cut(clips[part], own)
+            x = self._only_flipped(clips[part], own["flip"]) if full_frame else self._cut(clips[part], own)
             if any(self.jitter) and self.jitter_chance > 0:
                 tall = x.view(channels, -1, frames * self.size, self.size)  # all frames of a clip as one tall image
                 x = op.jitter(tall, own["factors"], own["hue"], own["order"]).view_as(x)
@@ -263,7 +263,7 @@ class SoundRecipe(Views):
                 f"a hop of {hop} s is {self.hop} samples, which must lie between 1 and the window of {window}"
             )
         if (mean is None) != (std is None):
-            raise UsageError("mean and std of the bins go together: give both or none")
+            raise UsageError("mean and std of the bins go together: set both or neither")
         if pair_bins and window % 4:
             raise UsageError(f"pairs of bins need a window that is a multiple of 4 samples, got {window}")
         if mean is not None and normalize == "data":
@@ -307,8 +307,8 @@ class SoundRecipe(Views):
     def plain(self, sounds: Tensor) -> Tensor:
         """Sounds for evaluation, at their own volume."""
         x = self.decibels(sounds)
-        known = self.normalize != "data" or bool(self.measured)  # reading a tensor makes a GPU wait
-        if known and self.mean is not None and self.std is not None:
+        is_measured = self.normalize != "data" or bool(self.measured)  # reading a tensor synchronizes the GPU
+        if is_measured and self.mean is not None and self.std is not None:
             x = (x - self.mean) / self.std
         else:
             over = (1, 2) if self.normalize == "sound" else 1
@@ -366,7 +366,7 @@ def _moments(total: Tensor, square: Tensor, count: Tensor) -> tuple[Tensor, Tens
 def _bins(values: float | Sequence[float] | Tensor | None, bins: int, name: str) -> Tensor | None:
     if values is None:
         return None
-    given = torch.atleast_1d(torch.as_tensor(values, dtype=torch.float32))
-    if given.dim() != 1 or len(given) not in (1, bins):
-        raise UsageError(f"{name} must be one number or one per bin, {bins}, got {len(given)}")
-    return given
+    result = torch.atleast_1d(torch.as_tensor(values, dtype=torch.float32))
+    if result.dim() != 1 or len(result) not in (1, bins):
+        raise UsageError(f"{name} must be one number or one per bin, {bins}, got {len(result)}")
+    return result

@@ -98,7 +98,7 @@ class Views(nn.Module):
     """
 
     makes: str = ""
-    """What the views are, for errors, if not two views of every image."""
+    """Description of the views for errors, if not two views of every image."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

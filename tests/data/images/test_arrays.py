@@ -40,7 +40,7 @@ def test_a_truncated_or_missing_file_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"not a valid zip file"):
         Arrays(str(path)).setup()
-    with pytest.raises(FileNotFoundError, match=r"there is no file"):
+    with pytest.raises(FileNotFoundError, match=r"does not exist"):
         Arrays(str(tmp_path / "b.npz")).setup()
 
 

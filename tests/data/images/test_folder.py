@@ -98,7 +98,7 @@ def test_missing_folder_or_class_or_images_are_named(folder, tmp_path):
     (folder / "train" / "emu" / "0.jpg").write_bytes(b"x")
     with pytest.raises(ValueError, match="emu is in one of them only"):
         data(folder).setup()
-    with pytest.raises(FileNotFoundError, match="there is no folder"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         data(tmp_path / "elsewhere").setup()
 
 

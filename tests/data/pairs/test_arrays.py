@@ -10,7 +10,7 @@ from rince.errors import UsageError
 @pytest.mark.parametrize(
     ("a", "message"),
     [
-        (np.full((4, 4), 1e300), "a in .* holds values that are not finite"),
+        (np.full((4, 4), 1e300), "a in .* has non-finite values"),
         (np.zeros(4), "must hold numbers, one row per pair"),
     ],
 )

@@ -92,11 +92,11 @@ def test_files_that_hold_no_pairs_are_named(tmp_path):
         ({"b": np.ones((5, 2))}, "30 and 5 rows"),
         ({"a": np.array(["x"] * 30)}, "a in .* must hold numbers"),
         ({"labels": np.ones(3, int)}, "labels in .* must be 30 whole numbers"),
-        ({"a": np.full((30, 2), np.nan)}, "a in .* holds values that are not finite"),
+        ({"a": np.full((30, 2), np.nan)}, "a in .* has non-finite values"),
     ):
         with pytest.raises(ValueError, match=message):
             PairedArrays(npz(tmp_path / "x.npz", **changes)).setup()
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         PairedArrays(str(tmp_path / "nothing.npz")).setup()
     (tmp_path / "x.npz").write_bytes(b"PK")
     with pytest.raises(ValueError, match=r"not a valid zip file"):

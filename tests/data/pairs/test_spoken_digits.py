@@ -15,7 +15,7 @@ def recordings(tmp_path):
 
 
 def test_bad_sources_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no spoken digits at"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         read_recordings(tmp_path / "nothing")
     with pytest.raises(ValueError, match="no recordings named"):
         read_recordings(tmp_path)

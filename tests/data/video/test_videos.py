@@ -187,8 +187,8 @@ def test_a_partner_without_sound_is_replaced_too(root, tmp_path):
     ("options", "sentence"),
     [
         ({"ratio": (0, 1)}, "ratio must be"),
-        ({"clips": 3}, "multiple of clips, 3, and hold two videos or more, got 4"),
-        ({"clips": 4}, "multiple of clips, 4, and hold two videos or more, got 4"),
+        ({"clips": 3}, "multiple of clips, 3, and hold at least two videos, got 4"),
+        ({"clips": 4}, "multiple of clips, 4, and hold at least two videos, got 4"),
         ({"crop": (0.5, 0.2)}, "crop must be"),
         ({"validation": 1.0}, r"in \[0, 1\)"),
         ({"noise": Silence(0.5), "sound": False}, "needs sound: true"),

@@ -1,4 +1,4 @@
-"""Clips of a list of videos, read by a loader's workers; unreadable videos are replaced and counted."""
+"""Clips of a list of videos, read by loader workers. Unreadable videos are replaced and counted."""
 
 import csv
 import warnings
@@ -23,12 +23,12 @@ from rince.noise.pairs import NoisySounds
 from rince.views.views import ClipBatch, PairBatch
 
 Bad = dict[int, str]
-"""Reasons why items cannot be used: the rest of a sentence that begins with the path."""
+"""Reasons why items are unusable, as predicates to follow the path."""
 ENDINGS = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".flv", ".wmv", ".mpg", ".mpeg", ".ts", ".ogv", ".3gp"}
 
 
 class VideoList(NamedTuple):
-    """Files, their labels (-1: unknown) and where their clips start in seconds (not a number: anywhere)."""
+    """Files, labels (-1: unknown) and start times of the clips in seconds (NaN: anywhere)."""
 
     paths: list[str]
     labels: NDArray[np.int64]
@@ -40,14 +40,14 @@ class VideoList(NamedTuple):
 
 
 def video_list(paths: Sequence[Path | str], labels: Sequence[int] | None = None) -> VideoList:
-    known = np.full(len(paths), -1) if labels is None else np.asarray(labels)
-    return VideoList([str(path) for path in paths], known.astype(np.int64), np.full(len(paths), np.nan))
+    label_array = np.full(len(paths), -1) if labels is None else np.asarray(labels)
+    return VideoList([str(path) for path in paths], label_array.astype(np.int64), np.full(len(paths), np.nan))
 
 
 def list_folder(folder: Path, classes: tuple[str, ...] | None = None) -> tuple[tuple[str, ...], VideoList]:
     """Class names and videos of ``folder/CLASS/*.mp4``; of ``folder/*.mp4``, without labels, if there are no classes.
 
-    ``classes`` are those of the training part, which the folder must have too.
+    ``classes`` are the class names of the training part, which must match.
     """
     names, paths, labels = list_class_folders(folder, ENDINGS, "videos", classes)
     if names:
@@ -65,7 +65,7 @@ def list_table(table: Path, root: Path) -> tuple[list[str], VideoList]:
         with open(table, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if "path" not in (reader.fieldnames or []):
-                raise UsageError(f"{table} has no column 'path': its first line must name the columns")
+                raise UsageError(f"{table} has no column 'path': the first line must name the columns")
             rows = [row for row in reader if row["path"]]
     except UnicodeDecodeError as error:
         raise UsageError(f"{table} is not a text file with columns: {error.reason}") from error
@@ -87,9 +87,9 @@ def _start(row: dict[str, Any], table: Path, line: int) -> float:
 def list_tables(tables: dict[str, Path], root: Path) -> tuple[tuple[str, ...], dict[str, VideoList]]:
     """Class names, sorted as texts or as numbers, and the videos of several CSV files that share them."""
     by_part = {part: list_table(table, root) for part, table in tables.items()}
-    known = {name for labels, _ in by_part.values() for name in labels if name}
-    numbers = all(name.isdecimal() for name in known)
-    names = sorted(known, key=int) if numbers else sorted(known)
+    labels_found = {name for labels, _ in by_part.values() for name in labels if name}
+    numbers = all(name.isdecimal() for name in labels_found)
+    names = sorted(labels_found, key=int) if numbers else sorted(labels_found)
     label = {name: i for i, name in enumerate(names)} | {"": -1}
     lists = {
         part: listed._replace(labels=np.array([label[name] for name in labels], dtype=np.int64))
@@ -98,14 +98,14 @@ def list_tables(tables: dict[str, Path], root: Path) -> tuple[tuple[str, ...], d
     return tuple(names), lists
 
 
-MIN_TRIED = 1000  # files, after which the share of unusable ones is taken for that of all
+MIN_TRIED = 1000  # files to try before the share of unusable ones is trusted
 
 
 class Skipped:
-    """Videos that could not be used, with reasons by path, kept in ``skipped.csv`` in the folder of a run.
+    """Unusable videos, with reasons by path, stored in ``skipped.csv`` in the folder of a run.
 
-    More than half of the videos of a part is an error. With several processes, each has a list of its own
-    (``.skipped-1.csv``), and the first merges them.
+    More than half of the videos of a part is an error. With several processes, each writes its own list
+    (``.skipped-1.csv``), and rank 0 merges them.
     """
 
     def __init__(self, lists: Mapping[str, VideoList], folder: Path | None = None, rank: int = 0):
@@ -116,7 +116,7 @@ class Skipped:
         self._written = 0
 
     def note(self, part: str, tried: Iterable[int], bad: Bad) -> None:
-        """Add items that were tried, and reasons of those that cannot be used."""
+        """Add the tried items and the reasons of the unusable ones."""
         paths = self.lists[part].paths
         self._tried[part].update(tried)
         self._bad[part].update(bad)
@@ -155,11 +155,11 @@ class Skipped:
         self._written = len(self.reasons)
 
 
-TRIES = 64  # bad videos in a row, drawn at random: with fewer than half of all bad that does not happen
+TRIES = 64  # random bad videos in a row: practically impossible if fewer than half are bad
 
 
 class ClipFormat(NamedTuple):
-    """What a clip is made of."""
+    """Format of a clip."""
 
     num_frames: int = 8
     fps: float = 16
@@ -176,7 +176,7 @@ class ClipFormat(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """Clips of a video, if any could be read; all items that were tried, and reasons of those that cannot be used."""
+    """Clips of a video (empty if unreadable), all tried items, and reasons of the unusable ones."""
 
     item: int
     label: int
@@ -190,7 +190,7 @@ class ClipReader(Dataset[Any]):
 
     Args:
         videos: The list.
-        form: What a clip is made of.
+        form: Format of the clips.
         noise: Wrong sounds.
         among: Items that may replace an unusable one. Default: None, all.
     """
@@ -210,7 +210,7 @@ class ClipReader(Dataset[Any]):
     def visit(self, item: int, read: Callable[[int, Bad], list[Clip]], others: Iterable[int]) -> Visit:
         """Clips of the item, or of the first of the others that can be read.
 
-        An unusable video is tried again when its turn comes: the choices of a worker must not depend on its past.
+        Unusable videos are retried on each visit, since a worker's choices must not depend on its history.
         """
         tried: list[int] = []
         bad: Bad = {}
@@ -224,7 +224,7 @@ class ClipReader(Dataset[Any]):
 
     def _reason(self, item: int, error: Exception) -> str:
         is_missing = isinstance(error, FileNotFoundError)
-        return "is not there" if is_missing else str(error).replace(self.videos.paths[item], "").strip()
+        return "does not exist" if is_missing else str(error).replace(self.videos.paths[item], "").strip()
 
     def read(
         self,
@@ -236,16 +236,16 @@ class ClipReader(Dataset[Any]):
         sound_shares: Sequence[float] | None = None,
         key: tuple[int, ...] = (),
     ) -> list[Clip]:
-        """Clips at shares (0: first possible start, 1: last) of a video, each with its sound or that of the noise.
+        """Clips at shares (0: first possible start, 1: last) of a video, with clean or noisy sounds.
 
         Args:
             item: The video.
-            shares: Where the clips start.
+            shares: Start of each clip, as a share.
             transforms: Crop of each clip.
-            bad: Gets the reasons of partners that cannot be used.
+            bad: Collects the reasons of unusable partners.
             shifts: Seconds by which the sound of each clip is shifted, within the limits of the file.
-            sound_shares: Where the sounds of another video are taken. Default: as ``shares``.
-            key: Of the random choice of another partner, if the sound of the partner cannot be used.
+            sound_shares: Start of each sound of another video. Default: as ``shares``.
+            key: Random key for choosing another partner if the partner's sound is unusable.
         """
         noise = self.noise
         if not self.form.sound or noise is None or not noise.hit[item]:
@@ -272,12 +272,12 @@ class ClipReader(Dataset[Any]):
 
             def clips_until(end: float, short: Short) -> list[Clip]:
                 starts = self._starts(item, end, shares)
-                rest = form.num_frames, form.fps, form.audio_duration, form.sample_rate
-                return file.clips(starts, *rest, sound, short, transforms, shifts)
+                settings = form.num_frames, form.fps, form.audio_duration, form.sample_rate
+                return file.clips(starts, *settings, sound, short, transforms, shifts)
 
             try:
                 return clips_until(file.duration, "refuse")
-            except TooShort as error:  # a header may promise more than there is
+            except TooShort as error:  # the duration in the header may be too long
                 fits = error.end >= form.length and np.isnan(self.videos.starts[item])
                 return clips_until(error.end, "refuse" if fits else form.short)
 
@@ -287,20 +287,20 @@ class ClipReader(Dataset[Any]):
         return [share * latest if np.isnan(fixed) else fixed for share in shares]
 
     def _noisy_sounds(
-        self, item: int, own: Sequence[float], others: Sequence[float], key: tuple[int, ...], bad: Bad
+        self, item: int, shares: Sequence[float], partner_shares: Sequence[float], key: tuple[int, ...], bad: Bad
     ) -> list[Any]:
-        """Sounds for clips of an item: its own, shifted, or those of a partner."""
+        """Sounds for clips of an item: shifted, or from a partner."""
         assert self.noise is not None
         partner, shift = int(self.noise.partner[item]), float(self.noise.shift[item])
         if partner == item:
-            return self._sounds(item, own, shift)
-        for other in chain((partner,), self.others(key)):
-            if other != item:
+            return self._sounds(item, shares, shift)
+        for candidate in chain((partner,), self.others(key)):
+            if candidate != item:
                 try:
-                    return self._sounds(other, others, shift)
+                    return self._sounds(candidate, partner_shares, shift)
                 except (BadVideo, OSError) as error:
-                    bad[other] = self._reason(other, error)
-        raise BadVideo(f"{self.videos.paths[item]} finds no other video with a sound")
+                    bad[candidate] = self._reason(candidate, error)
+        raise BadVideo(f"{self.videos.paths[item]}: no other video has a usable sound")
 
     def _sounds(self, item: int, shares: Sequence[float], shift: float) -> list[Any]:
         form = self.form
@@ -310,17 +310,17 @@ class ClipReader(Dataset[Any]):
             return file.sounds(middles, form.audio_duration, form.sample_rate)
 
     def others(self, key: tuple[int, ...]) -> Iterator[int]:
-        """Random items to replace an unusable one."""
+        """Random replacement items."""
         random = np.random.default_rng(key)
         for _ in range(TRIES):
-            place = int(random.integers(len(self) if self.among is None else len(self.among)))
-            yield place if self.among is None else int(self.among[place])
+            index = int(random.integers(len(self) if self.among is None else len(self.among)))
+            yield index if self.among is None else int(self.among[index])
 
 
 class TrainingClips(ClipReader):
-    """Random clips, each through a random crop; keys are (place in the epoch, step).
+    """Random clips with random crops; keys are (position in the epoch, step).
 
-    With several visits an epoch has more places than items: item i is at the places i, i + items, i + 2 items, ...
+    With several visits an epoch has more positions than items: item i is at i, i + items, i + 2 items, ...
     """
 
     def __init__(
@@ -344,13 +344,13 @@ class TrainingClips(ClipReader):
             key = (self.seed, step, place, item)
             shares = np.random.default_rng((*key, 2)).random(2 * self.count).tolist()
             transforms = [FrameTransform(self._box((*key, i, 3)), self.form.size) for i in range(self.count)]
-            own, others = shares[: self.count], shares[self.count :]
-            return self.read(item, own, transforms, bad, self.sound_shifts((*key, 5)), others, (*key, 4))
+            clip_shares, sound_shares = shares[: self.count], shares[self.count :]
+            return self.read(item, clip_shares, transforms, bad, self.sound_shifts((*key, 5)), sound_shares, (*key, 4))
 
         return self.visit(place % len(self), read, self.others((self.seed, step, place, 1)))
 
     def sound_shifts(self, key: tuple[int, ...]) -> list[float] | None:
-        """Seconds from the middle of each clip to that of its sound; None if they are the same.
+        """Seconds from the middle of each clip to the middle of its sound; None if they coincide.
 
         As in AVID, the clip lies anywhere in its sound or up to half a second outside.
         """
@@ -377,14 +377,14 @@ class EvaluationClips(ClipReader):
 
 
 def center_box(width: int, height: int) -> Box:
-    """Center of a frame: what a crop of ``size`` shows after resizing the shorter side to ``size / 0.875``."""
+    """Center of a frame: the area of a ``size`` crop after resizing the shorter side to ``size / 0.875``."""
     side = round(min(width, height) * 0.875)
     left, top = (width - side) // 2, (height - side) // 2
     return left, top, left + side, top + side
 
 
 class Report(NamedTuple):
-    """Items that were tried for a batch, reasons of the unusable ones, and whether every visit gave clips."""
+    """Tried items of a batch, reasons of the unusable ones, and whether every visit returned clips."""
 
     tried: list[int]
     bad: Bad
@@ -394,7 +394,7 @@ class Report(NamedTuple):
 def collate(
     visits: list[Visit], pairs: bool, cropped: bool, weights: Tensor | None = None
 ) -> tuple[PairBatch | ClipBatch | None, Report]:
-    """A batch of all clips, if there are any, and a report of the visits."""
+    """Batch of all clips (None if there are none) and a report of the visits."""
     report = Report(
         tried=[item for visit in visits for item in visit.tried],
         bad={item: reason for visit in visits for item, reason in visit.bad.items()},
@@ -413,12 +413,12 @@ def collate(
 
 
 class ClipLoader:
-    """Batches of a loader. Videos that its workers could not use are counted.
+    """Batches of a loader. Unusable videos are counted.
 
     Args:
-        loader: Its batches are those of :func:`collate`.
+        loader: Loader with :func:`collate`.
         part: Part of the data set.
-        skipped: Where the videos are counted.
+        skipped: Record of unusable videos.
         strict: Raise an error for a batch with a visit without clips.
     """
 
@@ -430,12 +430,12 @@ class ClipLoader:
         return len(self.loader)
 
     def close(self) -> None:
-        """Stop the workers, which otherwise wait for another epoch."""
+        """Stop the persistent workers."""
         self.loader = ()
 
     def __iter__(self) -> Iterator[PairBatch | ClipBatch]:
         skipped = self.skipped
-        known = len(skipped.reasons)
+        num_reported = len(skipped.reasons)
         for batch, report in self.loader:
             skipped.note(self.part, report.tried, report.bad)
             if self.strict and not report.complete:
@@ -443,6 +443,6 @@ class ClipLoader:
             if batch is not None:
                 yield batch
         skipped.write()
-        if len(skipped.reasons) > known:
-            where = "" if skipped.folder is None else f"; {skipped.folder / 'skipped.csv'} says why"
-            warnings.warn(f"{len(skipped.reasons)} videos could not be used{where}")
+        if len(skipped.reasons) > num_reported:
+            location = "" if skipped.folder is None else f"; {skipped.folder / 'skipped.csv'} lists the reasons"
+            warnings.warn(f"{len(skipped.reasons)} videos could not be used{location}")

@@ -22,7 +22,7 @@ class BadVideo(UsageError):
 
 
 class TooShort(BadVideo):
-    """A clip that reaches past the last frame, which is shown until ``end`` seconds."""
+    """Clip that reaches past the last frame, which ends at ``end`` seconds."""
 
     def __init__(self, message: str, end: float = 0.0):
         super().__init__(message)
@@ -30,11 +30,11 @@ class TooShort(BadVideo):
 
 
 def open_local(av: Any, path: str) -> Any:
-    """Open a local regular file: no URL, pipe or device, and nothing elsewhere that the file refers to."""
+    """Open a local regular file: no URL, pipe or device, and no external references."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         raise BadVideo(f"{path} is not a regular file")
-    # Until PyAV 19 a title in another encoding than UTF-8 was an error by default.
+    # Before PyAV 19, titles not in UTF-8 were an error by default.
     older = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
     return av.open(os.path.abspath(path), options={"protocol_whitelist": "file"}, **older)
 
@@ -46,7 +46,7 @@ def video_errors(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise MissingFile(f"there is no video {path}") from None
+        raise MissingFile(f"{path} does not exist") from None
     except (av.FFmpegError, IndexError, OverflowError) as error:
         reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
         raise BadVideo(f"{path} does not decode as a video ({reason})") from error
@@ -86,16 +86,16 @@ class FrameTransform:
         return rows[:, : 3 * frame.width].reshape(frame.height, frame.width, 3)
 
     def _build(self, frame: Any) -> Any:
-        """Filter graph that turns, crops and resizes frames like this one; ``None`` if there is nothing to do."""
+        """Filter graph that turns, crops and resizes frames of this format; ``None`` for the identity."""
         turns, mirrored = orientation(frame)
-        shown = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
-        left, top, right, bottom = (0, 0, *shown) if self.box is None else self.box(*shown)
+        upright = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
+        left, top, right, bottom = (0, 0, *upright) if self.box is None else self.box(*upright)
         width, height = max(2, right - left), max(2, bottom - top)
         self._out = self._out or (width, height)
         filters: list[tuple[str, str]] = []
         if turns or mirrored:
             filters = [("format", "rgb24"), *[("transpose", "cclock")] * turns, *[("hflip", "")] * mirrored]
-        if (width, height) != shown:
+        if (width, height) != upright:
             filters.append(("crop", f"{width}:{height}:{left}:{top}"))
         if (width, height) != self._out:
             filters.append(("scale", f"{self._out[0]}:{self._out[1]}:flags=bilinear:threads=1"))
@@ -153,7 +153,7 @@ def read_clip(
 ) -> Clip:
     """Read a clip of a video file: evenly spaced frames, and the sound around its middle.
 
-    Frames are those that a player shows at their times, whatever the frame rate of the file. The sound is silent
+    Frames are those displayed at the requested times, independent of the file's frame rate. The sound is silent
     outside of the file.
 
     Args:
@@ -254,7 +254,7 @@ class VideoFile:
 
     def _frames_from(self, time: float) -> Generator[tuple[float, Any], None, None]:
         """Frames and their times in order, from a key frame at ``time`` or before."""
-        can_seek = not self.counted and self.container.format.name != "mpeg"  # whose times are wrong after a seek
+        can_seek = not self.counted and self.container.format.name != "mpeg"  # MPEG timestamps are wrong after a seek
         if can_seek and time > 0 and self._seek(int((time + self.origin) / self.stream.time_base)):
             frames = self._frames()
             first = next(frames, None)
@@ -267,7 +267,7 @@ class VideoFile:
 
     def _frames(self) -> Iterator[tuple[float, Any]]:
         """Frames and their times, from the next key frame to the end of the file."""
-        context, tick, now = self.stream.codec_context, float(self.stream.time_base), -1 / self.fps
+        context, tick, time = self.stream.codec_context, float(self.stream.time_base), -1 / self.fps
         stamps: deque[int | None] = deque()  # of packets: the n-th frame shown is that of the n-th packet
         with demuxed(self.container, self.stream) as packets:
             for packet in chain(dropwhile(lambda packet: not packet.is_keyframe, packets), [None]):
@@ -275,8 +275,8 @@ class VideoFile:
                     stamps.append(packet.dts)
                 for frame in decoded(context, packet):
                     stamp = (stamps.popleft() if stamps else None) if self.counted else frame.pts
-                    now = now + 1 / self.fps if stamp is None else stamp * tick - self.origin
-                    yield now, frame
+                    time = time + 1 / self.fps if stamp is None else stamp * tick - self.origin
+                    yield time, frame
 
     def clips(
         self,
@@ -290,7 +290,7 @@ class VideoFile:
         transforms: Sequence[FrameTransform] | None = None,
         shifts: Sequence[float] | None = None,
     ) -> list[Clip]:
-        """As :func:`read_clip`, for several starts; ``transforms`` says how each clip is cropped and resized.
+        """As :func:`read_clip`, for several starts; ``transforms`` crop and resize each clip.
 
         ``shifts`` are seconds from the middle of each clip to that of its sound, which stays within the file.
         """
@@ -326,7 +326,7 @@ class VideoFile:
             return self.soundtrack.around(middles, duration, sample_rate)
 
     def _read_frames(self, times: NDArray[np.float64], transforms: Sequence[FrameTransform]) -> list[NDArray[np.uint8]]:
-        """For each transform, the frames of a clip: those shown at its share of the times."""
+        """Frames of each clip, one transform per clip, at its share of the times."""
         clips: list[Any] = [None] * len(transforms)
         num_frames = len(times) // len(transforms)
         order = np.argsort(times, kind="stable")
@@ -342,19 +342,19 @@ class VideoFile:
 
     def _shown_at(self, times: NDArray[np.float64], waiting: list[int]) -> Iterator[tuple[int, Any]]:
         """Decode forward; yield the last frame at or before each of the waiting times, with its index."""
-        shown, end, last = None, 0.0, float(times[waiting[-1]])
+        current, end, last = None, 0.0, float(times[waiting[-1]])
         with closing(self._frames_from(float(times[waiting[0]]))) as frames:
             for now, frame in frames:
-                while shown is not None and waiting and times[waiting[0]] < now - ROUNDING:
-                    yield waiting.pop(0), shown
+                while current is not None and waiting and times[waiting[0]] < now - ROUNDING:
+                    yield waiting.pop(0), current
                 if not waiting:
                     return
                 length = float(frame.duration * frame.time_base) if frame.duration and frame.time_base else 0.0
-                shown, end = frame, now + (length or 1 / self.fps)
-        if shown is None:
+                current, end = frame, now + (length or 1 / self.fps)
+        if current is None:
             raise BadVideo(f"{self.path} has no pictures that can be decoded")
         if last >= end - ROUNDING / 2:
             raise TooShort(
                 f"{self.path} is too short: its last frame ends at {end:.3f} s, requested: {last:.3f} s", end
             )
-        yield from ((i, shown) for i in waiting)
+        yield from ((i, current) for i in waiting)

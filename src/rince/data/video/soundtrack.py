@@ -1,4 +1,4 @@
-"""Sound of an open file around given times, as mono samples at a given rate."""
+"""Sound of an open file around given times, as mono samples."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ EDGE = 0.02  # seconds on both sides for the resampling filter
 
 
 class Soundtrack:
-    """A stream of sound. ``origin`` is the time of the first frame in seconds on the clock of the file."""
+    """Audio stream. ``origin`` is the file's timestamp of the first frame in seconds."""
 
     def __init__(self, container: Any, stream: Any, origin: float):
         self.container, self.stream = container, stream
@@ -40,11 +40,11 @@ class Soundtrack:
                 last = order.pop(0)
                 run.append(last)
             begin = middles[first] - duration / 2 - EDGE
-            whole = self._samples(begin, middles[last] + duration / 2 + EDGE)
+            samples = self._samples(begin, middles[last] + duration / 2 + EDGE)
             length = round((duration + 2 * EDGE) * self.rate)
             for i in run:
-                place = round((middles[i] - middles[first]) * self.rate)
-                part = resample(whole[place : place + length], self.rate, sample_rate)
+                offset = round((middles[i] - middles[first]) * self.rate)
+                part = resample(samples[offset : offset + length], self.rate, sample_rate)
                 part = part[round(EDGE * sample_rate) :][:count]
                 sounds[i] = np.pad(part, (0, count - len(part)))
         return sounds
@@ -55,17 +55,17 @@ class Soundtrack:
         following: int | None = None
         for frame in self._decoded(begin, end):
             sound = mono(frame)
-            place = following
+            offset = following
             if frame.pts is not None:
-                told = round((frame.pts * self.tick - self.origin - begin) * self.rate)
-                if following is None or abs(told - following) > GAP * self.rate:
-                    place = told
-            if place is None:
+                stated = round((frame.pts * self.tick - self.origin - begin) * self.rate)
+                if following is None or abs(stated - following) > GAP * self.rate:
+                    offset = stated
+            if offset is None:
                 continue
-            following = place + len(sound)
-            low, high = max(0, place), min(len(samples), following)
+            following = offset + len(sound)
+            low, high = max(0, offset), min(len(samples), following)
             if low < high:
-                samples[low:high] = sound[low - place : high - place]
+                samples[low:high] = sound[low - offset : high - offset]
         return samples
 
     def _decoded(self, begin: float, end: float) -> Iterator[Any]:
@@ -76,11 +76,11 @@ class Soundtrack:
         """Packets from ``begin`` to ``end``, and ``None`` at the end of the file to flush the decoder."""
         beginning = self.stream.start_time or 0
         target = max(beginning, int((begin + self.origin) / self.tick))
-        for place in (target, beginning):
-            self.container.seek(place, stream=self.stream)
+        for timestamp in (target, beginning):
+            self.container.seek(timestamp, stream=self.stream)
             with demuxed(self.container, self.stream) as packets:
                 first = next(packets, None)
-                if first is not None and place != beginning and self._time(first) > begin + LEAD:
+                if first is not None and timestamp != beginning and self._time(first) > begin + LEAD:
                     continue  # the seek ended too late
                 for packet in chain((first,), packets) if first is not None else ():
                     time = self._time(packet)
@@ -105,20 +105,20 @@ def demuxed(container: Any, stream: Any) -> Iterator[Iterator[Any]]:
     broken = (require("av", "video").FFmpegError, IndexError)
     source = container.demux(stream)
 
-    def whole() -> Iterator[Any]:
+    def packets() -> Iterator[Any]:
         try:
             yield from (packet for packet in source if packet.size)
         except broken:
             return
 
     try:
-        yield whole()
+        yield packets()
     finally:
         source.close()
 
 
 def decoded(context: Any, packet: Any) -> Sequence[Any]:
-    """Frames of a packet; none if it is damaged."""
+    """Frames of a packet; empty if it is damaged."""
     try:
         return context.decode(packet)
     except Exception as error:

@@ -35,15 +35,15 @@ from rince.noise.pairs import NoisySounds, SoundNoise
 class Videos(DataModule):
     """Videos in ``root/train/CLASS/*.mp4`` and ``root/test/CLASS/*.mp4`` (or val), ``root/CLASS/*.mp4``, or CSV files.
 
-    Workers decode, crop and resize; colors and spectrograms are computed on batches on the device of the model. A video
-    that cannot be used is replaced by another one in training, left out in evaluation, and listed in ``skipped.csv`` in
-    the folder of the run.
+    Workers decode, crop and resize; colors and spectrograms are computed on batches on the device of the model. An
+    unusable video is replaced by another one in training, left out in evaluation, and listed in ``skipped.csv`` in the
+    folder of the run.
 
     Example:
         >>> data = rince.data.Videos("videos", num_frames=8, fps=16, noise=rince.noise.Overdub(rate=0.4))
     """
 
-    tables: tuple[str, ...] = ("table", "test_table")  # those that the class reads
+    tables: tuple[str, ...] = ("table", "test_table")  # accepted by the class
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class Videos(DataModule):
             table: CSV file of the training videos, with the columns path, label (optional) and start (optional).
             test_table: CSV file of the test videos.
             num_frames: Frames per clip.
-            fps: Frames per second of a clip, whatever that of the file.
+            fps: Frames per second of a clip, independent of the file's.
             audio_duration: Seconds of sound per clip.
             sample_rate: Samples per second of the sound.
             size: Height and width of the clips.
             crop: Smallest and largest area of a crop, as a share of the image.
             ratio: Smallest and largest ratio of width to height of a crop.
             clips: Clips per visit to a video.
-            visits: Visits to a video per epoch, each at other moments.
+            visits: Visits to a video per epoch, at different times.
             sound: Pairs of clip and sound. False: clips only.
             short: Videos shorter than a clip: "skip" them, "hold" the last frame, or "loop".
             batch_size: Clips per batch over all processes.
@@ -103,11 +103,11 @@ class Videos(DataModule):
             raise UsageError(f"validation must be a share of the videos in [0, 1), got {validation}")
         if batch_size % clips or batch_size // clips < 2:
             raise UsageError(
-                f"batch_size must be a multiple of clips, {clips}, and hold two videos or more, got {batch_size}"
+                f"batch_size must be a multiple of clips, {clips}, and hold at least two videos, got {batch_size}"
             )
-        for name, given in (("table", table), ("test_table", test_table)):
-            if given is not None and name not in self.tables:
-                raise UsageError(f"{type(self).__name__} has lists of its own: leave out {name}, got {given}")
+        for name, value in (("table", table), ("test_table", test_table)):
+            if value is not None and name not in self.tables:
+                raise UsageError(f"{type(self).__name__} has lists of its own: leave out {name}, got {value}")
         if noise is not None and not sound:
             raise UsageError("noise on sounds needs sound: true")
         self.root, self.table, self.test_table = Path(root), table, test_table
@@ -132,7 +132,7 @@ class Videos(DataModule):
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
         """Names of the classes, and the videos of the parts "train" and, optionally, "validation" and "test".
 
-        The folder val is the part "test" if there is no folder test."""
+        The folder val is the part "test" if the folder test does not exist."""
         if self.table is not None:
             tables = {"train": self.table, "test": self.test_table}
             return list_tables({part: Path(table) for part, table in tables.items() if table is not None}, self.root)
@@ -156,9 +156,9 @@ class Videos(DataModule):
         if self.validation:
             count = len(lists["train"].paths)
             order = torch.randperm(count, generator=generator(0, 6)).numpy()
-            aside = round(self.validation * count)
-            lists["validation"] = lists["train"].take(np.sort(order[:aside]))
-            lists["train"] = lists["train"].take(np.sort(order[aside:]))
+            num_validation = round(self.validation * count)
+            lists["validation"] = lists["train"].take(np.sort(order[:num_validation]))
+            lists["train"] = lists["train"].take(np.sort(order[num_validation:]))
         self._lists = lists
         if self.noise is not None:
             self.noisy = self.noise(len(lists["train"].paths), lists["train"].labels)
@@ -171,10 +171,10 @@ class Videos(DataModule):
     def check_views(self, views: torch.nn.Module) -> None:
         """Reject recipes for clips of another size or sounds of another rate."""
         for recipe in views.modules():
-            for name, mine in (("size", self.form.size), ("sample_rate", self.form.sample_rate)):
-                if getattr(recipe, name, mine) != mine:
+            for name, value in (("size", self.form.size), ("sample_rate", self.form.sample_rate)):
+                if getattr(recipe, name, value) != value:
                     raise UsageError(
-                        f"data and views must agree: data.{name} is {mine}, that of {type(recipe).__name__} is "
+                        f"data and views must agree: data.{name} is {value}, that of {type(recipe).__name__} is "
                         f"{getattr(recipe, name)}"
                     )
 
@@ -229,12 +229,12 @@ class Videos(DataModule):
         return self._training
 
     def val_dataloader(self) -> Any:
-        """The middle clip of every video of the part "validation", if there is one."""
+        """Middle clip of every video of the part "validation", if any."""
         self.setup()
         return self.evaluation_loader("validation", 1, self.form.sound) if "validation" in self._lists else []
 
     def test_dataloader(self) -> ClipLoader:
-        """``test_clips`` clips of every video, with sound if training has it."""
+        """``test_clips`` clips of every video, with sound if training uses it."""
         return self.evaluation_loader("test", self.test_clips, self.form.sound)
 
     def evaluation_loader(self, part: str, clips: int = 1, sound: bool = False, noisy: bool = False) -> ClipLoader:
@@ -306,12 +306,12 @@ class SplitVideos(Videos):
 
     def lists_folder(self) -> Path:
         """Folder of the official lists."""
-        usual = [self.root / self.lists, self.root.parent / self.lists]
-        places = usual if self.splits is None else [Path(self.splits)]
-        for place in places:
-            if place.is_dir():
-                return place
-        raise MissingFile(f"there is no folder {places[0]} with the official splits: download it, or set splits")
+        defaults = [self.root / self.lists, self.root.parent / self.lists]
+        candidates = defaults if self.splits is None else [Path(self.splits)]
+        for folder in candidates:
+            if folder.is_dir():
+                return folder
+        raise MissingFile(f"{candidates[0]} with the official splits does not exist: download it, or set splits")
 
 
 class Kinetics400(Videos):
@@ -334,7 +334,7 @@ class Kinetics400(Videos):
 
     def read(self) -> tuple[tuple[str, ...], dict[str, VideoList]]:
         if self.table is None and not (self.root / "train").is_dir():
-            raise MissingFile(f"there is no folder {self.root / 'train'}: videos belong into train/CLASS/")
+            raise MissingFile(f"{self.root / 'train'} does not exist: videos must be in train/CLASS/")
         return super().read()
 
 
