@@ -144,7 +144,7 @@ def test_marks_are_read_with_their_names(tmp_path):
     [
         ("row,id,mark\n", "has no marks"),
         ("a,b\n1,2\n", "is not a review: it must have the columns row, id and mark"),
-        ("row,id,mark\n0,other,keep\n", "belongs to another audit: row 0 is called 'other' there and 'p0' here"),
+        ("row,id,mark\n0,other,keep\n", "row 0 is 'other' in the review and 'p0' in the audit"),
         ("row,id,mark\n9,p9,keep\n", "names row '9' in line 2: rows go from 0 to 1"),
         ("row,id,mark\n-1,p0,keep\n", "names row '-1'"),
         ("row,id,mark\n0,p0,maybe\n", "has the mark 'maybe' in line 2: marks are keep, wrong, unsure"),

@@ -241,7 +241,7 @@ def test_a_review_is_read_back_and_reported(raw_pairs, capsys):
     assert run("--review", "review.csv") == 2
     assert "belongs to another audit" in capsys.readouterr().err
     assert run("--review", "review.csv", "--out", "nowhere") == 2
-    assert "there is no audit in nowhere" in capsys.readouterr().err
+    assert "no audit in nowhere" in capsys.readouterr().err
 
 
 def test_default_text_encoder_fits_a_common_space(raw_pairs, capsys, monkeypatch):
@@ -455,7 +455,7 @@ def test_results_that_another_command_wrote_meanwhile_stay(small_folder, capsys,
 
     monkeypatch.setattr(columns, "audit_pairs", slow)
     assert run(small_folder / "a.npy", small_folder / "b.npy", "--out", small_folder / "out") == 2
-    assert "audit.csv is already there" in capsys.readouterr().err
+    assert "audit.csv already exists" in capsys.readouterr().err
     assert (small_folder / "out" / "audit.csv").read_text() == "of another command"
 
 

@@ -1,4 +1,4 @@
-"""Which pairs are unrelated, how many, how sure, and what else is wrong with them."""
+"""Audits of pairs: the share of unrelated pairs with its interval, flags, and other issues."""
 
 import warnings
 from typing import Any

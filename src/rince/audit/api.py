@@ -135,7 +135,7 @@ class _Options(NamedTuple):
 
 
 def _large(pairs: Shard, checks: set[str], invalid: Rows, options: _Options) -> tuple[Audit, Rows]:
-    """The audit of more pairs than all checks can look at, without invalid ones, and the rows it judged."""
+    """The audit of more than ``MAX_CHECKED`` pairs, without invalid ones, and the rows it judged."""
     runner, fit, seed = LocalRunner(), options.fit, options.seed
     scored = score_shards(
         runner, [pairs], dropped=[invalid if len(invalid) else None], checks=checks, **options._asdict()
@@ -160,12 +160,12 @@ def _large(pairs: Shard, checks: set[str], invalid: Rows, options: _Options) -> 
 
 
 class _Data(NamedTuple):
-    """What is judged.
+    """The data to judge.
 
     Attributes:
         rows: Row numbers among all pairs.
         a, b: (rows, width) values of either side.
-        x, y: The same as the scorer sees them: without columns that give the pairing away, and as differences of
+        x, y: Input of the scorer: ``a`` and ``b`` without columns that give the pairing away, and as differences of
             successive rows if there are too few independent stretches.
         order: How rows depend on their neighbors; None without this check.
     """
@@ -266,7 +266,7 @@ def _judged(data: _Data, keys: list[Rows], options: _Options) -> tuple[Audit, Sc
 
 
 def without_group(result: Audit, doubtful: NDArray[np.bool_], null: Null, seed: int) -> Audit:
-    """The audit if nobody knows whether a group is mispaired or unreadable.
+    """The audit if a group may be either mispaired or unreadable.
 
     The interval reaches from the unrelated pairs among the others, less half as many as the group has (its borders are
     not exact), to all with the group. The group is not flagged, and its weights stay 1.
@@ -331,7 +331,7 @@ def judge(
         mismatched: Scores of many mismatched pairs: shuffled at random from the same data.
         seed: The same seed gives the same audit.
         fitted: Whether the scores come from a model fitted to these pairs (cross-fitted).
-        scorer: What gave the scores, for the summary.
+        scorer: Name of the scorer in the summary.
 
     Returns:
         What was found.

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 BINS = 40
 """Bins of equal null probability in which pairs are counted."""
-MIN_EXPECTED, MIN_BINS = 10.0, 4  # mismatched pairs that a bin should hold; fewer of them get fewer bins
+MIN_EXPECTED, MIN_BINS = 10.0, 4  # expected mismatched pairs per bin, and the minimum number of bins
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ def local_probability(
 def probability_curve(
     quantile: Floats, count: NDArray[np.int64], rate: float, bins: int = BINS
 ) -> tuple[Floats, Floats]:
-    """The same as a curve: middles of the bins of null quantiles, and the probability there.
+    """Curve of ``local_probability``: middles of the bins of null quantiles, and the probability in each.
 
     Args:
         quantile: Share of the null below a score.
@@ -98,14 +98,14 @@ def recalibrate(
 ) -> NDArray[np.float32]:
     """The probability of every pair to be wrong, from a few reviewed pairs: ridge logistic regression.
 
-    The reviewed pairs must be a random sample. Marks of the top suspects alone would say nothing of the others.
+    The reviewed pairs must be a random sample. Marks of the top suspects alone do not generalize to the others.
 
     Args:
         features: (pairs,) scores, or (pairs, k) scores and other features, of all pairs.
         rows: Rows of the reviewed pairs.
-        wrong: Whether each of them is wrong.
-        strength: Of the ridge on standardized features, one for all or one per feature; the intercept has none.
-        steps: Of Newton's method.
+        wrong: Whether each reviewed pair is wrong.
+        strength: Ridge on standardized features, one value for all or one per feature; the intercept is not penalized.
+        steps: Number of Newton steps.
 
     Returns:
         (pairs,) probabilities. Their mean estimates the share of wrong pairs.

@@ -1,4 +1,4 @@
-"""A Lightning callback that watches the pairs while a model trains, from what the loss sees anyway."""
+"""A Lightning callback that monitors the pairs during training, from the inputs of the loss."""
 
 import warnings
 from collections import deque
@@ -34,9 +34,9 @@ class PairMonitor(Callback):
     InfoNCE does and RINCE with q >= 0.5 hardly; ``rince audit --fit`` judges every pair by models that never saw it.
 
     Args:
-        window: how many of the last batches the figures are taken over.
-        grace: steps before a collapse is called one; at the start of training all pairs score alike.
-        margin: how much higher than mismatched pairs the pairs must score on average not to count as collapsed.
+        window: Number of recent batches that the figures are computed over.
+        grace: Steps before a collapse is reported; at the start of training all pairs score alike.
+        margin: How much higher than mismatched pairs the pairs must score on average not to count as collapsed.
 
     Raises:
         UsageError: If window is below 1 or grace below 0.
@@ -59,7 +59,7 @@ class PairMonitor(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         losses = [module for module in pl_module.modules() if isinstance(module, ContrastiveLoss)]
-        # Where there are losses, it is they who call the contrasts.
+        # Losses call the contrasts themselves.
         contrasts = [] if losses else [module for module in pl_module.modules() if isinstance(module, Contrast)]
         if not losses and not contrasts:
             warnings.warn("PairMonitor found no rince loss in the model: keep the loss as an attribute of the module")

@@ -35,7 +35,7 @@ from rince.pairs.matrix import Keys, Matrix, chunks, read, row_codes, unit_rows
 COMPONENTS = 64
 RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Candidate ridges, as multiples of the mean eigenvalue of a side's covariance."""
-FIRST_RIDGES = (1.0, 10.0)  # with which scalings are compared; the only ones of a quick fit
+FIRST_RIDGES = (1.0, 10.0)  # ridges for comparing scalings; a quick fit tries no others
 TEMPERATURE = 0.05
 MIN_WEIGHT = 0.02  # of a pair in the second round
 
@@ -44,9 +44,9 @@ class Sizes(NamedTuple):
     """Samples of a fit.
 
     Attributes:
-        null: Mismatched pairs.
-        selection: Pairs per fold that views and ridges are compared on.
-        references: Pairs that a pair is compared with for its weight in the second round.
+        null: Number of mismatched pairs.
+        selection: Pairs per fold for comparing views and ridges.
+        references: Reference pairs for the weights of the second round.
     """
 
     null: int
@@ -238,10 +238,10 @@ class CanonicalMaps:
 
 @dataclass(frozen=True, eq=False)
 class FoldScorer:
-    """What scores any pair of one fold; it can be sent to where shards of the data are.
+    """Scorer of the pairs of one fold; it can be sent to the workers that hold the shards.
 
     Attributes:
-        view, ridge: As chosen by pairs of the other folds.
+        view, ridge: Chosen by pairs of the other folds.
         side_a, side_b: Features of either side.
         maps: The fit to the other folds.
         references: Items of this fold.
@@ -281,7 +281,7 @@ class CCAScorer(Scorer):
 
     @property
     def settings(self) -> str:  # type: ignore[override]
-        """What most folds chose."""
+        """Most frequent view, and the range of ridges, over the folds."""
         view = Counter(str(scorer.view) for scorer in self.scorers).most_common(1)[0][0]
         ridges = sorted({scorer.ridge for scorer in self.scorers})
         ridge = f"{ridges[0]:g}" + (f" to {ridges[-1]:g}" if len(ridges) > 1 else "")
@@ -353,7 +353,7 @@ def fit_cca(
 
 
 class _Fits:
-    """All fits to the fitted rows without one or two folds, each made once."""
+    """Cache of the fits to the sample without one or two folds."""
 
     def __init__(
         self,
@@ -399,7 +399,7 @@ class _Fits:
         return self._features[view]
 
     def maps(self, view: View, ridge: float, without: tuple[int, ...]) -> CanonicalMaps:
-        """The fit to all folds but some."""
+        """The fit to all folds except ``without``."""
         if view not in self._moments:
             a, b = self.features(view)
             self._moments[view] = [Moments.of(a[rows], b[rows]) for rows in self.trainable]
@@ -430,7 +430,7 @@ class _Fits:
         return float(np.mean(shares))
 
     def outscored(self, view: View, maps: CanonicalMaps, j: int) -> float:
-        """Share of mismatched pairs that pairs of fold j outscore, among some of them."""
+        """Share of mismatched pairs that pairs of fold j outscore, in a sample of the fold."""
         rows = self.selection[j]
         a, b = self.features(view)
         za, zb = maps.embed(a[rows], b[rows])
@@ -440,7 +440,7 @@ class _Fits:
             mask &= torch.from_numpy(key[rows][:, None] != key[rows][None])
         terms = cosines.exp() * mask
         count = mask.sum(1).clamp_min(1)
-        # A mismatched partner is left out of its own comparison, as the own partner is.
+        # Like the true partner, a mismatched partner is left out of its own comparison.
         rest_a, rest_b = terms.sum(1, keepdim=True), terms.sum(0, keepdim=True)
         log_a, log_b = (rest_a - terms).clamp_min(1e-6).log(), (rest_b - terms).clamp_min(1e-6).log()
         relative = cosines - (log_a + log_b) / 2

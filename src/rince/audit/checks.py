@@ -1,4 +1,4 @@
-"""Issue types of pairs beyond unrelated ones: what is wrong with the data, or with what the audit assumes of them.
+"""Issue types other than unrelated pairs: problems of the data, or violated assumptions of the audit.
 
 Each check is a function from arrays to an ``Issue``: a score per pair, a count, example rows, a sentence, and whether
 the issue is claimed. Thresholds are named constants, measured on clean and on damaged real pairs
@@ -21,14 +21,14 @@ MIN_GROUP, MIN_GROUP_SHARE = 20, 0.005
 """Size of a group of near-identical rows that may be placeholders."""
 NEAR = 0.995  # cosine of centered rows that count as nearly the same
 PLACEHOLDER_P = 0.01  # partners more concentrated than random ones at this level belong together
-PLACEHOLDER_EXCESS = 0.05  # excess concentration of partners that is as good as none
+PLACEHOLDER_EXCESS = 0.05  # excess concentration of partners below which it is negligible
 MAX_CLASS_SHARE = 0.9  # share of rows in large groups above which a side is a class
 PERMUTATIONS, NEIGHBORS = 199, 10
 MAX_OFFSET, CLIP, SWITCH_PENALTY = 5, 6.0, 12.0
 MIN_SHIFT_GAIN = 0.8
 """Deviations of mismatched pairs that a shifted row must gain on average: sides without relation fit no offset."""
 MAX_SHIFT_AUTOCORRELATION = 0.8
-"""Neighbors that are too similar for telling an offset."""
+"""Autocorrelation of neighbors above which offsets cannot be determined."""
 GROUP_SHARE, GROUP_EXCESS, GROUP_P = 0.5, 2.0, 1e-6
 GIVEN, CHECK_FLAGS = "given column", "look at its flags before you trust them."
 MAX_GROUP_SHARE = 0.3  # of all pairs; a larger part of the data is not a subgroup
@@ -42,7 +42,7 @@ MIN_LEAK_VALUES = 10  # distinct values; fewer would be a class, not an id
 ORDER_Z, ORDER_CORRELATION = 5.0, 0.1
 MIN_BLOCKS = 10
 HELD_OUT_P, MIN_HELD_OUT = 0.001, 30
-MAX_ROWS = 20_000  # rows that quadratic checks look at
+MAX_ROWS = 20_000  # rows for quadratic checks
 NONE_FOUND = "None found."
 SPREAD_AXES, EXACT_AXES = 16, 512
 
@@ -53,7 +53,7 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Issue:
-    """What one check found.
+    """Result of one check.
 
     Attributes:
         name: Issue type, such as ``"placeholder"``.
@@ -101,7 +101,7 @@ class Issue:
         return replace(self, scores=scores, examples=rows[self.examples], details=details)
 
     def record(self) -> dict[str, Any]:
-        """What ``audit.json`` holds of it; arrays of one value per pair are left out."""
+        """Entry of ``audit.json``; arrays of one value per pair are left out."""
         details = {name: value for name, value in self.details.items() if not isinstance(value, np.ndarray)}
         return {
             "claimed": self.claimed,
@@ -171,14 +171,14 @@ def near_groups(x: Matrix, seed: int = 0) -> NDArray[np.int64]:
 
 
 class NearRows(NamedTuple):
-    """Finds the rows that nearly equal one of some known rows."""
+    """Finds rows nearly equal to one of the known rows."""
 
     cells: Cells
     known: list[NDArray[np.int64]]
 
     @classmethod
     def of(cls, x: Matrix, rows: Rows, seed: int) -> "NearRows":
-        """Those that nearly equal these rows of ``x``."""
+        """For rows nearly equal to these rows of ``x``."""
         cells, projected = Cells.of(x, seed)
         return cls(cells, [cells.codes(projected[rows], shift) for shift in SHIFTS])
 
@@ -298,7 +298,7 @@ class Order:
     Attributes:
         dependent: Whether neighboring rows resemble each other on both sides.
         correlation: Lag-1 autocorrelation, the smaller of both sides.
-        length: Lag at which the autocorrelation falls below 0.1: rows apart enough to be independent.
+        length: Lag at which the autocorrelation falls below 0.1: the distance at which rows are independent.
         block, gap: Arguments for ``units.block_folds``.
         blocks: Number of blocks of ``block`` rows.
         independent: Number of independent stretches: rows / length.
@@ -359,7 +359,7 @@ def order(a: Matrix, b: Matrix, seed: int = 0) -> Order:
 
 
 def within(x: Floats, classes: Rows) -> Floats:
-    """Standardized rows with the mean of their class taken off."""
+    """Standardized rows centered by class."""
     group = np.unique(classes, return_inverse=True)[1]
     sums = np.zeros((int(group.max()) + 1, x.shape[1]))
     np.add.at(sums, group, x)
@@ -489,7 +489,7 @@ def group(
         flagged: (pairs,) pairs that the audit flags.
         sides: Feature matrices in which clusters are looked for (k-means, 8 and 16 per side).
         labels: (pairs,) a given column, such as language or source.
-        seed: Of the clusters.
+        seed: Seed of the clusters.
     """
     partitions = [] if labels is None else [(GIVEN, np.unique(np.asarray(labels), return_inverse=True)[1])]
     for name, x in zip(("a", "b"), sides, strict=False):

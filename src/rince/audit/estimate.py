@@ -26,13 +26,13 @@ from rince.audit.rate import (
 from rince.errors import UsageError
 
 UNINFORMATIVE = 0.9
-"""With room for more mismatched pairs than this, the scores say nothing about pairs, or nearly all are mismatched."""
+"""Upper estimate of the share above which scores are uninformative, or nearly all pairs are mismatched."""
 MAX_NONE_FOUND = 0.1
 """Upper end of the interval up to which the verdict may be "none found"."""
 COLLAPSED = 1e-5  # spread of the null up to which all mismatched pairs have the same score
 MAX_UNCERTAIN = 0.7
 """Upper end of the interval up to which training weights follow a best guess; beyond, weak scores do harm."""
-MIN_SHARE = 0.001  # share of mismatched pairs that counts as any
+MIN_SHARE = 0.001  # lower end of the interval above which the verdict is "found"
 EXCESS, SIGMAS = 1.5, 1.0
 """One deviation more false alarms than expected may be at most 1.5 times the promised share."""
 
@@ -86,12 +86,12 @@ class Decision(NamedTuple):
     """The verdict, and the numbers behind it.
 
     Attributes:
-        verdict: What can be said.
+        verdict: The verdict.
         rate: The estimated share of mismatched pairs, whatever the verdict.
         interval: Its 95 % interval, from 0 unless the verdict is "found".
-        uninformative: Whether the scores say nothing.
+        uninformative: Whether the scores do not separate pairs from mismatched ones.
         collapsed: Whether all mismatched pairs have the same score.
-        kept: Which mismatched pairs count, in the order in which they were drawn.
+        kept: Mask of the mismatched pairs that count, in the order in which they were drawn.
         mean_p: Mean p-value of the pairs.
         other_class_better: Share of pairs that fit another class better than their own, where it sets the upper end.
         of_classes: Whether one side is a class.
@@ -197,8 +197,8 @@ def null_correction(
         counts: Number of pairs at every rank among them.
         units: Number of independent pairs.
         right_by_chance: Share of right ones among the mismatched pairs that are made from a wrong pair.
-        seed: Which ones go is random.
-        rounds: How often the share is estimated anew.
+        seed: Seed of the random removal.
+        rounds: Number of re-estimates of the share.
     """
     keep = np.ones(len(null), dtype=bool)
     if not right_by_chance:
@@ -211,7 +211,7 @@ def null_correction(
     uniform, share = np.random.default_rng(seed).random(len(own)), first.value
     for _ in range(rounds):
         chance = share * right_by_chance
-        if 1 - share - chance < 0.1:  # half of two classes: nobody could tell which half is right
+        if 1 - share - chance < 0.1:  # half of two classes: right and wrong are interchangeable
             break
         acceptance = np.clip((1 - share - chance * density) / (1 - share - chance), 0, None)
         keep = uniform < np.interp(normal_scores(own), MIDDLES, acceptance / acceptance.max())
@@ -228,7 +228,7 @@ def keeps_fdr(
 ) -> NDArray[np.bool_]:
     """Whether lists with this many pairs and expected false alarms keep the promise of ``fdr``.
 
-    Also short lists must keep it, of which a few false alarms more than expected are a large share: the real share is
+    In short lists, a few more false alarms than expected are a large share: the real share is
     above ``EXCESS`` times the promise only if it is more than ``SIGMAS`` deviations above the expected one.
     """
     return (alarms <= fdr * pairs) & (alarms + SIGMAS * np.sqrt(variance) <= EXCESS * fdr * pairs)

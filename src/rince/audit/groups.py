@@ -20,15 +20,15 @@ NAMELESS = "(none)"
 
 
 class GroupRate(NamedTuple):
-    """A group and how many of its pairs are wrong.
+    """Noise rate of a group of pairs.
 
     Attributes:
         name: The group.
-        pairs: How many pairs of it were judged.
-        flagged: How many of them are flagged.
-        rate: The estimated share of wrong pairs; None where the audit cannot tell.
+        pairs: Number of judged pairs.
+        flagged: Number of flagged pairs.
+        rate: Estimated share of wrong pairs; None where the audit cannot tell.
         interval: Its 95 % interval; from 0 where the audit cannot tell.
-        behind: How many standard errors the pairs score worse than those of the other groups.
+        behind: Number of standard errors by which the pairs score worse than those of the other groups.
 
     Example:
         >>> rate = rince.audit.GroupRate("crawler", pairs=380, flagged=0, rate=0.01, interval=(0.0, 0.03), behind=0.2)
@@ -49,26 +49,26 @@ class GroupRate(NamedTuple):
         return self.behind > UNUSUAL
 
     def record(self) -> dict[str, Any]:
-        """What ``audit.json`` and the page hold of it."""
+        """Entry of ``audit.json`` and the page."""
         return {**self._asdict(), "interval": list(self.interval), "unusual": self.unusual}
 
 
 def group_rates(result: "Audit", groups: Any, fdr: float = 0.1) -> list[GroupRate]:
     """The noise rate by group, groups whose rate is surely high first.
 
-    Every group has a rate of its own, while what right and wrong pairs score is the same in all: the rate is the one
+    The rate differs by group, the score distributions of right and wrong pairs do not: the rate is the one
     under which the p-values of the group are likeliest, with a likelihood interval.
 
     Args:
         result: The audit.
         groups: One value per pair; a missing one counts to the group ``(none)``.
-        fdr: As for ``result.flag``.
+        fdr: As in ``result.flag``.
 
     Returns:
         One entry per group.
 
     Raises:
-        UsageError: If there is not one value per pair.
+        UsageError: The number of values differs from the number of pairs.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -87,17 +87,17 @@ def group_rates(result: "Audit", groups: Any, fdr: float = 0.1) -> list[GroupRat
 
 
 class Tally(NamedTuple):
-    """What is known of the groups of some pairs; tallies of parts add up.
+    """Counts by group of some pairs; tallies of parts add up.
 
     Attributes:
         names: The groups.
-        size: How many pairs of each were judged.
-        flagged: How many of them are flagged.
-        upper: How many lie in the upper half of the p-values, where half of the wrong ones are.
-        p: The sum of their p-values.
-        squares: The sum of the squares of all p-values.
-        level: Group and probability to be wrong, in steps of 1/1000, as one number; and how many pairs have it.
-        level_count: See ``level``.
+        size: Number of judged pairs of each.
+        flagged: Number of flagged pairs of each.
+        upper: Number of pairs in the upper half of the p-values, which holds half of the wrong ones.
+        p: Sum of the p-values of each.
+        squares: Sum of the squares of all p-values.
+        level: Group and probability to be wrong, in steps of 1/1000, as one number.
+        level_count: Number of pairs at each level.
     """
 
     names: list[str]
@@ -132,7 +132,7 @@ def tallied(
 
 
 def added_up(tallies: list[Tally]) -> Tally:
-    """Several tallies as one."""
+    """Sum of several tallies."""
     numbers: dict[str, int] = {}
     codes = [np.array([numbers.setdefault(name, len(numbers)) for name in part.names], np.int64) for part in tallies]
 
@@ -204,7 +204,7 @@ def _log_likelihood(rate: float) -> NDArray[np.float64]:
 
 
 def _behind(tally: Tally) -> NDArray[np.float64]:
-    """How many standard errors the mean p-value of a group lies above that of all others."""
+    """Number of standard errors by which the mean p-value of a group lies above that of all others."""
     pairs, total = tally.size.sum(), tally.p.sum()
     rest = pairs - tally.size
     deviation = np.sqrt(max(0.0, tally.squares / max(1, pairs) - (total / max(1, pairs)) ** 2))

@@ -1,4 +1,4 @@
-"""Near-duplicates: rows that point almost the same way are the same thing twice, and never a mismatched pair.
+"""Near-duplicates: rows with a cosine near 1 are copies, and never form a mismatched pair.
 
 Rows are hashed by the side of random planes they lie on, in several bands of bits; only rows that share a band are
 compared. So the cost grows with the rows and not with their square.
@@ -18,15 +18,15 @@ ALIKE = 0.98
 
 
 def near_duplicates(a: Matrix, b: Matrix, alike: float = ALIKE, seed: int = 0) -> NDArray[np.int64] | None:
-    """One number per pair, equal for pairs whose rows in ``a``, or in ``b``, are near-duplicates; None if none are.
+    """One number per pair, equal for pairs whose rows in ``a``, or in ``b``, are near-duplicates; None without any.
 
     Args:
         a, b: The two columns.
-        alike: The least cosine, after each column's mean is taken off, of rows that count as the same.
-        seed: For the random planes.
+        alike: Minimum cosine of near-duplicates, after subtracting the mean of each column.
+        seed: Seed of the random planes.
 
     Raises:
-        UsageError: ``alike`` is no cosine.
+        UsageError: ``alike`` is not in (0, 1].
     """
     if not 0 < alike <= 1:
         raise UsageError(f"near-duplicates must have a cosine in (0, 1], got {alike}")
@@ -35,7 +35,7 @@ def near_duplicates(a: Matrix, b: Matrix, alike: float = ALIKE, seed: int = 0) -
 
 
 def alike_rows(x: Matrix, alike: float = ALIKE, seed: int = 0) -> NDArray[np.int64] | None:
-    """One number per row, equal for rows linked by cosines of at least ``alike``; None if none are."""
+    """One number per row, equal for rows linked by cosines of at least ``alike``; None without any."""
     mean = _mean(x)
     first, second = _candidates(_bands(x, mean, seed))
     close = _cosines(x, mean, first, second) >= alike

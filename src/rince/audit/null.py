@@ -141,7 +141,7 @@ def cosine_null(first: Sample, second: Sample, rows: NDArray[np.int64], seed: in
     Args:
         first, second: Samples of either side.
         rows: Row numbers of the samples.
-        seed: Of the random draw.
+        seed: Seed of the random draw.
         size: Number of mismatched pairs. Default: ``NULL_SIZE``.
     """
     i, j = mismatched_index(
@@ -184,8 +184,8 @@ def right_by_chance(left: NDArray[np.int64], right: NDArray[np.int64]) -> float:
 def share_right_by_chance(classes: NDArray[np.int64]) -> float:
     """The same from the class of every pair.
 
-    The wrong pair says class c and is of class t, another one, drawn like classes are. A mismatched partner of another
-    class than c is of class t with a probability of n_t / (n - n_c).
+    The wrong pair is labeled c, its true class is another one, t, drawn by class frequency. A mismatched partner of
+    another class than c is of class t with a probability of n_t / (n - n_c).
     """
     sizes = np.unique(classes, return_counts=True)[1] / len(classes)
     given, true = np.meshgrid(sizes, sizes, indexing="ij")
@@ -209,7 +209,7 @@ def share_other_class_better(table: NDArray[np.float32], own: NDArray[np.int64])
 
 
 def _other_class_better(first: Sample, second: Sample, most: int = 20_000) -> float:
-    """The same by cosines of some of the pairs."""
+    """``share_other_class_better`` by cosines, from a sample of the pairs."""
     side = class_side(first.own, second.own)
     if side is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""How many pairs are mismatched, and between which bounds that is known.
+"""The share of mismatched pairs, and its interval.
 
 Scores are brought to a common scale: z is the normal score of a pair's p-value against mismatched pairs, so mismatched
 pairs have a standard normal z whatever the scores are. On this scale right pairs of real data are close to normal, too,
@@ -171,7 +171,7 @@ DROP = 3.84  # of twice the log-likelihood: 95 %
 SHARES = np.concatenate([[0.0], np.geomspace(5e-4, 0.02, 8), np.arange(0.03, 1.0, 0.02), [0.995, 1.0]])
 NEGLIGIBLE = 6.0  # log-likelihood below the best at which a mixture has no weight
 DRAWN = 4000  # mixtures behind the mean probability
-FLOOR = 1e-9  # of a cell: nothing is impossible
+FLOOR = 1e-9  # minimum probability of a cell
 
 
 class Rate(NamedTuple):
@@ -250,7 +250,7 @@ def noise_rate(
 
     Args:
         p: One p-value per pair.
-        null: The share of mismatched pairs in every cell. Default: what they have without ties.
+        null: The share of mismatched pairs in every cell. Default: that of scores without ties.
         clusters: (pairs,) unit of every pair, from 0: pairs of one unit count as one.
 
     Returns:
@@ -286,7 +286,7 @@ def rate_of_cells(pairs: NDArray[np.int64], units: int, null: NDArray[np.float64
 
 
 def upper_bound(counts: NDArray[np.float64], null: NDArray[np.float64], units: int) -> tuple[float, float]:
-    """How many mismatched pairs there is room for, whatever right pairs score like; and the upper end of its interval.
+    """Largest share of mismatched pairs for any density of right pairs, and the upper end of its interval.
 
     Mismatched pairs have their part of the scores below any cut, so there are no more than pairs below the cut, over
     the share of the null there.
@@ -385,7 +385,7 @@ def misfit(counts: NDArray[np.float64], mixture: NDArray[np.float64]) -> float:
 
 
 def upper_share(count: float, n: int, level: float = 0.975) -> float:
-    """Upper end of the interval of Clopper and Pearson for a share that was seen ``count`` times out of ``n``.
+    """Upper end of the interval of Clopper and Pearson for a share observed ``count`` times out of ``n``.
 
     The count need not be whole: the beta distribution, whose quantile this is, fills the gaps.
     """
@@ -401,7 +401,7 @@ def upper_share(count: float, n: int, level: float = 0.975) -> float:
 def beta_below(x: float, a: float, b: float) -> float:
     """The regularized incomplete beta function, by a continued fraction.
 
-    It takes some sqrt(a + b) terms at worst, on the side of the mean where it is asked here.
+    It takes about sqrt(a + b) terms at worst on this side of the mean.
     """
     if x <= 0 or x >= 1:
         return float(x >= 1)

@@ -1,4 +1,4 @@
-"""Relative scores: the cosine of a pair, compared with how well both of its items fit others.
+"""Relative scores: the cosine of a pair, relative to how well both of its items fit other partners.
 
 The score of a pair is cosine / t minus the mean of two levels: for either item, the log of the mean of exp(cosine / t)
 with a sample of other partners. The correction removes how high an item scores with everything. Mismatched pairs get
@@ -19,8 +19,8 @@ from rince.errors import UsageError
 from rince.pairs.matrix import Keys, Matrix, chunks, unit_rows
 
 REFERENCES = 1024
-"""Other partners that a score is compared with."""
-MANY_ROWS = 20_000  # pairs of given embeddings up to which these are four times as many
+"""Reference partners per score."""
+MANY_ROWS = 20_000  # pairs of given embeddings up to which four times as many references are used
 MAX_FIT_PAIRS = 50_000
 """Pairs that closed-form scorers are fitted to and mismatched pairs are made of."""
 RELATIVE_NULL_SIZE = 200_000
@@ -31,10 +31,10 @@ Sums = NDArray[np.float64]
 
 
 class Scorer(ABC):
-    """Scores any pair; it can be sent to where shards of the data are.
+    """Scorer of any pair; it can be sent to the workers that hold the shards.
 
     Attributes:
-        settings: What a fit chose without labels; empty if it had no choice.
+        settings: Settings chosen by the fit without labels; empty if there were none to choose.
     """
 
     settings: str = ""
@@ -44,7 +44,7 @@ class Scorer(ABC):
         """Scores of pairs: raw rows of both sides; row numbers, codes of both sides and user keys; pair codes."""
 
     def spaces(self, a: Matrix, b: Matrix) -> tuple[Floats, Floats] | None:
-        """(pairs, width) unit rows of both sides whose inner products are scores; None if there are none."""
+        """(pairs, width) unit rows of both sides whose inner products are scores; None if not available."""
         return None
 
 
@@ -70,7 +70,7 @@ class References:
 
     Attributes:
         a, b: (references, width) unit rows of both sides.
-        keys: What makes two pairs the same, one array of codes per reason. The first are row numbers. References that
+        keys: Arrays of codes; pairs with an equal code belong together. The first are row numbers. References that
             share a key with a pair are left out of its comparison.
         temperature: Divides the cosines.
         skip_best: Leave the best other partner out. Where wrong pairs come from a shuffle it may be the right one,
@@ -87,7 +87,7 @@ class References:
     def of(
         cls, a: Floats, b: Floats, keys: Keys, rows: NDArray[np.int64], temperature: float, skip_best: bool = True
     ) -> "References":
-        """Some of the pairs."""
+        """References from the given rows."""
         return cls(a[rows], b[rows], [key[rows] for key in keys], temperature, skip_best)
 
     def score(self, a: Floats, b: Floats, keys: Keys) -> Floats:
@@ -99,7 +99,7 @@ class References:
     ) -> tuple[Floats, Floats]:
         """Scores of pairs, and of mismatched pairs (i, j) of the same rows.
 
-        A mismatched pair is left out of its own comparison, as a pair is: otherwise the null would be too low.
+        Like a pair, a mismatched pair is left out of its own comparison; otherwise the null would be too low.
         """
         terms = self._terms(a, b, keys)
         is_reference = np.isin(keys[0], self.keys[0])
@@ -186,8 +186,8 @@ class RelativeScorer(Scorer):
 
     Attributes:
         references: The sample.
-        rows: Row numbers of the pairs that the null was made of, in order.
-        scores: Their scores, which are not computed again.
+        rows: Sorted row numbers of the pairs that the null was drawn from.
+        scores: Scores of these pairs, which are not computed again.
     """
 
     references: References
@@ -210,7 +210,7 @@ def fit_relative(a: Sample, b: Sample, rows: NDArray[np.int64], seed: int = 0) -
     Args:
         a, b: Both sides of a sample of the pairs.
         rows: Row numbers of its pairs.
-        seed: Of the references and of the mismatched pairs.
+        seed: Seed of the references and of the mismatched pairs.
     """
     keys = [rows, a.own, b.own, *a.keys]
     count = 4 * REFERENCES if len(rows) <= MANY_ROWS else REFERENCES

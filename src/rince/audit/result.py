@@ -1,4 +1,4 @@
-"""What an audit found: how many pairs are unrelated, which, how sure, and which issues there are."""
+"""Results of an audit: the share of unrelated pairs with its interval, flags, weights and issues."""
 
 import dataclasses
 import os
@@ -62,7 +62,7 @@ RENAMED = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Findings(ABC):
-    """What an audit found about all pairs together.
+    """Results of an audit for all pairs together.
 
     Attributes:
         verdict: ``Verdict.FOUND``, ``Verdict.NONE_FOUND`` or ``Verdict.CANNOT_TELL``, about pairs that fit no better
@@ -70,14 +70,14 @@ class Findings(ABC):
         noise_rate: Estimated share of unrelated pairs; 0 unless the verdict is "found".
         interval: 95 % interval of the share of unrelated pairs. It starts at 0 unless the verdict is "found".
         best_guess: Point estimate of the share, whatever the verdict. Not sufficient for flagging pairs.
-        auroc: Share of mismatched pairs that a right pair outscores on average; 0.5 for scores that know nothing.
+        auroc: Share of mismatched pairs that a right pair outscores on average; 0.5 for uninformative scores.
         auroc_interval: Its 95 % interval.
-        uninformative: Whether pairs score like mismatched ones: nearly all are unrelated, or the scores say nothing.
-        conditions: What the verdict depends on and the audit cannot check, one sentence each.
-        issues: What the checks found, by issue type.
+        uninformative: Whether pairs score like mismatched ones: nearly all are unrelated, or the scores are too weak.
+        conditions: Assumptions of the verdict that the audit cannot check, one sentence each.
+        issues: Results of the checks, by issue type.
         remarks: Further notes, one sentence each.
         scorer: ``"cosine"``, ``"relative"``, ``"cca"``, ``"towers"``, or the description given to ``judge``.
-        settings: What the fit of the scorer chose without labels, such as scaling and ridge; empty without a choice.
+        settings: Settings chosen by the fit without labels, such as scaling and ridge; empty if there were none.
         fitted: Whether the scorer was fitted to these pairs (cross-fitted).
         units: Number of independent pairs behind the interval.
         curve: Probability of a pair to be unrelated, as a function of its rank among mismatched pairs.
@@ -87,7 +87,7 @@ class Findings(ABC):
         of_classes: Whether one side is a class: wrong pairs are then wrong labels.
         null: Scores of mismatched pairs, shuffled from the same data.
         separation: 1 minus the mean p-value: the share of mismatched pairs that a pair outscores on average.
-        fingerprint: Of the data, so that ``rince clean`` rejects other data; None for scores without data.
+        fingerprint: Fingerprint of the data, so that ``rince clean`` rejects other data; None for scores without data.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -146,7 +146,7 @@ class Findings(ABC):
 
     @property
     def scored_by(self) -> str:
-        """What the scores are, in words, such as ``"the relative cosine"``."""
+        """Description of the scores, such as ``"the relative cosine"``."""
         return SCORED_BY.get(self.scorer, self.scorer)
 
     def recommend(self) -> Recommendation:
@@ -165,7 +165,7 @@ class Findings(ABC):
 
     @property
     def assumptions(self) -> list[str]:
-        """Conditions about who made the embeddings, which come before the verdict."""
+        """Conditions about the embedding model, which come before the verdict."""
         return [line for line in self.conditions if line in (IF_UNSEEN, TRAINED)]
 
     @property
@@ -203,7 +203,7 @@ class Findings(ABC):
         }
 
     def verdict_lines(self, fdr: float = 0.1) -> list[str]:
-        """What the verdict means, one sentence per line."""
+        """The verdict in words, one sentence per line."""
         low, high = self.interval
         if self.uninformative:
             return [
@@ -295,8 +295,8 @@ class Audit(Findings):
 
         This is ``1 - p_wrong``, with one difference. Where the verdict is "cannot tell", no pair can be accused, so
         ``p_wrong`` is 0; weights then follow the best guess of the share, if the interval ends below 70 %. They are 1
-        where no unrelated pairs were found, where the scores say nothing, and where one side is a class and the verdict
-        is "cannot tell".
+        where no unrelated pairs were found, where the scores are uninformative, and where one side is a class and the
+        verdict is "cannot tell".
         """
         doubt = self.p_wrong if self.noise_found else self.weight_curve.at(self.p_values)
         return np.nan_to_num(1 - doubt, nan=0.0)
@@ -358,7 +358,7 @@ class Audit(Findings):
             folder: Created if it does not exist.
             fdr: Expected share of false alarms among the flagged pairs.
             ids: Names of the pairs.
-            show_a, show_b: What the page shows of either side: an array or tensor of images, or a list of texts, images
+            show_a, show_b: Items of either side for the page: an array or tensor of images, or a list of texts, images
                 (arrays, tensors or Pillow) or paths of pictures, sounds and videos.
             truth: (pairs,) whether each pair is truly wrong, marked in the page.
             table: ``"csv"`` or ``"parquet"``.
@@ -371,8 +371,8 @@ class Audit(Findings):
             facts: Further entries of ``audit.json``.
 
         Raises:
-            UsageError: A column has not one value per pair.
-            FileExistsError: There are results already, and ``force`` is not set.
+            UsageError: A column does not have one value per pair.
+            FileExistsError: Results exist, and ``force`` is not set.
         """
         from rince.audit import save
         from rince.report.gallery import gallery_of
@@ -410,7 +410,7 @@ class Audit(Findings):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShardedAudit(Findings):
-    """What an audit of shards found. The verdict on every single pair is in the table that was written.
+    """Results of an audit of shards. The verdict on every single pair is in the table.
 
     Attributes:
         pairs: Number of pairs that were judged.
@@ -418,8 +418,8 @@ class ShardedAudit(Findings):
         shards: Number of shards.
         fdr: Expected share of false alarms among the flagged pairs of the table.
         flagged: Number of pairs flagged there.
-        groups: The noise rate by group; None if there are no groups.
-        table: The folder of the table, with one Parquet file per shard; None if none was written.
+        groups: Noise rate by group; None without groups.
+        table: Folder of the table, with one Parquet file per shard; None if not written.
         counts: Number of pairs at every rank among mismatched pairs.
         rank_probability: Probability of the pairs of each of these ranks to be unrelated.
 
@@ -496,7 +496,7 @@ def findings_of(
 
 
 def sampled(done: Collection[str], fit: bool) -> tuple[str, ...]:
-    """The conditions of a verdict on more pairs than all checks can look at, given those that were run."""
+    """Conditions of a verdict on too many pairs for all checks, given the checks that were run."""
     texts = {name: text for name, text in LARGE.items() if fit or name != "leak"}  # a leak misleads fitted scorers only
     checked, unchecked = (
         [text for name, text in texts.items() if (name in done) is is_done] for is_done in (True, False)
@@ -510,7 +510,7 @@ def sampled(done: Collection[str], fit: bool) -> tuple[str, ...]:
 
 
 def conditions_of(fit: bool, embeddings: str | None) -> tuple[str, ...]:
-    """What a verdict depends on, given who made the embeddings: None, or one of ``EMBEDDINGS``."""
+    """Conditions of a verdict by the origin of the embeddings: None, or one of ``EMBEDDINGS``."""
     if embeddings is not None and embeddings not in EMBEDDINGS:
         raise UsageError(f"embeddings must be one of {', '.join(EMBEDDINGS)}, got {embeddings!r}")
     if fit or embeddings == "unseen":

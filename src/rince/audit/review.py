@@ -1,4 +1,4 @@
-"""A review by hand: what the marks of some pairs say about the flags, the rate, and all other pairs."""
+"""Manual reviews: estimates of flag precision and noise rate, and new probabilities, from marked pairs."""
 
 import csv
 from collections.abc import Sequence
@@ -29,20 +29,20 @@ PCA_ROWS = 20_000
 
 
 class Review(NamedTuple):
-    """What marks made by hand say.
+    """Results of a manual review.
 
     Attributes:
-        marked: How many pairs are marked keep, wrong and unsure.
-        flagged: How many pairs are flagged.
-        checked: How many of them are marked keep or wrong.
-        confirmed: How many of these are marked wrong.
-        precision: The share of confirmed among checked flags; None if none was checked.
+        marked: Number of pairs marked keep, wrong and unsure.
+        flagged: Number of flagged pairs.
+        checked: Number of flagged pairs marked keep or wrong.
+        confirmed: Number of flagged pairs marked wrong.
+        precision: Share of confirmed among checked flags; None if no flag was checked.
         precision_interval: Its 95 % interval (Clopper and Pearson).
         noise_rate: The share of wrong pairs, corrected by the marks.
         interval: Its 95 % interval.
-        before: The rate that the audit had estimated.
+        before: Noise rate estimated by the audit.
         recalibrated: Whether the marks gave new probabilities for all pairs.
-        flagged_after: Number of pairs flagged by these; None without.
+        flagged_after: Number of pairs flagged by the new probabilities; None if not recalibrated.
     """
 
     marked: dict[str, int]
@@ -59,7 +59,7 @@ class Review(NamedTuple):
 
     @property
     def files(self) -> list[str]:
-        """Names of the files that are written beside the audit."""
+        """Names of the files written next to the audit."""
         return ["review.json", "reviewed.csv"] if self.recalibrated else ["review.json"]
 
     def summary(self) -> str:
@@ -97,14 +97,14 @@ class Review(NamedTuple):
 
 
 def read_marks(path: Path, ids: Sequence[str]) -> dict[int, str]:
-    """Row -> mark of a review that the page exported.
+    """Marks of a review exported from the page: row -> mark.
 
     Args:
         path: The CSV file, with the columns ``row``, ``id`` and ``mark``.
-        ids: The names of the pairs of the audit: those of the review must be the same.
+        ids: Names of the pairs of the audit; the names in the review must match.
 
     Raises:
-        UsageError: It is not a review, or belongs to another audit.
+        UsageError: The file is not a review, or belongs to another audit.
     """
     marks: dict[int, str] = {}
     with open(path, newline="", encoding="utf-8-sig") as file:
@@ -115,7 +115,7 @@ def read_marks(path: Path, ids: Sequence[str]) -> dict[int, str]:
             for line in rows:
                 row = _row(line, len(ids), path, rows.line_num)
                 if unescaped(line["id"] or "") != ids[row]:
-                    detail = f"row {row} is called {line['id']!r} there and {ids[row]!r} here"
+                    detail = f"row {row} is {line['id']!r} in the review and {ids[row]!r} in the audit"
                     raise UsageError(f"{path} belongs to another audit: {detail}")
                 marks[row] = line["mark"].strip()
         except (csv.Error, UnicodeDecodeError) as error:
@@ -143,7 +143,7 @@ def reviewed(
     features: NDArray[np.float32] | None = None,
     fdr: float = 0.1,
 ) -> tuple[Review, NDArray[np.float32] | None]:
-    """What marks say about an audit's flags and rate, and about all other pairs.
+    """Flag precision, noise rate and new probabilities of all pairs from the marks of a review.
 
     From ``MIN_MARKS`` marks of a random sample on, a ridge logistic regression on the scores (and ``features``) gives
     new probabilities, and the interval of the rate is that of the marks (Clopper and Pearson). Otherwise the rate is
@@ -151,10 +151,10 @@ def reviewed(
     decide, in the others the audit's own numbers stay.
 
     Args:
-        pairs: The table of the audit.
+        pairs: Table of the audit.
         marks: Row -> mark.
-        noise_rate: The rate that the audit estimated.
-        interval: Its interval.
+        noise_rate: Rate estimated by the audit.
+        interval: Its 95 % interval.
         seed: Seed of the draws behind the interval.
         features: (pairs, k) from ``review_features``. Default: the scores alone.
         fdr: Expected share of false alarms among the pairs flagged by the new probabilities.
@@ -244,7 +244,7 @@ def write_reviewed(
 
 
 def share_interval(count: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of Clopper and Pearson for a share that was seen ``count`` times out of ``n``."""
+    """The 95 % interval of Clopper and Pearson for a share observed ``count`` times out of ``n``."""
     if not n:
         return 0.0, 1.0
     return 1 - upper_share(n - count, n), upper_share(count, n)
@@ -258,7 +258,7 @@ def _corrected(
     interval: tuple[float, float],
     random: np.random.Generator,
 ) -> tuple[float, tuple[float, float]]:
-    """The rate as a sum over strata, and its interval from draws of all of them."""
+    """Noise rate as a sum over strata, and its interval from posterior draws."""
     judged = ~np.isnan(pairs.p_wrong)
     suspected = (pairs.p_wrong > SUSPECTED) & ~pairs.flagged
     strata = [pairs.flagged & judged, suspected & judged, judged & ~suspected & ~pairs.flagged]

@@ -26,7 +26,7 @@ from rince.pairs.matrix import one_dimensional
 from rince.pairs.source import ARROW_TABLES, JSON_LINES, TEXT_TABLES, Source, source
 from rince.report.page import Listed
 
-ROWS = 100_000  # of the CSV table that are written at once
+ROWS = 100_000  # of the CSV table per write
 NAMES = ("id", "score", "p_wrong", "flagged", "weight")
 TABLES = ("audit.csv", "audit.parquet")
 RECORD = "audit.json"
@@ -43,7 +43,7 @@ MAX_COLUMNS = 50  # further columns of the audited table
 
 
 def check_folder(out: str | os.PathLike[str], force: bool) -> None:
-    """Refuse a folder with results before the work, not after it. What a URL holds is the store's business."""
+    """Raise before the audit if the folder already holds results. URLs are not checked."""
     if is_url(out):
         return
     folder = Path(out)
@@ -52,8 +52,8 @@ def check_folder(out: str | os.PathLike[str], force: bool) -> None:
     existing = [name for name in RESULTS if (folder / name).exists()]
     if existing and not force:
         raise ExistingFile(
-            f"{folder / existing[0]} is already there: overwrite it with force=True (--force on the command line), or "
-            "name another folder"
+            f"{folder / existing[0]} already exists: overwrite it with force=True (--force on the command line), or "
+            "choose another folder"
         )
 
 
@@ -77,12 +77,12 @@ def results_folder(out: str | os.PathLike[str]) -> Iterator[str]:
 
 @contextmanager
 def opened_whole(folder: str, name: str) -> Iterator[Any]:
-    """A file to write to that is there when the block ends without an error."""
+    """A file to write to, which appears when the block ends without an error."""
     if not is_url(folder):
         with written_whole(Path(folder) / name) as path, open(path, "wb") as file:
             yield file
         return
-    # An object store shows what was written when it is closed, and a failed upload not at all.
+    # An object store publishes a file when it is closed, and a failed upload never.
     with require("fsspec", "cluster").open(joined_path(folder, name), "wb") as file:
         yield file
 
@@ -179,7 +179,7 @@ def suspects_csv(
 
 
 def other_columns(a: Source, b: Source, rows: NDArray[np.int64]) -> dict[str, list[str]]:
-    """What the table that holds both sides says beside them about some rows; lists and bytes are left out."""
+    """Further columns of the table that holds both sides, for some rows; lists and bytes are left out."""
     if a.path != b.path or a.kind not in (*ARROW_TABLES, *TEXT_TABLES, *JSON_LINES):
         return {}
     table = format_of(a)
@@ -211,7 +211,7 @@ def one_per_pair(column: Any, n: int, name: str) -> NDArray[Any]:
 
 
 def pair_name(name: Any, row: int) -> str:
-    """What a pair is called: its id, or its row if it has none."""
+    """Name of a pair: its id, or its row if it has no id."""
     return f"row {row}" if name is None or name == "" else str(name)
 
 
@@ -231,8 +231,8 @@ def read_pairs(folder: Path) -> Pairs:
     """The table of an audit that was saved in a folder.
 
     Raises:
-        MissingFile: There is none.
-        UsageError: It is not a table of an audit.
+        MissingFile: The folder has no audit.
+        UsageError: The table is not that of an audit.
     """
     path, _ = saved_table(folder)
     ids, scores, chances, flags = (values(source(f"{path}:{name}")) for name in NAMES[:4])
@@ -262,7 +262,7 @@ def saved_table(path: Path) -> tuple[Path, dict[str, Any]]:
         UsageError: The table is not the one that ``audit.json`` was written with.
     """
     if not exists(path):
-        raise MissingFile(f"there is no audit in {location(path)}")
+        raise MissingFile(f"no audit in {location(path)}")
     is_folder = is_dir(path) and path.name not in TABLES
     folder = path if is_folder else path.parent
     if not is_url(folder):
@@ -271,7 +271,7 @@ def saved_table(path: Path) -> tuple[Path, dict[str, Any]]:
     tables = [folder / name for name in TABLES if exists(folder / name)]
     if is_folder:
         if not tables or (is_url(folder) and not record):  # where files cannot be renamed, the record is written last
-            raise MissingFile(f"there is no complete audit in {location(folder)}: {RECORD} or its table is missing")
+            raise MissingFile(f"no complete audit in {location(folder)}: {RECORD} or its table is missing")
         if "table" not in record and len(tables) > 1:
             raise UsageError(f"{location(folder)} has {' and '.join(TABLES)}, and {RECORD} names neither: audit again")
         path = folder / Path(str(record.get("table", tables[0].name))).name

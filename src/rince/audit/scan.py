@@ -1,4 +1,4 @@
-"""One pass over a shard: which rows are unusable, which are equal, what they are known by, and a sample of them."""
+"""One pass over a shard: unusable rows, codes of equal rows, fingerprint, and a sample of the rows."""
 
 from typing import NamedTuple
 
@@ -27,12 +27,12 @@ class Sample(NamedTuple):
 
 
 class ScanSummary(NamedTuple):
-    """The small part of what one pass over a shard gives.
+    """The small results of one pass over a shard.
 
     Attributes:
         checks: Unusable rows of either side.
         widths: Widths of both sides.
-        sums: Of either side, for the fingerprint.
+        sums: Sums of either side, for the fingerprint.
         keys: Number of keys.
     """
 
@@ -43,13 +43,13 @@ class ScanSummary(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What one pass over a shard gives.
+    """Results of one pass over a shard.
 
     Attributes:
         scores: (rows,) cosine of every pair; None unless both sides are of one space.
         codes: (rows, 1 + keys) code of the pair, and of everything else that makes two pairs one unit.
         samples: The sampled rows of either side.
-        summary: All that is small.
+        summary: The small results.
     """
 
     scores: NDArray[np.float32] | None
@@ -66,7 +66,7 @@ def draw_rows(n: int, count: int, random: np.random.Generator) -> NDArray[np.int
 
 
 def rows_of_shard(rows: NDArray[np.int64], start: int, count: int) -> NDArray[np.int64]:
-    """Those of the rows that lie in a shard, counted from its first one."""
+    """The rows that lie in a shard, counted from its first row."""
     first, last = np.searchsorted(rows, [start, start + count])
     return rows[first:last] - start
 

@@ -37,11 +37,11 @@ SAMPLE_NUMBERS, MIN_SAMPLE_PAIRS = 80_000_000, 16_384
 
 
 class Fitted(NamedTuple):
-    """A scorer and what it gives mismatched pairs.
+    """A scorer and its scores of mismatched pairs.
 
     Attributes:
         name: ``"cosine"``, ``"relative"``, ``"cca"`` or ``"towers"``.
-        scorer: The scorer; None for the cosine, which a scan gives.
+        scorer: The scorer; None for the cosine, which the scan computes.
         null: Scores of mismatched pairs.
     """
 
@@ -51,7 +51,7 @@ class Fitted(NamedTuple):
 
     @property
     def settings(self) -> str:
-        """What a fit chose without labels; empty if it had no choice."""
+        """Settings chosen by the fit without labels; empty if there were none to choose."""
         return "" if self.scorer is None else self.scorer.settings
 
 
@@ -89,7 +89,7 @@ def fit_scorer(
         a, b: Both sides of the sample.
         rows: Row numbers of its pairs.
         method: ``"cosine"``, ``"relative"``, ``"cca"``, ``"towers"`` or ``"both"``. If one side is a class, it is
-            compared by the cosine or by towers, which know classes.
+            compared by the cosine or by towers, which handle classes.
         seed: The same seed gives the same scorer.
         config: How towers are trained.
         progress: Show a progress bar.

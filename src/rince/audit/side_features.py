@@ -18,7 +18,7 @@ MAX_RANK_WIDTH = 20_000  # wider sides are used on one common scale only
 MAX_SAMPLE_NUMBERS = 50_000_000  # numbers of a side from which its PCA is taken
 LEVELS = torch.special.ndtr(torch.linspace(-3.2, 3.2, 65, dtype=torch.float64))
 NEIGHBORS, NEIGHBOR_AXES, NEIGHBOR_WIDTH, DIFFUSION_STEPS = 20, 40, 48, 4
-MAX_NEIGHBOR_ROWS = 10_000  # of which all distances are computed
+MAX_NEIGHBOR_ROWS = 10_000  # rows up to which all distances are computed
 ROUNDING = 4e-7  # a feature that varies by less of its own size is rounding in single precision, not information
 
 

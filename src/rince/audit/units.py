@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FOLDS = 4
 MIN_UNITS = 20  # a key that makes fewer units is a class
-BUCKET = 5_000_000  # codes that are counted in one place
+BUCKET = 5_000_000  # codes per counting task
 
 
 def equal_pairs(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -30,7 +30,7 @@ def equal_pairs(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np
 
 
 def together(pairs: NDArray[np.int64], keys: Keys, min_units: int = MIN_UNITS) -> NDArray[np.int64] | None:
-    """For every pair the number of its unit, in order of appearance; None if each is one of its own.
+    """Unit number of every pair, in order of appearance; None if all pairs are separate units.
 
     Pairs of equal rows (equal codes in ``pairs``) always share a unit, and so do pairs that are linked by equal
     keys. A key is left out if it would make fewer than ``min_units`` units, or one of more than half of all pairs: such
@@ -83,23 +83,24 @@ def _all_differ(key: NDArray[np.int64]) -> bool:
 def fold_numbers(pairs: NDArray[np.int64], folds: int, keys: Keys, random: np.random.Generator) -> NDArray[np.int64]:
     """Folds of about equal size, by the codes of the pairs and their keys.
 
-    Equal pairs stay together, or a fit would score what it has seen. So do pairs that are linked by equal keys, unless
-    these are so few that this would hide whole classes. Pairs that share one row only may be in different folds.
+    Equal pairs stay together; otherwise a fit would score pairs it was trained on. So do pairs that are linked by equal
+    keys, unless these are so few that this would hide whole classes. Pairs that share one row only may be in different
+    folds.
     """
     clusters = together(pairs, keys, min_units=20 * folds)
     if clusters is None:
         return random.permutation(len(pairs)) % folds
     number = int(clusters.max()) + 1
     if number < 2 * folds:
-        raise UsageError(f"Only {number} of the {len(pairs):,} pairs are different: too few to fit a scorer to.")
+        raise UsageError(f"Only {number} of the {len(pairs):,} pairs are different: too few to fit a scorer.")
     return (random.permutation(number) % folds)[clusters]
 
 
 class Folds(NamedTuple):
-    """In which fold a pair is: that of the sample's pairs it is one unit with, or else any.
+    """Fold of any pair: that of the sample pairs in its unit, or an arbitrary one.
 
     Attributes:
-        folds: How many folds there are.
+        folds: Number of folds.
         known: For the row number, the code of the pair and every key: codes of the sample, in order, and their fold.
     """
 
@@ -108,7 +109,7 @@ class Folds(NamedTuple):
 
     @classmethod
     def of(cls, number: NDArray[np.int64], folds: int, keys: Keys) -> "Folds":
-        """From the folds of the sample. A code whose pairs lie in several folds is a class, and says nothing."""
+        """From the folds of the sample. A code whose pairs lie in several folds is a class and is ignored."""
         known = []
         for key in keys:
             order = np.argsort(key, kind="stable")
@@ -176,9 +177,9 @@ class Repeated(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Of a shard: the number of pairs without a repeated code, and the edges: a code per key and how often it occurs.
+    """Links of a shard: the number of pairs without a repeated code, and the edges (one code and count per key).
 
-    A code that occurs once is no node; it has a count of 0.
+    A code that occurs once is not a node; its count is 0.
     """
 
     alone: int
@@ -187,13 +188,13 @@ class Links(NamedTuple):
 
 
 def count_units(runner: "Runner", codes: list[Any], pairs: int, keys: int, min_units: int = MIN_UNITS) -> int:
-    """How many different units there are.
+    """Number of units over all shards.
 
     Args:
-        runner: Where the shards are.
+        runner: Runner of the shards.
         codes: Handles of (rows, 1 + keys) arrays, see ``scan.Scan``.
-        pairs: How many rows they have together.
-        keys: How many keys there are. A key that would make fewer than ``min_units`` units, or one of more than half of
+        pairs: Total number of rows.
+        keys: Number of keys. A key that would make fewer than ``min_units`` units, or one of more than half of
             all pairs, is left out: it is a class.
         min_units: See ``keys``.
     """
@@ -230,7 +231,7 @@ def _repeated(runner: "Runner", codes: list[Any], column: int, buckets: int) -> 
 
 
 def _units(runner: "Runner", codes: list[Any], repeated: list[Any], columns: list[int], pairs: int) -> tuple[int, int]:
-    """How many units these columns make, and the size of the largest."""
+    """Number of units by these columns, and the size of the largest."""
     selected = [repeated[column] for column in columns]
     if len(selected) == 1:  # no edges
         repeats, largest = runner.result(runner.submit(repetitions, selected[0]))
@@ -241,7 +242,7 @@ def _units(runner: "Runner", codes: list[Any], repeated: list[Any], columns: lis
 
 
 def repetitions(repeated: Repeated) -> tuple[int, int]:
-    """How many pairs repeat a code that another has already, and how often the most frequent code occurs."""
+    """Number of pairs that repeat the code of an earlier one, and the count of the most frequent code."""
     return int((repeated.counts - 1).sum()), int(repeated.counts.max(initial=1))
 
 
@@ -289,14 +290,14 @@ def links_of(codes: NDArray[np.int64], columns: list[int], repeated: list[Repeat
 
 
 def components(links: list[Links], repeated: list[Repeated]) -> tuple[int, int, int, int]:
-    """How many pairs are alone, how many nodes there are, how many edges join components; the largest component."""
+    """Number of lone pairs, of nodes, and of edges that join components; size of the largest component."""
     alone = sum(part.alone for part in links)
     nodes = sum(len(entry.codes) for entry in repeated)
     largest = max((int(entry.counts.max()) for entry in repeated if len(entry.codes)), default=1)
     codes, count = (np.concatenate([getattr(part, name) for part in links]) for name in ("codes", "counts"))
     if not len(codes):
         return alone, nodes, 0, largest
-    # A code that occurs once joins no unit: a number of its own keeps it apart from all others.
+    # A code that occurs once joins no unit: a unique number separates it from all others.
     single = np.cumsum(count == 0).reshape(count.shape)
     keys, touched, sizes = [], 0, []
     for k in range(codes.shape[1]):

@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
         "--held-out",
         nargs=2,
         metavar=("A", "B"),
-        help="a few hundred pairs of the same source that the model has not seen: tests whether it saw the others",
+        help="a few hundred pairs of the same source, unseen by the model: tests whether it was trained on the others",
     )
     score.add_argument(
         "--score", choices=("relative", "cosine"), default="relative",
@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
 
     columns = parser.add_argument_group("columns and rows")
     columns.add_argument("--ids", metavar=column, help="names of the pairs; equal ids show the same thing")
-    columns.add_argument("--groups", metavar=column, help="groups such as sources; each gets a rate of its own")
+    columns.add_argument("--groups", metavar=column, help="groups such as sources; a rate is estimated for each")
     columns.add_argument("--duplicates", metavar=column, help="equal values show the same thing")
     columns.add_argument(
         "--near-duplicates",
@@ -298,7 +298,7 @@ def _new_folder(folder: Path) -> Iterator[None]:
 
 
 def _review(options: argparse.Namespace, features: Any = None) -> "Review":
-    """What the marks of a review say about the saved audit; written beside it."""
+    """Evaluate the marks of a review of the saved audit, and write the results next to it."""
     from rince.audit.review import read_marks, reviewed, write_reviewed
     from rince.audit.save import read_pairs, saved_table
 

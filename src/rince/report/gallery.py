@@ -1,4 +1,4 @@
-"""What the page shows of a pair: a text, a small image, a short audio clip or video, all stored inside the page.
+"""Items of a pair on the page: a text, a small image, a short audio clip or video, all stored inside the page.
 
 Files are named by data, so only regular files are opened, and audio or video is put into the page only if its first
 bytes say so: a link called ``a.wav`` that leads to a private file shows its name and nothing else.
@@ -157,7 +157,7 @@ class Files:
 
     Args:
         paths: The files.
-        remark: How the files were found, if the user should know.
+        remark: Note to the user on how the files were matched.
         root: Folder that must contain the files, links resolved: paths from a table or a folder may lead anywhere,
             and pages are passed on. None if the user named every file.
     """
@@ -168,7 +168,7 @@ class Files:
 
     @classmethod
     def from_folder(cls, folder: Path, ids: Any) -> "Files":
-        """Files of a folder that are named like the ids, with or without suffix; if none is, all in natural order."""
+        """Files of a folder that are named like the ids, with or without suffix; if none match, all files in order."""
         files = sorted((file for file in folder.iterdir() if file.suffix.lower() in MEDIA), key=natural)
         if not files:
             raise UsageError(f"the folder {folder} has no media files ({', '.join(MEDIA)})")
@@ -268,7 +268,7 @@ Gallery = Texts | Arrays | Files | Contents | Items
 
 
 def gallery_of(items: Any, n: int, name: str) -> Gallery | None:
-    """A gallery of what the user gave: None, a gallery, an array or tensor of images, or a sequence for ``Items``."""
+    """A gallery from user input: None, a gallery, an array or tensor of images, or a sequence for ``Items``."""
     if items is None:
         return None
     if _is_tensor(items):

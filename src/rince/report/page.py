@@ -189,8 +189,8 @@ def audit_data(
         title: Heading.
         fdr: False discovery rate at which the slider starts.
         name_of: Name of a pair by its row.
-        show_a, show_b: What to show of either side.
-        truth: (pairs,) whether a pair is truly wrong, where that is known.
+        show_a, show_b: Items of either side.
+        truth: (pairs,) whether a pair is truly wrong, if known.
         groups: Group of every pair, and the rate of every group.
         marks: Row -> mark of an earlier review.
         listed: Default: that of :func:`listed_pairs`.
@@ -248,7 +248,7 @@ def page_data(
         title: Heading.
         fdr: Expected share of false alarms among the flagged pairs.
         listed: The pairs of the page.
-        shows: What is shown of A and B of each of them; None for nothing.
+        shows: Items of A and B of each listed pair; None for nothing.
         rates: Rates by group.
         name_of: Name of a pair by its row, for the examples of issues.
     """
@@ -345,7 +345,7 @@ def _rounded(values: NDArray[np.float32], digits: int) -> list[float | None]:
 
 
 def shown_items(show: Gallery, rows: list[int], total: int | None = None, media: int = MAX_MEDIA) -> list[Any]:
-    """What is shown of every row: all texts, shortened to fit, and the media of the first rows.
+    """Items of every row: all texts, shortened to fit, and the media of the first rows.
 
     Args:
         show: The side.
@@ -390,10 +390,10 @@ def partners_on_page(
     """The page of an audit with the new partners of its pairs.
 
     Args:
-        audit: The page as it is.
+        audit: The current page.
         result: New partners.
         name_of: Name of a pair by its row.
-        show_b: What to show of a partner; shown for the most probable ones only.
+        show_b: Items of partners; shown for the most probable ones only.
 
     Returns:
         The page; None if ``audit`` is not the page of an audit of this version.

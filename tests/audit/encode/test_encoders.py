@@ -42,7 +42,7 @@ def test_every_kind_has_an_encoder_that_needs_no_model():
         ("texts", "patches", "patches takes pictures, but the column holds texts"),
         ("sounds", "x.onnx", "the encoder x.onnx takes pictures"),
         ("sounds", "all-MiniLM-L6-v2", "takes texts or pictures, but the column holds sounds"),
-        ("texts", "no_such_module:f", "there is no module no_such_module"),
+        ("texts", "no_such_module:f", "the module no_such_module of the encoder no_such_module:f does not exist"),
         ("texts", "json:nothing", "the module json has no nothing"),
         ("texts", "json:__name__", "must be a function of a list of items, got str"),
     ],
@@ -90,7 +90,7 @@ def test_an_exported_encoder_sees_pictures_as_it_was_trained(tmp_path):
         wanted = network((pixels - mean) / std)
     assert np.allclose(found, wanted, atol=1e-5)
     assert encoder_for("pictures", str(tmp_path)).encode(pictures[:1]).shape == (1, found.shape[1])
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         encoder_for("pictures", "nowhere.safetensors")
 
 

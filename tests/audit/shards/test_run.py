@@ -253,7 +253,7 @@ def test_a_partition_must_have_the_rows_that_it_announced():
 def test_earlier_results_go_by_force_only_and_old_partitions_with_them(tmp_path):
     a, b, _ = embeddings(300, noise=1.0)
     audit_shards(divided([50, 100], a, b), out=tmp_path)
-    with pytest.raises(FileExistsError, match="already there"):
+    with pytest.raises(FileExistsError, match="already exists"):
         audit_shards(divided([50], a, b), out=tmp_path)
     audit_shards(divided([50], a, b), out=tmp_path, force=True)
     assert sorted(file.name for file in (tmp_path / "audit.parquet").iterdir()) == [part_name(0), part_name(1)]

@@ -95,7 +95,7 @@ def encoder_for(kind: Kind, spec: str | None = None, seed: int = 0) -> Encoder:
         An encoder that takes this kind of items.
 
     Raises:
-        UsageError: There is no such encoder, or it does not take this kind.
+        UsageError: The encoder does not exist, or does not take this kind.
 
     Example:
         >>> encoder_for("texts").name
@@ -103,7 +103,7 @@ def encoder_for(kind: Kind, spec: str | None = None, seed: int = 0) -> Encoder:
     """
     spec = spec or next((name for name, for_kind in BUILT_IN.items() if for_kind == kind), None)
     if spec is None:
-        raise UsageError("there is no built-in encoder for videos: give module:function, which receives their paths")
+        raise UsageError("videos have no built-in encoder: give module:function, which receives their paths")
     path = Path(spec)
     is_run = (path / "encoder.safetensors").is_file()
     takes: tuple[str, ...] = ("texts", "pictures")  # of a sentence-transformers model
@@ -122,7 +122,7 @@ def encoder_for(kind: Kind, spec: str | None = None, seed: int = 0) -> Encoder:
     if spec == "spectrogram":
         return Spectrogram()
     if path.suffix.lower() in (".onnx", ".safetensors") and not path.exists():
-        raise MissingFile(f"there is no file {spec}")
+        raise MissingFile(f"{spec} does not exist")
     if path.suffix.lower() == ".onnx":
         return Onnx(path)
     if path.suffix.lower() == ".safetensors" or is_run:
@@ -140,8 +140,8 @@ MAX_CHARACTERS = 20_000  # of a text
 class NGrams(Encoder):
     """Words, word pairs and character n-grams: hashed, weighted by rarity, and reduced by a truncated SVD.
 
-    Needs no model. It knows nothing of meaning, so a common space is fitted on top; from a few thousand pairs that
-    learns which words go together, across languages too.
+    Needs no model. It does not capture meaning, so a common space is fitted on top; with a few thousand pairs
+    it learns which words go together, also across languages.
     """
 
     name = "hashed n-grams"
@@ -166,7 +166,7 @@ class NGrams(Encoder):
         counts = self._counts(sample)
         # Words and characters are weighted apart: the many character n-grams would outweigh the words.
         self._weights = [text.TfidfTransformer(sublinear_tf=True).fit(count) for count in counts]
-        # An n-gram that occurs once says nothing about other texts, and the SVD costs as much as there are columns.
+        # An n-gram that occurs once carries no information on other texts, and the cost of the SVD grows with columns.
         self._columns = [np.flatnonzero(count.getnnz(0) > 1) for count in counts]
         rows = self._weighted(counts)
         width = min(self.width, len(sample) - 1, rows.shape[1] - 1)
@@ -458,7 +458,7 @@ def _imported(spec: str) -> Callable[[Any], Any]:
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
             raise  # the module exists, but one of its imports does not
-        raise UsageError(f"there is no module {module} for the encoder {spec}") from error
+        raise UsageError(f"the module {module} of the encoder {spec} does not exist") from error
     finally:
         sys.path.remove(folder)
     for part in name.split("."):

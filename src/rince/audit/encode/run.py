@@ -284,7 +284,7 @@ def _decode_with_ffmpeg(content: bytes, name: str) -> NDArray[np.float32]:
 
 
 def _cached(path: Path, n: int) -> NDArray[np.float32] | None:
-    """Cached rows, if they are there and complete."""
+    """Cached rows, if they exist and are complete."""
     try:
         rows = np.load(path, mmap_mode="r", allow_pickle=False)
         os.utime(path)  # the least recently used columns are removed first
@@ -298,7 +298,7 @@ def _empty_rows(path: Path | None, n: int, width: int) -> NDArray[Any]:
     if path is None:
         return np.full((n, width), np.nan, dtype=np.float32)
     rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n, width))
-    if hasattr(os, "posix_fallocate"):  # a full disk must be noticed here: writing to mapped memory would kill us
+    if hasattr(os, "posix_fallocate"):  # a full disk must raise here: writing to mapped memory would kill the process
         with open(path, "r+b") as file:
             try:
                 os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
@@ -310,7 +310,7 @@ def _empty_rows(path: Path | None, n: int, width: int) -> NDArray[Any]:
 
 
 def _remove_old(cache: Path) -> None:
-    """Remove the least recently used columns, and what killed runs left behind."""
+    """Remove the least recently used columns, and unfinished files of killed runs."""
     finished = [file for file in cache.glob("?" * 24 + ".npy") if file.is_file()]
     finished.sort(key=lambda file: file.stat().st_mtime)
     unfinished = [file for file in cache.glob(".*.npy") if time.time() - file.stat().st_mtime > STALE_SECONDS]

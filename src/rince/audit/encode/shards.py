@@ -1,4 +1,4 @@
-"""Raw columns in shards: workers encode every shard once, into .npy files of a cache that all of them reach."""
+"""Raw columns in shards: workers encode every shard once, into .npy files of a shared cache."""
 
 import functools
 import hashlib
@@ -26,7 +26,7 @@ class EncodedShards(NamedTuple):
 
     Attributes:
         shards: The shards.
-        how: How the rows of A and B were made, such as ``"texts encoded with hashed n-grams"``; empty for numbers.
+        how: Descriptions of the rows of A and B, such as ``"texts encoded with hashed n-grams"``; empty for numbers.
         comparable: Whether both sides lie in one space.
     """
 
@@ -49,7 +49,7 @@ def encode_shards(
     Args:
         shards: Shards of files, from ``file_shards(..., raw=True)``.
         cache: Folder or URL for the rows, one file per shard and side, under a key of its items and the encoder.
-        runner: Where items are encoded.
+        runner: Runner that encodes the items.
         specs: Encoder of ``"a"`` and ``"b"``, see :func:`encoder_for`; None for the default of the kind.
         seed: Seed of encoders that learn from the items. Default: 0.
         skip_invalid: Rows of NaN for items that are missing or cannot be read, instead of an error. Default: False.
@@ -134,7 +134,7 @@ def _encoded(shards: Sequence[FileShard], column: _Column, encoder: Encoder, cac
     tasks = [shards[k] for k in todo], [column] * len(todo), [learned] * len(todo), targets
     runner.gather(runner.map(_encode_shard, *tasks), f"encoding {column.kind}")
     if missing := next((file for file in files if not exists(file)), None):
-        raise UsageError(f"the workers wrote no {missing} here: name a folder that all of them reach (--cache)")
+        raise UsageError(f"the workers did not write {missing}: choose a folder that they all reach (--cache)")
     return files
 
 

@@ -1,1 +1,1 @@
-"""Scores for any two columns of features: small towers, fitted to the other pairs."""
+"""Scores for any two columns of features, from small cross-fitted towers."""

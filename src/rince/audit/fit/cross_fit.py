@@ -45,11 +45,11 @@ from rince.pairs.matrix import Keys
 
 FirstRound = dict[tuple[int, int], Scored]
 REFERENCES = 2048
-FIRST_ROUND_NULL = 20_000  # mismatched pairs of a fold that the first round is content with
+FIRST_ROUND_NULL = 20_000  # mismatched pairs per fold in the first round
 
 
 class Fold(NamedTuple):
-    """The pairs of a fold, what tells which belong together, mismatched pairs made of them, and a sample of them."""
+    """The pairs of a fold, their keys, mismatched pairs drawn from them, and a sample of reference pairs."""
 
     rows: NDArray[np.int64]
     keys: Keys
@@ -64,8 +64,8 @@ class CrossFit:
         left, right: Both sides of the sample.
         keys: Keys that make two of its pairs one unit.
         seed: The same seed gives the same towers.
-        config: How they are trained.
-        rows: Row numbers of its pairs among all. Default: from 0.
+        config: Training settings of the towers.
+        rows: Row numbers of its pairs among all pairs. Default: from 0.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class CrossFit:
         return train_towers(self.left, self.right, tasks, self.config, q, min_steps)
 
     def _scored(self, towers: Towers, fold: Fold, max_null: int | None = None) -> tuple[Scored, References | Classes]:
-        """Scores of the pairs of a fold and of mismatched ones, and what any other pair of it can be compared with."""
+        """Scores of the pairs and mismatched pairs of a fold, and references for scoring its other pairs."""
         z_a, z_b = embed(towers[0], self.left, fold.rows), embed(towers[1], self.right, fold.rows)
         i, j = fold.mismatched
         mismatched, temperature = (i[:max_null], j[:max_null]), self.config.temperature
@@ -165,7 +165,7 @@ class CrossFit:
 
 
 def identity(keys: Keys, rows: NDArray[np.int64]) -> Tensor | None:
-    """Ids for the loss, which takes one: what the user gave, or else equal rows of the side that has more of them."""
+    """Ids for the loss: the user key, or else the side, with the fewest distinct values."""
     candidates = keys[3:] or keys[1:3]
     best = min(candidates, key=lambda key: len(np.unique(key[rows])))
     return torch.from_numpy(best[rows]) if len(np.unique(best[rows])) < len(rows) else None
@@ -175,7 +175,7 @@ def identity(keys: Keys, rows: NDArray[np.int64]) -> Tensor | None:
 
 
 class Member(NamedTuple):
-    """A pair of towers, and what pairs are compared with in their space."""
+    """A pair of towers, and the references in their space."""
 
     towers: tuple[nn.Module, nn.Module]
     compared: References | Classes
@@ -185,14 +185,14 @@ class FoldScorer(NamedTuple):
     """Scores the pairs of one fold; small enough to be sent to every shard.
 
     Attributes:
-        left, right: What makes the inputs of the towers from the features of either side.
-        members: Towers of different starts, whose scores are averaged.
+        left, right: Scalings of the features of either side.
+        members: Towers of different initializations, whose scores are averaged.
         side: Which side is a class; None if neither is.
-        temperature: That of the towers.
-        rows: The numbers of the pairs of the sample that are of this fold, in order.
-        scores: Their scores.
-        null: The scores of mismatched pairs made of them.
-        other_class_better: Share of them that fit another class better than their own; 0 if neither side is a class.
+        temperature: Softmax temperature of the towers.
+        rows: Sorted row numbers of the sample pairs in this fold.
+        scores: Scores of these pairs.
+        null: Scores of mismatched pairs drawn from them.
+        other_class_better: Share of these pairs that fit another class better than their own; 0 without classes.
     """
 
     left: Scale
@@ -206,7 +206,7 @@ class FoldScorer(NamedTuple):
     other_class_better: float = 0.0
 
     def known(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-        """Which of the rows are of the sample, and their scores (anything for the others)."""
+        """Mask of the rows that are in the sample, and their scores (undefined for other rows)."""
         index = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         return self.rows[index] == rows, self.scores[index]
 

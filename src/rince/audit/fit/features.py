@@ -1,4 +1,4 @@
-"""One column of features made harmless before towers see it: each feature is compared with itself only.
+"""Normalization of a feature column for the towers, one feature at a time.
 
 Every feature becomes its rank, spread like a normal variable. So a heavy tail, an outlier or another unit (Unix times
 beside shares) changes nothing, and a feature that is constant up to rounding is 0.
@@ -16,8 +16,8 @@ from torch import Tensor
 from rince.audit.side_features import interpolate, rank_tables
 from rince.pairs.matrix import MAX_CLASSES, MIN_PER_CLASS, Matrix, RowCheck, chunks, read, release, row_codes
 
-IN_MEMORY = 50_000_000  # numbers; a larger column is read from where it is, batch by batch
-SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 20_000_000  # what ranks are taken from
+IN_MEMORY = 50_000_000  # numbers; a larger column is read in batches
+SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 20_000_000  # sample for computing ranks
 
 
 class Features:
@@ -25,7 +25,7 @@ class Features:
 
     Args:
         x: (pairs, width), also a memory map.
-        name: What errors call the column.
+        name: Column name in error messages.
     """
 
     def __init__(self, x: Matrix, name: str):
@@ -58,7 +58,7 @@ class Features:
 
 
 class Labels(NamedTuple):
-    """What makes standardized indicators of labels: their values in order, and the share of each."""
+    """Standardized indicators of labels: the sorted label values, and the share of each."""
 
     values: Tensor
     share: Tensor
@@ -78,12 +78,12 @@ class Labels(NamedTuple):
         return len(self.values)
 
     def of(self, x: Tensor) -> Tensor:
-        """(rows, 1) labels as (rows, width) indicators; a new label is none of them."""
+        """(rows, 1) labels as (rows, width) indicators; an unseen label matches none."""
         return ((x == self.values).float() - self.share) / (self.share * (1 - self.share)).sqrt()
 
 
 class Ranks(NamedTuple):
-    """What makes normal scores of the ranks of features, see ``rank_tables``."""
+    """Normal scores of the ranks of features, see ``rank_tables``."""
 
     knots: Tensor
     values: Tensor

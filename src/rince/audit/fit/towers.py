@@ -32,13 +32,13 @@ class FitConfig:
     Attributes:
         folds: Number of folds, at least 3.
         members: Towers of different initializations per fold in the second round; their scores are averaged.
-        layers: Hidden layers. A second one costs more, and memorizes wrong pairs sooner.
+        layers: Hidden layers. A second layer costs more and memorizes wrong pairs sooner.
         width, dim: Width of the hidden layers and of the embedding.
         dropout: Dropout probability.
         first_q, q: q of RINCE in the first round, which weights all pairs alike, and in the second, weighted one.
         temperature: Softmax temperature.
         batch: Pairs per step.
-        learning_rate: Of Adam, with a cosine schedule.
+        learning_rate: Learning rate of Adam, with a cosine schedule.
         steps: Number of steps. Default: eight epochs, at least 100 in the first and 150 in the second round, at most
             2000.
     """
@@ -96,9 +96,9 @@ def class_scores(
 
 
 class Classes(NamedTuple):
-    """The classes of one side: their codes in order, an embedding of each, its share, and what the others score.
+    """The classes of one side: sorted codes, and the embedding, share and rest of each.
 
-    ``rest`` is for every class the mean of exp(score) over all rows of the other classes.
+    ``rest`` is the mean of exp(score) of a class over all rows of the other classes.
     """
 
     codes: NDArray[np.int64]
@@ -122,7 +122,7 @@ class Classes(NamedTuple):
         return (score - 0.5 * np.log(others) - 0.5 * np.log(self.rest)).astype(np.float32)
 
     def scores(self, z_a: Tensor, z_b: Tensor, classes: NDArray[np.int64], temperature: float) -> NDArray[np.float32]:
-        """``class_scores`` of pairs alone; of a class that is not known, relative to all of those that are."""
+        """``class_scores`` of pairs only; an unknown class is scored relative to all known classes."""
         index = np.minimum(np.searchsorted(self.codes, classes), len(self.codes) - 1)
         result = self.table(z_a, temperature)[np.arange(len(z_a)), index]
         new = np.flatnonzero(self.codes[index] != classes)
@@ -141,7 +141,7 @@ class TrainTask(NamedTuple):
 
     Attributes:
         rows: Pairs of the two columns.
-        seed: Of the initialization and of the order of the pairs.
+        seed: Seed of the initialization and of the order of the pairs.
         ids: One per pair of ``rows``; pairs of equal id are not negatives of each other.
         weights: Weight of each of these pairs.
     """
@@ -157,14 +157,14 @@ def train_towers(
 ) -> list[Towers]:
     """Towers for both sides, a pair of them per task.
 
-    RINCE and a short schedule keep them from learning wrong pairs by heart.
+    RINCE and a short schedule limit memorization of wrong pairs.
     """
     sizes = [len(task.rows) for task in tasks]
     batch = min(config.batch, *sizes)
     steps = config.steps or min(max(min_steps, math.ceil(EPOCHS * max(sizes) / batch)), 2000)
     with torch.random.fork_rng(devices=[]):
         sides = _first_towers(left, right, tasks, config)
-        torch.default_generator.manual_seed(tasks[0].seed)  # of dropout, if there is any
+        torch.default_generator.manual_seed(tasks[0].seed)  # for dropout
         stacks = [Stack(towers) for towers in sides]
         batches = [_Batches(task, batch) for task in tasks]
         with_ids = any(task.ids is not None for task in tasks)
@@ -275,7 +275,7 @@ class Stack(nn.Module):
 
 
 def stacked_scores(a: Tensor, b: Tensor, keys: Tensor | None, temperature: float) -> Scores:
-    """What ``rince.CrossView`` gives, for several batches at once: (batches, pairs, dim) -> (batches, 2 * pairs).
+    """Scores of ``rince.CrossView`` for several batches at once: (batches, pairs, dim) -> (batches, 2 * pairs).
 
     Keys (batches, pairs) are equal for pairs that are not negatives of each other.
     """

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from rince.audit.fit.towers import FitConfig
 
 TABLE = "audit.parquet"
-MAX_HISTOGRAM_SCORES = 100_000  # scores that set the ends of the histogram
+MAX_HISTOGRAM_SCORES = 100_000  # sampled scores that set the range of the histogram
 
 
 def audit_shards(
@@ -79,7 +79,7 @@ def audit_shards(
     remarks: Sequence[str] = (),
     progress: bool | None = None,
 ) -> ShardedAudit:
-    """Find the unrelated pairs of data that is too large for one place.
+    """Find the unrelated pairs of data that is too large for one machine.
 
     It is the audit that ``audit_pairs`` makes of more than 300,000 pairs, shard by shard: the same verdict and the same
     flags. For fewer pairs ``audit_pairs`` runs further checks, which can change both. A worker that is lost costs the
@@ -87,7 +87,7 @@ def audit_shards(
 
     Args:
         shards: The pairs: ``file_shards("data/*.parquet:image", "data/*.parquet:text")``, or a list of
-            :class:`Shard` of your own.
+            :class:`Shard` objects.
         client: A ``dask.distributed.Client``. Default: shards are read one after the other in this process.
         out: Folder for ``audit.parquet`` (a folder with one file per shard: id, score, p_wrong, flagged),
             ``suspects.csv`` (up to 100,000 pairs, the least fitting first), ``audit.json`` and ``audit.html``; every
@@ -108,11 +108,11 @@ def audit_shards(
         progress: Show a progress bar. Default: on a terminal.
 
     Returns:
-        What was found.
+        The result.
 
     Raises:
         UsageError: Shards do not fit together, or hold unusable rows.
-        FileExistsError: There are results already, and ``force`` is not set.
+        FileExistsError: Results exist, and ``force`` is not set.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -244,7 +244,7 @@ def _identity(value: Any) -> Any:
 
 
 class Rule(NamedTuple):
-    """What was decided, as far as single pairs are concerned.
+    """The part of the decision that applies to single pairs.
 
     Attributes:
         size: Number of mismatched pairs.
@@ -264,7 +264,7 @@ class Rule(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What is left to know of a shard, all of it small."""
+    """Small results of a written shard."""
 
     flagged: int
     listed: Listed
@@ -290,8 +290,8 @@ def write_shard(
         offset: Number of its first row.
         scores, rank: Those of the usable pairs.
         dropped: Rows that were left out.
-        rule: What was decided.
-        folder: Where the table goes, also an fsspec URL; None for nowhere.
+        rule: The decision.
+        folder: Folder or fsspec URL of the table; None to write nothing.
         id_type: Arrow type of the ids; None if row numbers are the ids.
     """
     p = p_of_ranks(rank, rule.size) if rule.p is None else rule.p[rank]
@@ -345,7 +345,7 @@ def check_parts(folder: str, count: int) -> None:
     """Refuse a table that workers wrote to another machine's disk."""
     names = () if is_url(folder) else (part_name(number) for number in range(count))
     if missing := next((name for name in names if not (Path(folder) / TABLE / name).is_file()), None):
-        raise FileError(f"the workers wrote no {missing} to {folder}: name a folder that all of them reach (--out)")
+        raise FileError(f"the workers did not write {missing} to {folder}: choose a folder that they all reach (--out)")
 
 
 # --- page and suspects ------------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ Details = dict[tuple[str, str], list[Any]]
 
 
 def _details_of_pairs(runner: Runner, shards: Sequence[Shard], offset: Sequence[int], listed: Listed) -> Details:
-    """What shards know of listed pairs."""
+    """Details of the listed pairs from their shards."""
     shard_of = np.searchsorted(offset, listed.row, side="right") - 1
     indices = [np.flatnonzero(shard_of == k) for k in range(len(shards))]
     used = [k for k in range(len(shards)) if len(indices[k])]
@@ -372,7 +372,7 @@ def _details_of_pairs(runner: Runner, shards: Sequence[Shard], offset: Sequence[
 
 
 def _details(shard: Shard, rows: list[int], media: int, total: int) -> Details:
-    """What the page shows of either side of some rows, their texts or file names, and what further columns say.
+    """Items of either side of some rows, their texts or file names, and further columns.
 
     Args:
         shard: The shard.

@@ -107,7 +107,7 @@ class DaskRunner(Runner):
 
 
 def runner_of(client: Any, progress: bool | None = None) -> Runner:
-    """The runner for a Dask client, or for this process if there is none."""
+    """The runner for a Dask client, or for this process if ``client`` is None."""
     return LocalRunner(progress) if client is None else DaskRunner(client, progress)
 
 
@@ -120,11 +120,11 @@ def connected(scheduler: str | None = None, workers: int | None = None, timeout:
 
     Args:
         scheduler: Its address, such as ``tcp://10.0.0.1:8786``.
-        workers: How many processes to start, where there is no scheduler.
-        timeout: How many seconds to wait for the scheduler.
+        workers: Number of processes to start instead.
+        timeout: Seconds to wait for the scheduler.
 
     Raises:
-        UsageError: The scheduler cannot be reached, has no workers, or these have another rince.
+        UsageError: The scheduler cannot be reached, has no workers, or their version of rince differs.
     """
     distributed = require("distributed", "cluster")
     if (scheduler is None) == (workers is None):
@@ -133,7 +133,7 @@ def connected(scheduler: str | None = None, workers: int | None = None, timeout:
         if workers < 1:
             raise UsageError(f"workers must be at least 1, got {workers}")
         with ExitStack() as opened:
-            # What workers spill goes with the cluster; Dask's own place would keep locks of those that were stopped.
+            # Spilled data is removed with the cluster; the default folder of Dask would keep locks of stopped workers.
             scratch = opened.enter_context(TemporaryDirectory(prefix="rince-workers-", ignore_cleanup_errors=True))
             with children_without_interrupts():
                 cluster = opened.enter_context(local_cluster(distributed, workers, scratch))
@@ -141,7 +141,7 @@ def connected(scheduler: str | None = None, workers: int | None = None, timeout:
         return
     try:
         client = client_of(distributed, scheduler, timeout)
-    except (OSError, ValueError, TypeError) as error:  # of an address that is none, too
+    except (OSError, ValueError, TypeError) as error:  # also for an invalid address
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(
             f"no scheduler of Dask answered at {scheduler} within {timeout:g} seconds ({reason}): is it running, and "
@@ -156,10 +156,10 @@ def connected(scheduler: str | None = None, workers: int | None = None, timeout:
 
 
 def client_of(distributed: Any, scheduler: str | None, timeout: float) -> Any:
-    """A client that is closed at once if nobody answers.
+    """A client that is closed at once if the connection fails.
 
-    Dask leaves that to the garbage collector. If it comes by while another client is being made, the old one waits for
-    a lock that the new one holds: for ever.
+    Dask leaves that to the garbage collector. If it runs while another client is created, the old client waits for a
+    lock that the new one holds: a deadlock.
     """
 
     class Client(distributed.Client):
@@ -211,12 +211,12 @@ def _check_workers(client: Any, scheduler: str | None, timeout: float) -> None:
     mismatch = next((pair for pair in versions.items() if pair[1] != version), None)
     if mismatch is not None:
         raise UsageError(
-            f"the worker {mismatch[0]} has rince {mismatch[1]}, and here is {version}: install the same there"
+            f"Worker {mismatch[0]} runs rince {mismatch[1]}, client runs {version}. The versions must match."
         )
 
 
 def worker_version() -> str:
-    """The version of rince that a worker has."""
+    """Version of rince on a worker."""
     import rince
 
     return rince.__version__

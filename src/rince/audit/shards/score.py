@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 SAMPLE_CHECKS = ("placeholder", "duplicate", "order", "shifted", "group", "leak")
 """Checks of shards: duplicates among all pairs, the others in a sample of the pairs or a stretch of rows."""
-STRETCH = 20_000  # rows that are looked at for their order
-GROUP_PAIRS = 20_000  # pairs of the sample that are looked at for groups
+STRETCH = 20_000  # rows checked for their order
+GROUP_PAIRS = 20_000  # pairs of the sample checked for groups
 
 
 class Parts(NamedTuple):
@@ -36,7 +36,7 @@ class Parts(NamedTuple):
 
     Attributes:
         shards: The shards without dropped rows.
-        dropped: Handles of the rows that each shard is without, None for no rows.
+        dropped: Handles of the dropped rows of each shard, None for no rows.
         offset: Number of the first row of each among all rows.
         start: Number of the first row of each among usable rows.
         rows: Number of usable rows of each.
@@ -66,11 +66,11 @@ class ScoredShards(NamedTuple):
         null: Scores of mismatched pairs.
         keys: Number of keys in the codes.
         rows, samples: Row numbers of the sample, and handles of both of its sides.
-        fingerprint: Of the data.
-        name, settings: Name of what gave the scores, and what its fit chose.
+        fingerprint: Fingerprint of the data.
+        name, settings: Name of the scorer, and the settings chosen by its fit.
         scorer: Handle of the scorer; of None for the cosine.
-        issues: What the checks of a sample found.
-        length: Rows apart enough to be independent; 1 unless the rows are a series.
+        issues: Results of the checks on a sample.
+        length: Distance in rows at which rows are independent; 1 unless the rows are a series.
     """
 
     parts: Parts
@@ -106,7 +106,7 @@ def score_shards(
     Placeholders are dropped like unusable rows, and columns that give the pairing away are left out of the fit.
 
     Args:
-        runner: Where the shards are.
+        runner: Runner of the shards.
         shards: All pairs.
         fit: As in ``audit_pairs``, as are ``seed``, ``config`` and ``progress``.
         method: ``score`` or, with ``fit``, ``scorer`` of ``audit_pairs``.
@@ -206,7 +206,7 @@ def _sample(scanned: Scan, side: int) -> Sample:
 
 
 def _placeholder_rules(a: Sample, b: Sample, seed: int) -> tuple[NearRows | None, NearRows | None]:
-    """What tells the placeholders of either side; None for a side without any."""
+    """Rules that recognize the placeholders of either side; None for a side without any."""
     groups = issue_checks.placeholder(a.x, b.x, seed).details["groups"]
     first = [np.array([item["first"] for item in groups if item["side"] == side], dtype=np.int64) for side in "ab"]
     left, right = (
@@ -273,10 +273,10 @@ def _order(shard: Shard, seed: int) -> issue_checks.Order:
 def late_issues(
     runner: Runner, scored: ScoredShards, flagged: list[Any], checks: Collection[str], fit: bool, seed: int
 ) -> dict[str, Issue]:
-    """What the checks find that need codes, scorer or flags of all shards.
+    """Results of the checks that need codes, scorer or flags of all shards.
 
     Args:
-        runner: Where the shards are.
+        runner: Runner of the shards.
         scored: Scores of all pairs.
         flagged: Handles of the flags of the pairs of every shard.
         checks: Those of ``SAMPLE_CHECKS`` to run; others are ignored.
