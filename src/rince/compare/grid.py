@@ -46,9 +46,9 @@ def run_grid(
     done = {i: result for i, run in enumerate(runs) if (result := _finished(paths[i], run)) is not None}
     if done:
         say(f"{len(done)} of {len(runs)} runs are already finished in {folder}")
-    todo = [i for i in range(len(runs)) if i not in done]
+    pending = [i for i in range(len(runs)) if i not in done]
     start = time.monotonic()
-    for i, result, seconds in work_off([(i, runs[i]) for i in todo], work, workers):
+    for i, result, seconds in work_off([(i, runs[i]) for i in pending], work, workers):
         done[i] = {"settings": dict(runs[i]), "seconds": seconds, **result}
         write_text(paths[i], json.dumps(done[i], indent=1) + "\n")
         left = _time_left(runs, done, workers, time.monotonic() - start)
@@ -101,9 +101,10 @@ def _time_left(runs: Sequence[Run], done: Mapping[int, Result], workers: int, pa
         return f"; all done in {duration(passed)}"
     seconds = [(runs[i].get("dataset"), float(result["seconds"])) for i, result in done.items()]
     means = {
-        one: statistics.fmean([s for kind, s in seconds if kind == one] or [s for _, s in seconds]) for one in {*left}
+        dataset: statistics.fmean([s for name, s in seconds if name == dataset] or [s for _, s in seconds])
+        for dataset in {*left}
     }
-    return f"; about {duration(sum(means[kind] for kind in left) / workers)} left"
+    return f"; about {duration(sum(means[name] for name in left) / workers)} left"
 
 
 def _timed(work: Callable[[Item], Output], item: Item) -> tuple[Output, float]:

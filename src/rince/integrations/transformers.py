@@ -70,8 +70,8 @@ class DualEncoderLoss:
     @staticmethod
     def _side(outputs: Any, name: str | int) -> Tensor:
         if isinstance(name, int):
-            every = list(outputs.values() if isinstance(outputs, Mapping) else outputs)
-            value = every[name] if -len(every) <= name < len(every) else None
+            values = list(outputs.values() if isinstance(outputs, Mapping) else outputs)
+            value = values[name] if -len(values) <= name < len(values) else None
         else:
             value = outputs.get(name) if isinstance(outputs, Mapping) else getattr(outputs, name, None)
         if not isinstance(value, Tensor):

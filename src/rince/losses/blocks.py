@@ -99,7 +99,7 @@ class Blocks:
         largest = min(n, self.side) * min(m, self.side)
         self.buffer = rows.new_empty(0 if self.kept is not None else largest)
         self.spare = [rows.new_empty(largest) for _ in range(SPARE[kind])]
-        self.meets = self._meets()
+        self.may_share_keys = self._may_share_keys()
 
         # Shifted by a bound of all scores, both sides of a block share one exponential. If scores spread too far for
         # that (temperatures below 0.034), each side is shifted by its own maximum; likewise on a GPU without a bound.
@@ -109,7 +109,7 @@ class Blocks:
         self.bound = bound if self.shared else 0.0
         self.hard_apart = kind == "hard_negatives" and not self.shared  # see ``add_hard_negatives``
 
-    def _meets(self) -> list[list[bool]]:
+    def _may_share_keys(self) -> list[list[bool]]:
         """Blocks that can hold equal keys; the others need no mask."""
         if self.row_keys is None or self.column_keys is None:
             return [[False] * len(self.column_ranges)] * len(self.row_ranges)
@@ -125,7 +125,7 @@ class Blocks:
             for j, (column, column_end) in enumerate(self.column_ranges):
                 if not (self.symmetric and j < i):
                     r, c = slice(row, row_end), slice(column, column_end)
-                    yield r, c, self._block(r, c, self.meets[i][j]), not (self.symmetric and i == j)
+                    yield r, c, self._block(r, c, self.may_share_keys[i][j]), not (self.symmetric and i == j)
 
     def _block(self, r: slice, c: slice, masked: bool) -> Tensor:
         """Scores minus their bound; exponentials of these if only the log-sum-exp is needed."""
@@ -170,7 +170,7 @@ class Blocks:
     def _bag(self, block: Tensor, first: Tensor, r: slice, c: slice) -> Iterator[tuple[int, Tensor]]:
         value, empty = (torch.exp(block, out=first), 0.0) if self.shared else (block, -torch.inf)
         i, j = r.start // self.side, c.start // self.side
-        if not self.meets[i][j]:
+        if not self.may_share_keys[i][j]:
             yield 0, value
             return
         same = self._same(r, c)

@@ -72,7 +72,7 @@ class _Ring(torch.autograd.Function):
         settings: _Settings,
     ) -> Tensor:
         parts: list[Tensor] = []
-        for (block,), keys, own in _around([columns], column_keys, settings):
+        for (block,), keys, own in _circulate([columns], column_keys, settings):
             inputs = rows, block, row_keys, keys, shift, settings.kind, settings.beta, settings.diagonal and own
             part, *_ = reductions(*inputs, False, settings.bound, settings.precision)
             parts = [_joined(parts[0], part, settings) if parts else part]
@@ -88,7 +88,7 @@ class _Ring(torch.autograd.Function):
         settings, none = ctx.settings, gradient.new_empty(len(gradient), 0)
         d_rows, d_shift = torch.zeros_like(rows), torch.zeros((), dtype=rows.dtype, device=rows.device)
         d_columns = torch.zeros_like(columns)
-        for (block, d_block), keys, own in _around([columns, d_columns], column_keys, settings, home=1):
+        for (block, d_block), keys, own in _circulate([columns, d_columns], column_keys, settings, home=1):
             inputs = rows, block, row_keys, keys, shift, settings.kind, settings.beta, settings.diagonal and own
             of_rows, of_block, of_shift = reductions_backward(
                 *(gradient, none, values, none, rows.new_empty(0)),
@@ -106,7 +106,7 @@ def _joined(values: Tensor, part: Tensor, settings: _Settings) -> Tensor:
     return torch.stack([a + b if power is None else torch.logaddexp(a, b) for a, b, power in parts])
 
 
-def _around(
+def _circulate(
     parts: list[Tensor], column_keys: Tensor, settings: _Settings, home: int = 0
 ) -> Iterator[tuple[list[Tensor], Tensor, bool]]:
     """The parts of every rank in turn, starting with the own ones; their keys; and whether they are the own ones.
@@ -120,9 +120,9 @@ def _around(
         source = (rank - step) % world
         current = [part[: views * sizes[source]] for part in buffers]
         moving = len(buffers) - home if step < world - 1 else 0
-        arriving, done = _pass_on(buffers[:moving])  # while the block is computed
+        arriving, done = _exchange(buffers[:moving])  # while the block is computed
         yield current, keys[source].repeat(views), step == 0
-        changed, other_done = _pass_on(buffers[len(buffers) - home :])
+        changed, other_done = _exchange(buffers[len(buffers) - home :])
         for request in (*done, *other_done):
             request.wait()
         buffers = [*(arriving or buffers[: len(buffers) - home]), *changed]
@@ -130,7 +130,7 @@ def _around(
         part.copy_(arrived[: len(part)])
 
 
-def _pass_on(tensors: list[Tensor]) -> tuple[list[Tensor], list[Any]]:
+def _exchange(tensors: list[Tensor]) -> tuple[list[Tensor], list[Any]]:
     """Send to the next rank and receive from the previous one. Received tensors are valid after the requests."""
     if not tensors:
         return [], []

@@ -18,8 +18,8 @@ from rince.losses.temperature import Temperature, full_scalar, number_of, readab
 
 def _check_new_bias(bias: Tensor) -> Tensor:
     """Check of a bias that is set later, without waiting for its value."""
-    one = isinstance(bias, Tensor) and bias.numel() <= 1 and not bias.is_complex()  # empty: another rank holds it
-    if not one or (bias.numel() and readable(bias) and not math.isfinite(number_of(bias))):
+    valid = isinstance(bias, Tensor) and bias.numel() <= 1 and not bias.is_complex()  # empty: another rank holds it
+    if not valid or (bias.numel() and readable(bias) and not math.isfinite(number_of(bias))):
         raise UsageError(f"bias must be a tensor or a parameter of one finite number, got {bias!r}")
     return bias
 

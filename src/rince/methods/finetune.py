@@ -158,12 +158,12 @@ class FineTune(Method):
             parts = [part for own in gathered for part in own]
         self._tested = []
         if not parts:
-            raise UsageError("there is nothing to test on: the test part is empty")
+            raise UsageError("nothing to test: the test part is empty")
         ids, scores, labels = (torch.cat(column) for column in zip(*parts, strict=True))
         labeled = labels >= 0
         self.unlabeled = len(ids[~labeled].unique())
         if not labeled.any():
-            raise UsageError("there is nothing to test on: the test part has no labels")
+            raise UsageError("nothing to test: the test part has no labels")
         ids, scores, labels = ids[labeled], scores[labeled], labels[labeled]
         self.votes = vote(ids, scores, labels)
         self.view_accuracy = float((scores.argmax(1) == labels).double().mean())
@@ -234,7 +234,7 @@ class LinearEvaluation(FineTune):
         if self.trainer.world_size > 1:
             dist.all_reduce(self.hits)
         if not int(self.hits[2]):
-            raise UsageError("there is nothing to test on: the test part is empty or has no labels")
+            raise UsageError("nothing to test: the test part is empty or has no labels")
 
     def test_result(self) -> dict[str, Any]:
         first, five, tested = self.hits.tolist()

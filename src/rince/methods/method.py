@@ -273,10 +273,8 @@ class Method(LightningModule):
 def width_of(encoder: nn.Module) -> int:
     """Number of features of an encoder."""
     features = getattr(encoder, "features", None)
-    if not isinstance(features, int):  # timm's name for it; some of its models have a module called features
+    if not isinstance(features, int):  # timm's name; some of its models have a module called features
         features = getattr(encoder, "num_features", None)
     if not isinstance(features, int):
-        raise UsageError(
-            f"the number of features of {type(encoder).__name__} is not known: set its attribute 'features'"
-        )
+        raise UsageError(f"the number of features of {type(encoder).__name__} is unknown: set its attribute 'features'")
     return features

@@ -117,7 +117,7 @@ def while_restoring(error: BaseException) -> bool:
 
 
 def latest(folder: RunFolder, settings: str = "") -> tuple[Path, dict[str, Any]] | None:
-    """Checkpoint to resume from: the last one or, with a warning, the previous one; None if there is none.
+    """Checkpoint to resume from: the last one or, with a warning, the previous one; ``None`` if neither exists.
 
     A checkpoint with other ``settings`` (see ``settings_code``) belongs to another run.
     """

@@ -1,7 +1,7 @@
 """The configuration of a run: jsonargparse over the constructors of its parts.
 
-jsonargparse reads files and options, checks types and builds objects. What is added here: defaults that do not leak
-into classes the user names, and errors in one sentence with the nearest name.
+jsonargparse reads files and options, checks types and builds objects. This module adds defaults that do not leak into
+classes the user names, and one-sentence errors that suggest the nearest name.
 """
 
 import contextlib

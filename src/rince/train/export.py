@@ -73,7 +73,7 @@ An encoder trained by rince {version} with {method} and {loss}. Load it with
 
     {how}
 
-`rince.json` says how it was trained and how its inputs were normalized.
+`rince.json` records how it was trained and how its inputs were normalized.
 """
 
 

@@ -96,7 +96,7 @@ def complete(config: Any, source: Source) -> None:
     if config.from_scratch and method.get("linear"):
         raise UsageError("--from-scratch trains all weights, --linear only the classifier: leave out one of them")
     if config.from_scratch and "head_epochs" in method:
-        method.head_epochs = 0  # a classifier on random features is of no use
+        method.head_epochs = 0  # a classifier on random features is useless
     config.tower, config.linear = None, False
     tower, towers = method.get("tower"), towers_of(config.encoder)
     if towers and tower not in towers:

@@ -39,7 +39,7 @@ def load_run(
         trust: Deprecated name of ``allow_custom_code``.
 
     Raises:
-        UsageError: If there is no such run, it is damaged, or it names classes that are not allowed.
+        UsageError: If the run does not exist, is damaged, or names classes that are not allowed.
     """
     if trust is not None:
         warnings.warn("load_run(trust=) is now allow_custom_code=", DeprecationWarning, stacklevel=2)
@@ -75,7 +75,8 @@ def load_weights(method: Any, checkpoint: Path) -> None:
     try:
         method.load_state_dict(read_checkpoint(checkpoint)["state_dict"])
     except (RuntimeError, KeyError, TypeError, AttributeError) as error:
-        problem = (str(error) or type(error).__name__).splitlines()[-1].strip()[:300]  # the last of those torch lists
+        # the last problem that torch lists
+        problem = (str(error) or type(error).__name__).splitlines()[-1].strip()[:300]
         raise UsageError(f"{checkpoint} is of another architecture ({problem})") from error
 
 
@@ -103,7 +104,7 @@ def only_known_classes(source: Path) -> Iterator[None]:
 
 
 def allowed_paths() -> list[str]:
-    """Import paths, public and private, of the classes that a configuration of others may name."""
+    """Import paths, public and private, of the classes that an untrusted configuration may name."""
     import rince.losses
     from rince.losses import objectives
 
@@ -141,7 +142,7 @@ def disable_downloads(config: Any) -> None:
 
 
 def checked_parts(parts: dict[str, Any], source: Path) -> dict[str, Any]:
-    """Parts of a configuration of others, fully resolved to known classes and plain values.
+    """Parts of an untrusted configuration, fully resolved to known classes and plain values.
 
     Raises:
         UsageError: If they name any other class.

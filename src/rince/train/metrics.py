@@ -37,7 +37,7 @@ class MetricsTable(Logger):
         return ""
 
     def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: they are in config.yaml."""
+        """No-op: hyperparameters are in config.yaml."""
 
     @rank_zero_only
     def drop_from(self, step: int) -> None:

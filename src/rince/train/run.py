@@ -201,10 +201,14 @@ def _raise_stop(stop: BaseException, folder: RunFolder) -> None:
 
 
 def _trainer_error(error: Exception) -> str:
-    """Message of an error in Lightning, with the callback of Lightning that raised it, if one did."""
+    """Message of an error in Lightning, with the callback of Lightning that raised it, if any."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     owners = [frame.f_locals.get("self") for frame in frames]
-    names = [type(one).__name__ for one in owners if isinstance(one, Callback) and "lightning." in type(one).__module__]
+    names = [
+        type(owner).__name__
+        for owner in owners
+        if isinstance(owner, Callback) and "lightning." in type(owner).__module__
+    ]
     where = f"trainer.callbacks ({names[0]})" if names else "trainer"
     return f"{where}: {' '.join(str(error).split()) or type(error).__name__}"
 
@@ -251,7 +255,7 @@ def plain_values(value: Any) -> Any:
 
 
 def encoder_metadata(method: Any, data: Any, config: Any) -> dict[str, Any]:
-    """What is written beside an encoder: versions, training loss and weights, data, and input normalization."""
+    """Metadata of an encoder: versions, training loss and weights, data, and input normalization."""
     from rince import __version__
     from rince.views.views import about_views
 
@@ -267,7 +271,7 @@ def encoder_metadata(method: Any, data: Any, config: Any) -> dict[str, Any]:
 
 
 def check_finite(method: Any, folder: RunFolder) -> None:
-    """Reject weights that hold NaN or infinity: such a run does not end as finished."""
+    """Reject weights that hold NaN or infinity: the run is not marked as finished."""
     values = {**dict(method.named_parameters()), **{f"encoder.{n}": b for n, b in method.encoder.named_buffers()}}
     broken = [name for name, value in values.items() if not bool(value.isfinite().all())]
     if broken:

@@ -65,10 +65,10 @@ class RunFolder:
         if not self.path.is_dir():
             raise NotAFolder(f"{self.path} is a file, not the folder of a run")
         if not self.config.exists():
-            others = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
-            if others:
+            files = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
+            if files:
                 raise ExistingFile(
-                    f"{self.path} holds {others[0]} but no config.yaml, so it is not a run: choose another --name"
+                    f"{self.path} holds {files[0]} but no config.yaml, so it is not a run: choose another --name"
                 )
             return
         if self.begun:
@@ -91,7 +91,7 @@ class RunFolder:
         return result
 
     def check_same(self, config: dict[str, Any]) -> None:
-        """Reject settings that compute something else than those the run was started with."""
+        """Reject settings that change the result of a started run."""
         if difference := self.difference(config):
             raise UsageError(
                 f"{self.path}: {difference}; restore the old value or version to resume the run, or choose another "
@@ -99,7 +99,7 @@ class RunFolder:
             )
 
     def difference(self, config: dict[str, Any]) -> str:
-        """First setting that differs from config.yaml and matters for the result; empty if there is none."""
+        """First setting that differs from config.yaml and matters for the result; empty if none does."""
         old, new = flat(self.read_config()), flat(config)
         keys = sorted(old.keys() | new.keys(), key=lambda key: (not key.endswith("class_path"), key))
         for key in keys:

@@ -18,13 +18,13 @@ from rince.views.views import ClipBatch, ImageBatch, PairBatch
 def shape_problem(method: Any, data: Any) -> str | None:
     """Sentence about the first part that rejects a training batch; None if all parts accept it.
 
-    Nothing is tried before the training: that would cost time, and change random numbers and statistics.
+    Not called before training: that would cost time, and change random numbers and statistics.
     """
     try:
         batch = next(iter(data.train_dataloader()))
     except Exception:  # the data failed, not the parts that take its batches
         return None
-    method.float().eval()  # in one precision, whatever that of the training was
+    method.float().eval()  # in one precision, regardless of that of the training
     data_name = type(data).__name__
     try:
         sides = list(_sides(method, batch))

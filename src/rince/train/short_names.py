@@ -1,7 +1,7 @@
 """Short names of what comes with rince: ``digits/simclr`` is configs/digits/simclr.yaml, ``RINCE`` a class.
 
-Summaries of classes are read from the sources, so that help imports neither torch nor the classes. Own classes of users
-need no entry, only their import path.
+Summaries of classes are read from the sources, so that help imports neither torch nor the classes. User classes need no
+entry, only their import path.
 """
 
 import ast
@@ -53,7 +53,7 @@ def find_config(name: str) -> Path:
     """File of a configuration: an existing file, or the one that comes with rince under this name.
 
     Raises:
-        MissingFile: If there is neither, with the nearest name.
+        MissingFile: If neither exists, with the nearest name.
     """
     if Path(name).is_file():
         return Path(name)

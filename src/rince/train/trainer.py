@@ -57,7 +57,7 @@ def make_trainer(options: dict[str, Any], callbacks: list[Any], loggers: list[An
         loggers = [*loggers, tensorboard(Path(options.get("default_root_dir") or "."))]
     user_loggers = [logger for logger in user_loggers if not isinstance(logger, bool)]
     callbacks = [*as_list(options.pop("callbacks", None)), *callbacks]
-    if options.get("enable_progress_bar") is None:  # logs of batch jobs get no bar unless they ask for it
+    if options.get("enable_progress_bar") is None:  # no progress bar in logs of batch jobs unless requested
         options["enable_progress_bar"] = sys.stderr is not None and sys.stderr.isatty()
     if options["enable_progress_bar"] and not any(isinstance(callback, ProgressBar) for callback in callbacks):
         callbacks.append(StepProgress())
@@ -185,7 +185,7 @@ def check_processes(options: dict[str, Any]) -> None:
 def set_rank(options: dict[str, Any]) -> None:
     """Set the rank of this process before Lightning does: rank 0 locks the run folder and writes.
 
-    Lightning takes the rank from any variable it finds, even in a process that is a run of its own.
+    Lightning takes the rank from any variable it finds, even in a process that is a separate run.
     """
     requested = num_processes(options)
     if requested is None or _has_own_environment(options):
@@ -202,10 +202,10 @@ def set_rank(options: dict[str, Any]) -> None:
 
 
 def num_processes(options: dict[str, Any]) -> int | None:
-    """Number of processes that the options ask for; None if only Lightning can tell."""
+    """Number of processes that the options request; ``None`` if only Lightning knows."""
     devices, accelerator = options.get("devices", "auto"), options.get("accelerator", "auto")
     if isinstance(devices, str) and "," in devices:
-        devices = [one for one in devices.split(",") if one.strip()]
+        devices = [device for device in devices.split(",") if device.strip()]
     if isinstance(devices, str) and re.fullmatch(r"-?[0-9]+", devices.strip()):
         devices = int(devices)
     if isinstance(devices, list | tuple):

@@ -1,15 +1,15 @@
 """Weights of the training pairs of a run (``--trust``): from a table, or estimated before the run.
 
-Estimates take the cheapest step that can tell right from wrong pairs:
+Estimates use the cheapest step that distinguishes right from wrong pairs:
 
 1. *Features*: cross-fitted CCA of the inputs of both sides, or of given features. Seconds, no training steps.
 2. *Warm-up*: the model trains with GCE for at most 15 % of the run; then cross-fitted CCA of its hidden features. The
-   run itself starts afresh, with the weights.
+   run itself then starts from scratch, with the weights.
 3. *Copies*, on request (``--trust copies``): the pairs are split into folds. For each fold a copy of the model trains
    on the other pairs and scores the pairs of the fold and mismatched pairs made from them.
 
-If no step can tell, the weights follow the best guess of the step whose scores separate pairs best. Everything is kept
-below ``RUN/trust``; the warm-up and the copies are runs of their own there, so an interrupted command resumes wherever
+If no step is conclusive, the weights follow the best guess of the step whose scores separate pairs best. Everything is
+kept below ``RUN/trust``; the warm-up and the copies are separate runs there, so an interrupted command resumes wherever
 it was.
 """
 
@@ -62,7 +62,7 @@ MANY_PAIRS = 2000  # of which half are enough to learn from: longer copies are t
 
 
 def train_with_weights(parser: Any, config: Any) -> dict[str, Any] | None:
-    """Train a configuration with the weights of pairs that it asks for; they are estimated first."""
+    """Train a configuration with pair weights, which are estimated first if requested."""
     with prepared(parser, config) as job:
         return train(job, weights_of_run(job))
 
@@ -229,7 +229,9 @@ def _estimate(job: Job, place: Path, record: Path) -> tuple[dict[str, Any], NDAr
             say(f"trust, step 2: {_sentence(result)}")
             if result.cannot_tell and cheapest is not None and _outscored(cheapest) >= _outscored(result):
                 result = cheapest._replace(steps=result.steps, seconds=cheapest.seconds + result.seconds)
-                say("trust: neither step can tell; the weights are those of step 1, whose scores separate pairs better")
+                say(
+                    "trust: neither step is conclusive; using the weights of step 1, whose scores separate pairs better"
+                )
         else:
             result = cheapest
     audit, weights = result.audit, result.audit.weights
@@ -306,7 +308,7 @@ def _from_inputs(job: Job) -> Estimate | None:
 
 
 def _sides(method: Any, batch: Any) -> tuple[Tensor, Tensor] | None:
-    """Both sides of a batch as evaluation sees them, sounds as an audit does; None if they are not tensors."""
+    """Both sides of a batch as in evaluation, sounds as in an audit; ``None`` if they are not tensors."""
     if isinstance(batch, PairBatch):
         views = method.views
         return _features(views.get_submodule("a"), batch.a), _features(views.get_submodule("b"), batch.b)
@@ -398,7 +400,7 @@ def auxiliary_config(config: Any) -> Any:
 def use_gce(config: Any) -> None:
     """Replace InfoNCE and RINCE by GCE at their temperature, with a q that grows to 1; any other loss stays.
 
-    A run with weights can afford a loss that listens to all pairs; models that estimate the weights cannot. With q = 1
+    A run with weights can use a loss that learns from all pairs; models that estimate the weights cannot. With q = 1
     from the start, encoders from scratch hardly learn: pairs with a low p do not pull. With a q near 0 for long, wrong
     pairs are memorized.
     """
@@ -428,7 +430,7 @@ class WarmUp(RunHooks):
 
 
 def hidden_features(method: Any, batch: Any) -> tuple[Tensor, Tensor]:
-    """What the encoder gives for both sides of the pairs of a batch, before any projection head."""
+    """Encoder outputs for both sides of the pairs of a batch, before any projection head."""
     encoder = method.encoder
     modules = [encoder.a, encoder.b] if isinstance(encoder, Towers) else [encoder]
     outputs: list[Tensor] = []
@@ -455,9 +457,9 @@ def gathered(
         rows.append({"ids": batch.ids.cpu(), "a": a.cpu(), "b": b.cpu()})
     method.cpu().train(was_training)
     if trainer.world_size > 1:
-        every: list[Any] = [None] * trainer.world_size
-        dist.all_gather_object(every, rows)
-        rows = [row for of_rank in every for row in of_rank]
+        rank_rows: list[Any] = [None] * trainer.world_size
+        dist.all_gather_object(rank_rows, rows)
+        rows = [row for own_rows in rank_rows for row in own_rows]
     joined = {name: torch.cat([row[name] for row in rows]) for name in ("ids", "a", "b")}
     order = joined["ids"].argsort()
     return {name: values[order] for name, values in joined.items()}
@@ -467,7 +469,7 @@ def gathered(
 
 
 def cross_fit(job: Job, place: Path) -> Estimate:
-    """Train the copies, each resumed where it was, and judge their scores together."""
+    """Train or resume the copies, and audit their scores together."""
     start, config, pairs = time.perf_counter(), job.config, int(job.parts.data.training_pairs)
     folds = config.trust.folds or default_folds(config.trainer.max_epochs, pairs)
     if folds * MIN_PAIRS > pairs:
@@ -480,14 +482,14 @@ def cross_fit(job: Job, place: Path) -> Estimate:
     if dist.is_initialized():
         dist.barrier()
     steps = sum(int(folder.read_result()["steps"]) for folder in folders)
-    return Estimate("copies", _judged(folders, config.seed), steps, time.perf_counter() - start)
+    return Estimate("copies", _audit_scores(folders, config.seed), steps, time.perf_counter() - start)
 
 
 def default_folds(epochs: int | None, pairs: int) -> int:
     """2, or 3 in long runs on few pairs.
 
     Two copies learn from half of the pairs for as many epochs as the run; three learn from two thirds in half of the
-    epochs, which is better where half of the pairs are too few, and worse where models need their time.
+    epochs, which is better where half of the pairs are too few, and worse where models need more epochs.
     """
     return 2 if pairs >= MANY_PAIRS or (epochs is not None and 0 < epochs < SHORT_RUN) else 3
 
@@ -565,7 +567,7 @@ def fold_of(pairs: int, folds: int, seed: int, equal: NDArray[np.int64] | None =
     return fold[torch.from_numpy(unit)]
 
 
-def _judged(folders: list[RunFolder], seed: int) -> "Audit":
+def _audit_scores(folders: list[RunFolder], seed: int) -> "Audit":
     """The audit of the scores of all folds."""
     from rince.audit.api import judge
     from rince.audit.result import kept_rows, with_gaps
