@@ -24,7 +24,7 @@ PAPER = {  # name: (module and its Experiment or main function, one line for the
     "video-growth": ("paper.video.experiments:VideoGrowth", "more videos and more epochs, as in the ACAV100M table"),
     "loss-curves": ("paper.theory.figures:loss_curves", "loss and gradient over the positive score, for several q"),
     "noise-theory": ("paper.theory.figures:noise_theory", "noisy pairs at q = 1: exact, simulated and as printed"),
-    "statements": ("paper.theory.statements:main", "every statement of docs/theory.md on random cases"),
+    "statements": ("paper.theory.statements:main", "statements of docs/theory.md, tested on random cases"),
 }
 EVIDENCE = {
     "compare": ("evidence.comparisons:main", "losses on digits, Multi30k, spoken digits or CIFAR-10 labels"),
@@ -69,12 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = arguments[0]
     try:
         if name not in EXPERIMENTS:
-            near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            matches = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+            hint = f"; did you mean '{matches[0]}'?" if matches else ""
             raise UsageError(f"unknown experiment '{name}'{hint} (python -m experiments lists them)")
         module, _, function = EXPERIMENTS[name][0].partition(":")
-        found = getattr(importlib.import_module(f"experiments.{module}"), function)
-        return (found().main if isinstance(found, type) else found)(arguments[1:]) or 0
+        target = getattr(importlib.import_module(f"experiments.{module}"), function)
+        return (target().main if isinstance(target, type) else target)(arguments[1:]) or 0
     except UsageError as error:
         print(f"python -m experiments {name}: {error}", file=sys.stderr)
         return 2

@@ -106,7 +106,7 @@ class Experiment:
         folder = f"runs/experiments/{self.name}"
         parser.add_argument("--out", type=local_path, default=folder, help="folder for all files (%(default)s)")
         parser.add_argument("--workers", type=int, default=1, help="runs at a time (%(default)s)")
-        parser.add_argument("--report-only", action="store_true", help="report on the finished runs, start none")
+        parser.add_argument("--report-only", action="store_true", help="report on finished runs without starting any")
         parser.add_argument("--so-far", dest="report_only", action="store_true", help=argparse.SUPPRESS)  # until 0.4
         return parser
 
@@ -121,11 +121,11 @@ class Experiment:
         runs = self.runs(options)
         while runs := [run for run in unique_runs([{**run, **shared} for run in runs]) if not _has(results, run)]:
             if options.report_only:
-                found = finished_runs(runs, folder, self.run_name, needed=not results)
+                finished = finished_runs(runs, folder, self.run_name, needed=not results)
             else:
-                found = run_grid(runs, work, folder, self.run_name, options.workers)
-            results += found
-            runs = self.next_runs(results, options) if len(found) == len(runs) else []
+                finished = run_grid(runs, work, folder, self.run_name, options.workers)
+            results += finished
+            runs = self.next_runs(results, options) if len(finished) == len(runs) else []
         print(self.report(results, options), end="")
         return 0
 
@@ -151,8 +151,8 @@ def checked(parser: argparse.ArgumentParser, arguments: list[str], *counts: str)
     options = parsed(parser, arguments)
     check_counts(options, "seeds", "epochs", "workers", *counts)
     for name in ("rates", "etas"):
-        if wrong := [rate for rate in getattr(options, name, None) or () if not 0 <= rate <= 1]:
-            raise UsageError(f"--{name} must lie in [0, 1], got {wrong[0]}")
+        if invalid := [rate for rate in getattr(options, name, None) or () if not 0 <= rate <= 1]:
+            raise UsageError(f"--{name} must lie in [0, 1], got {invalid[0]}")
     return options
 
 
@@ -163,10 +163,10 @@ def grid(**values: Iterable[Any]) -> list[Run]:
 
 def several(parser: argparse.ArgumentParser, option: str, default: Sequence[Any], what: str, **more: Any) -> None:
     """Add an option that takes several values of the type of the default ones."""
-    shown = " ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in default)
+    default_text = " ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in default)
     parser.add_argument(
         option, nargs="+", type=type(default[0]), default=list(default), metavar=option[2].upper(),
-        help=f"{what} ({shown})", **more,
+        help=f"{what} ({default_text})", **more,
     )  # fmt: skip
 
 

@@ -15,18 +15,18 @@ def features_of(method: Any, images: Tensor, space: Space = "encoder", batch_siz
     """(n, width): features of the encoder, or embeddings behind the projection head."""
     was_training = method.training
     method.eval()
-    found = []
+    outputs = []
     for part in track(images.split(batch_size), "features", total=-(-len(images) // batch_size)):
         zeros = torch.zeros(len(part), dtype=torch.long, device=method.device)
         features = method.embed(ImageBatch(part.to(method.device), zeros, zeros))
-        found.append((method.project(features) if space == "projection" else features).float().cpu())
+        outputs.append((method.project(features) if space == "projection" else features).float().cpu())
     method.train(was_training)
-    return torch.cat(found)
+    return torch.cat(outputs)
 
 
 @torch.no_grad()
 def both_spaces(method: Any, images: Tensor) -> dict[Space, Tensor]:
-    """What ``features_of`` gives in either space, with one pass through the encoder."""
+    """``features_of`` in both spaces, with one pass through the encoder."""
     features = features_of(method, images)
     was_training = method.training
     method.eval()

@@ -8,7 +8,7 @@ from rince._support.atomic_files import written_whole
 from rince._support.optional_imports import require
 from rince.compare.tables import mean_and_deviation
 
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # told apart by all eyes
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # colorblind-safe
 MARKERS = "osD^vP*"
 
 Point = tuple[str, str, float, float]
@@ -24,10 +24,10 @@ def panels(columns: int, rows: int = 1, width: float = 3.6, height: float = 3.0,
     figure = Figure(figsize=(width * columns + 0.6, height * rows + 0.2), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **shared)
-    for one in axes.flat:
-        one.spines[["top", "right"]].set_visible(False)
-        one.tick_params(labelsize=8)
-        one.set_prop_cycle(color=COLORS)
+    for axis in axes.flat:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(labelsize=8)
+        axis.set_prop_cycle(color=COLORS)
     return figure, axes
 
 
@@ -38,7 +38,7 @@ def canvas(width: float = 6.0, height: float = 4.0, columns: int = 1) -> tuple[A
 
 
 def lines(points: Sequence[Point], across: str, upwards: str, log: bool = False, shared: bool = False) -> Any:
-    """A panel for every data set, in it a line for every loss: the mean over seeds, in a band of one deviation.
+    """One panel per data set with one line per loss: mean over seeds, with a band of one standard deviation.
 
     Args:
         points: One per run.
@@ -46,7 +46,7 @@ def lines(points: Sequence[Point], across: str, upwards: str, log: bool = False,
         log: Whether the axis across is logarithmic.
         shared: Whether all panels have one scale upwards, for panels that are to be compared with each other.
     """
-    names, labels = (list(dict.fromkeys(point[place] for point in points)) for place in (0, 1))
+    names, labels = (list(dict.fromkeys(point[index] for point in points)) for index in (0, 1))
     figure, axes = panels(len(names), sharey=shared)
     band = 0.15 if len(labels) < 4 else 0.07  # many bands on top of each other hide the lines
     for axis, name in zip(axes[0], names, strict=True):
@@ -66,9 +66,9 @@ def lines(points: Sequence[Point], across: str, upwards: str, log: bool = False,
         axis.set_xlabel(across, fontsize=9)
         if log:
             axis.set_xscale("log")
-        places = sorted({x for panel, _, x, _ in points if panel == name})
-        if len(places) <= 8:  # the values that were measured, and no others
-            axis.set_xticks(places, [f"{x:g}" for x in places])
+        ticks = sorted({x for panel, _, x, _ in points if panel == name})
+        if len(ticks) <= 8:  # the values that were measured, and no others
+            axis.set_xticks(ticks, [f"{x:g}" for x in ticks])
             axis.set_xticks([], minor=True)
     axes[0, 0].set_ylabel(upwards, fontsize=9)
     legend(figure, axes[0, 0])

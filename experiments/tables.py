@@ -20,17 +20,19 @@ def plus_minus(values: Sequence[float]) -> str:
 
 def grouped(cells: Sequence[Cell]) -> dict[tuple[str, str], list[float]]:
     """All values of every cell, in the order of their first appearance."""
-    found: dict[tuple[str, str], list[float]] = {}
+    groups: dict[tuple[str, str], list[float]] = {}
     for row, column, value in cells:
-        found.setdefault((row, column), []).append(value)
-    return found
+        groups.setdefault((row, column), []).append(value)
+    return groups
 
 
 def pivot(corner: str, cells: Sequence[Cell]) -> str:
     """A table with mean and deviation of every cell; rows and columns in the order of their first appearance."""
-    found = grouped(cells)
-    rows, columns = (list(dict.fromkeys(key[place] for key in found)) for place in (0, 1))
-    return aligned([corner, *columns], [[row, *(plus_minus(found.get((row, c), [])) for c in columns)] for row in rows])
+    groups = grouped(cells)
+    rows, columns = (list(dict.fromkeys(key[index] for key in groups)) for index in (0, 1))
+    return aligned(
+        [corner, *columns], [[row, *(plus_minus(groups.get((row, c), [])) for c in columns)] for row in rows]
+    )
 
 
 def seeds_note(cells: Sequence[Cell]) -> str:

@@ -12,7 +12,7 @@ LOSS_HELP = "losses: infonce, rince (q as configured), rince-0.5 (q 0.5), each a
 
 
 def part(class_path: str, **init_args: Any) -> dict[str, Any]:
-    """A class and its arguments, as a configuration names them."""
+    """Class path and arguments, as in a configuration."""
     return {"class_path": class_path, "init_args": init_args}
 
 
@@ -33,33 +33,33 @@ def settings_of(config: str, changes: Mapping[str, Any]) -> dict[str, Any]:
 
     settings = yaml.safe_load(find_config(config).read_text(encoding="utf-8"))
     for name, value in changes.items():
-        place = settings
+        section = settings
         *path, last = name.split(".")
         for key in path:
-            place = _inside(place).setdefault(key, {})
-        _inside(place)[last] = copy.deepcopy(value)
+            section = _inside(section).setdefault(key, {})
+        _inside(section)[last] = copy.deepcopy(value)
     return settings
 
 
-def _inside(place: dict[str, Any]) -> dict[str, Any]:
-    return place.setdefault("init_args", {}) if "class_path" in place else place
+def _inside(section: dict[str, Any]) -> dict[str, Any]:
+    return section.setdefault("init_args", {}) if "class_path" in section else section
 
 
 def split_loss(name: str) -> tuple[str, float | None, float | None]:
     """``rince-0.5@0.1`` is ("rince", 0.5, 0.1): kind, q and temperature, the last two where they are given."""
-    whole, _, temperature = name.partition("@")
-    kind, dash, q = whole.rpartition("-")
+    base, _, temperature = name.partition("@")
+    kind, dash, q = base.rpartition("-")
     try:
-        found = (kind, float(q)) if dash else (whole, None)
+        result = (kind, float(q)) if dash else (base, None)
     except ValueError:
-        found = (whole, None)
+        result = (base, None)
     try:
         degree = float(temperature) if temperature else None
     except ValueError:
-        raise UsageError(f"the temperature of a loss is a number, as in {whole}@0.2, got '{name}'") from None
-    if found[0] not in NAMES or (found[1] is not None and found[0] != "rince"):
+        raise UsageError(f"the temperature of a loss is a number, as in {base}@0.2, got '{name}'") from None
+    if result[0] not in NAMES or (result[1] is not None and result[0] != "rince"):
         raise UsageError(f"there is no loss '{name}' here; {LOSS_HELP}")
-    return found[0], found[1], degree
+    return result[0], result[1], degree
 
 
 def loss_title(name: str) -> str:
@@ -71,9 +71,9 @@ def loss_title(name: str) -> str:
 def loss_changes(config: str, name: str) -> dict[str, Any]:
     """Changes of a configuration that select a loss; settings that its name does not give stay as configured."""
     settings = settings_of(config, {})
-    own = settings["loss"]["init_args"]
+    defaults = settings["loss"]["init_args"]
     kind, q, temperature = split_loss(name)
-    degree = own["temperature"] if temperature is None else temperature
+    degree = defaults["temperature"] if temperature is None else temperature
     fixed = {"method.q_schedule": "constant"}
     if kind == "infonce":
         return {"loss": part("rince.InfoNCE", temperature=degree), **fixed}
@@ -81,7 +81,7 @@ def loss_changes(config: str, name: str) -> dict[str, Any]:
         return {"loss": part("rince.DCL", temperature=degree), **fixed}
     if kind == "warm-up":
         return {"loss.temperature": degree, "method.q_schedule": "linear", "method.q_start": 0.01}
-    return {"loss.q": own["q"] if q is None else q, "loss.temperature": degree, **fixed}
+    return {"loss.q": defaults["q"] if q is None else q, "loss.temperature": degree, **fixed}
 
 
 def trained(settings: dict[str, Any], folder: Path) -> tuple[Any, Any]:
@@ -107,9 +107,9 @@ def trained(settings: dict[str, Any], folder: Path) -> tuple[Any, Any]:
     else:
         train_with_weights(parser, config)
     method, data, _ = load_run(folder, allow_custom_code=True)  # classes of the experiments
-    if finished and (found := latest(RunFolder(folder))) is not None:
+    if finished and (checkpoint := latest(RunFolder(folder))) is not None:
         data.prepare_data()
         data.setup("fit")
-        if (before := found[1].get("data_fingerprint")) and before != data.fingerprint():
+        if (fingerprint := checkpoint[1].get("data_fingerprint")) and fingerprint != data.fingerprint():
             raise UsageError(f"{folder} was trained on other data: give another --out")
     return method, data

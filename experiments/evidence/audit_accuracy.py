@@ -5,7 +5,7 @@
     python -m experiments audit-accuracy --spoken fsdd.zip          also spoken digits with images of digits
 
 DIR holds cifar-10-batches-py. The mixture is the one of the noisy-correspondence literature: two Gaussians fitted to
-the same scores; the pairs of the lower one are called wrong.
+the same scores; pairs in the lower component are called wrong.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def data_sets(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, Pai
 
 
 def two_gaussians(scores: NDArray[np.float32]) -> tuple[float, NDArray[np.float64]]:
-    """The weight of the lower Gaussian, and the probability of every pair to belong to it."""
+    """Weight of the lower Gaussian and every pair's probability of belonging to it."""
     from sklearn.mixture import GaussianMixture
 
     mixture = GaussianMixture(2, random_state=0, n_init=3).fit(scores[:, None])
@@ -66,29 +66,29 @@ def quality(options: argparse.Namespace) -> None:
             for name, (a, b) in data_sets(options, seed):
                 partner, wrong = wrong_pairs(len(a), rate, seed)
                 start = time.perf_counter()
-                found = audit_pairs(a, b[partner], fit=True, seed=seed)
-                print(row(name, rate, seed, found, wrong, time.perf_counter() - start), flush=True)
+                audit = audit_pairs(a, b[partner], fit=True, seed=seed)
+                print(row(name, rate, seed, audit, wrong, time.perf_counter() - start), flush=True)
 
 
-def row(name: str, rate: float, seed: int, found: Any, wrong: NDArray[np.bool_], seconds: float) -> str:
-    flags = found.flag(0.1)
+def row(name: str, rate: float, seed: int, audit: Any, wrong: NDArray[np.bool_], seconds: float) -> str:
+    flags = audit.flag(0.1)
     false = float((~wrong[flags]).mean()) if len(flags) else 0.0
-    caught = float(wrong[flags].sum() / max(1, wrong.sum()))
-    weight, lower = two_gaussians(found.scores)
-    interval = f"{found.interval[0]:.3f} - {found.interval[1]:.3f}"
+    recall = float(wrong[flags].sum() / max(1, wrong.sum()))
+    weight, lower = two_gaussians(audit.scores)
+    interval = f"{audit.interval[0]:.3f} - {audit.interval[1]:.3f}"
     return (
-        f"{name:<20}{rate:>6.0%}{seed:>5} |{found.noise_rate:>7.3f}{found.noise_rate - wrong.mean():>+8.3f}"
-        f"{interval:>16}{auc(-found.p_wrong, wrong):>7.3f}{calibration_error(found.p_wrong, wrong):>7.3f}"
+        f"{name:<20}{rate:>6.0%}{seed:>5} |{audit.noise_rate:>7.3f}{audit.noise_rate - wrong.mean():>+8.3f}"
+        f"{interval:>16}{auc(-audit.p_wrong, wrong):>7.3f}{calibration_error(audit.p_wrong, wrong):>7.3f}"
         f"{len(flags):>9}{false:>7.3f}"
-        f"{caught:>7.3f}{seconds:>6.0f} |{storey(found.p_values) - wrong.mean():>+8.3f} |{weight - wrong.mean():>+8.3f}"
+        f"{recall:>7.3f}{seconds:>6.0f} |{storey(audit.p_values) - wrong.mean():>+8.3f} |{weight - wrong.mean():>+8.3f}"
         f"{auc(-lower, wrong):>7.3f}{calibration_error(lower, wrong):>7.3f}"
     )
 
 
 def calibration_error(chance: NDArray[Any], wrong: NDArray[np.bool_], bins: int = 10) -> float:
-    """The mean gap between the probability of being wrong and the share that is wrong, over bins of the former."""
-    place = np.minimum((chance * bins).astype(int), bins - 1)
-    return float(sum(abs((chance - wrong)[place == k].mean()) * (place == k).mean() for k in np.unique(place)))
+    """Expected calibration error: mean gap between predicted and true share of wrong pairs over bins."""
+    index = np.minimum((chance * bins).astype(int), bins - 1)
+    return float(sum(abs((chance - wrong)[index == k].mean()) * (index == k).mean() for k in np.unique(index)))
 
 
 def main(arguments: list[str]) -> None:

@@ -57,16 +57,16 @@ def docstrings(count: int = 6000, folders: list[str] | None = None) -> Pairs:
             tree = ast.parse(text)
         except (SyntaxError, UnicodeDecodeError, ValueError):
             continue
-        found = 0
+        added = 0
         for node in ast.walk(tree):
             doc = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
-            if doc and len(doc) > 60 and isinstance(node, ast.FunctionDef) and len(node.body) > 1 and found < 12:
+            if doc and len(doc) > 60 and isinstance(node, ast.FunctionDef) and len(node.body) > 1 and added < 12:
                 body = "\n".join(ast.unparse(statement) for statement in node.body[1:])
                 if len(body) > 120:
                     docs.append(doc[:600])
                     bodies.append(body[:1500])
                     files.append(str(path))
-                    found += 1
+                    added += 1
         if len(docs) >= count:
             break
     return Pairs(ngrams(docs[:count]), ngrams(bodies[:count]), np.unique(files[:count], return_inverse=True)[1])
@@ -102,7 +102,7 @@ def multi30k(count: int = 6000) -> Pairs:
 
 
 def multi30k_weak(count: int = 1000) -> Pairs:
-    """A thousand English and German captions: too few pairs for a strong map."""
+    """1,000 English and German captions, too few pairs for a strong map."""
     return multi30k(count)
 
 

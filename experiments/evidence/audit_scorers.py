@@ -36,31 +36,31 @@ def table(names: list[str], shares: tuple[float, ...] = (0.2, 0.4, 0.6), seed: i
             result = cross_fit_cca(noisy.a, noisy.b, seed=seed)
             seconds = time.process_time() - start
             auc, best = roc_auc_score(~wrong, result.scores), data.oracle_recall(result.scores, wrong)
-            room = room_for_mismatched(result.scores, result.null)
-            chosen = flags(result.scores, local_probability(result.scores, result.null, room))
+            rate = room_for_mismatched(result.scores, result.null)
+            chosen = flags(result.scores, local_probability(result.scores, result.null, rate))
             recall, alarms = wrong[chosen].sum() / wrong.sum(), (~wrong[chosen]).mean() if len(chosen) else 0.0
-            values = f"{auc:.3f} | {best:.2f} | {room:.3f} | {recall:.2f} | {alarms:.3f} | {seconds:.1f}"
+            values = f"{auc:.3f} | {best:.2f} | {rate:.3f} | {recall:.2f} | {alarms:.3f} | {seconds:.1f}"
             print(f"| {name} | {share} | {values} |", flush=True)
 
 
-def damages(names: list[str], most: int = 2000) -> None:
+def damages(names: list[str], max_pairs: int = 2000) -> None:
     """Claims on clean pairs, and how much of four damages is found: placeholders, shifted stretches, exchanges."""
     for name in names:
         a, b, _ = data.load(name)
         random = np.random.default_rng(0)
-        rows = random.permutation(len(a))[:most]
+        rows = random.permutation(len(a))[:max_pairs]
         a, b = a[rows], b[rows]
-        claimed = [issue for issue, found in audited(a, b).issues.items() if found.claimed]
+        claimed = [issue for issue, results in audited(a, b).issues.items() if results.claimed]
         print(f"{name}, {len(a):,} pairs. Claimed on clean pairs: {', '.join(claimed) or 'nothing'}", flush=True)
         for kind in ("mean row", "another row"):
-            found = []
+            results = []
             for share in (0.01, 0.05, 0.2, 0.4):
                 hit = random.random(len(a)) < share
                 damaged = b.copy()
                 damaged[hit] = b.mean(0) if kind == "mean row" else b[7]
                 scores = checks.placeholder(a, damaged).scores
-                found.append(f"{(scores[hit] > 0).mean():.2f} ({(scores[~hit] > 0).sum()} others)")
-            print(f"  placeholders ({kind}) found at 1, 5, 20, 40 %: {', '.join(found)}", flush=True)
+                results.append(f"{(scores[hit] > 0).mean():.2f} ({(scores[~hit] > 0).sum()} others)")
+            print(f"  placeholders ({kind}) found at 1, 5, 20, 40 %: {', '.join(results)}", flush=True)
         for length, count in ((10, 20), (50, 6), (300, 1)):
             partner = np.arange(len(a))
             for start in random.choice(len(a) // length - 1, count, replace=False) * length:
@@ -95,7 +95,7 @@ def paracrawl() -> None:
         judged = data.paracrawl(language)
         result = cross_fit_cca(judged.a, judged.b)
         auc = {name: round(roc_auc_score(~judged.wrong, score), 3) for name, score in judged.tools.items()}
-        ours = roc_auc_score(~judged.wrong, result.scores)
+        cca_auc = roc_auc_score(~judged.wrong, result.scores)
         lengths = [np.log([1 + len(text) for text in side]) for side in judged.texts]
         features = np.stack([result.scores, lengths[0] - lengths[1], lengths[0] + lengths[1]], axis=1)
         features = np.column_stack([features, np.abs(features[:, 1])])
@@ -105,14 +105,14 @@ def paracrawl() -> None:
             for seed in range(20):
                 marked = np.random.default_rng(seed).permutation(len(judged.wrong))[:marks]
                 p = recalibrate(features, marked, judged.wrong[marked])
-                rest = np.setdiff1d(np.arange(len(p)), marked)
-                top = rest[np.argsort(-p[rest])[: len(rest) // 10]]
+                unmarked = np.setdiff1d(np.arange(len(p)), marked)
+                top = unmarked[np.argsort(-p[unmarked])[: len(unmarked) // 10]]
                 errors.append(abs(p.mean() - judged.wrong.mean()))
                 hits.append(judged.wrong[top].mean())
             review[marks] = (round(float(np.mean(errors)), 3), round(float(np.mean(hits)), 3))
         worst = np.argsort(result.scores)[: len(result.scores) // 10]
         before = (round(room_for_mismatched(result.scores, result.null), 3), round(judged.wrong[worst].mean(), 3))
-        print(language, f"wrong {judged.wrong.mean():.3f} cca {ours:.3f}", auc, "rate, precision@10%:", before)
+        print(language, f"wrong {judged.wrong.mean():.3f} cca {cca_auc:.3f}", auc, "rate, precision@10%:", before)
         print("  marks -> rate error, precision@10%:", review, flush=True)
 
 

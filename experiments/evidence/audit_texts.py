@@ -22,9 +22,9 @@ from rince import cli
 from rince.noise import wrong_pairs
 
 
-def lines(path: Path, most: int) -> list[str]:
+def lines(path: Path, count: int) -> list[str]:
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [line.strip() for line, _ in zip(file, range(most), strict=False)]
+        return [line.strip() for line, _ in zip(file, range(count), strict=False)]
 
 
 def main(arguments: list[str]) -> None:
@@ -46,13 +46,13 @@ def main(arguments: list[str]) -> None:
         start, out = time.process_time(), Path(folder) / "audit"
         code = cli.main(["audit", f"{table}:english", f"{table}:german", "--encode", "--out", str(out)])
         assert code == 0
-        found = json.loads((out / "audit.json").read_text())
+        record = json.loads((out / "audit.json").read_text())
         with open(out / "audit.csv", encoding="utf-8") as file:
             flags = np.array([row["flagged"] == "1" for row in csv.DictReader(file)])
     false = (flags & ~wrong).sum() / max(1, flags.sum())
     print(
-        f"truth {wrong.mean():.3f}, rate {found['noise_rate']:.3f} ({found['interval'][0]:.3f} to "
-        f"{found['interval'][1]:.3f}), verdict {found['verdict']!r}, best guess {found['best_guess']:.3f}; "
+        f"truth {wrong.mean():.3f}, rate {record['noise_rate']:.3f} ({record['interval'][0]:.3f} to "
+        f"{record['interval'][1]:.3f}), verdict {record['verdict']!r}, best guess {record['best_guess']:.3f}; "
         f"{flags.sum():,} flagged, {false:.3f} of them falsely, {(flags & wrong).sum() / max(1, wrong.sum()):.2f} of "
         f"the wrong ones; {time.process_time() - start:.0f} CPU s"
     )

@@ -118,10 +118,10 @@ class SpokenDigitTowers(Recordings, TwoTowers):
         self.source = recordings(source)
 
     def parts(self, rate: float, seed: int) -> Split:
-        found = features(self.source)
-        a, b, digits = found["train"]
+        splits = features(self.source)
+        a, b, digits = splits["train"]
         partner, wrong = wrong_pairs(len(a), rate, seed, digits.numpy())
-        held_out = [found[name][:2] for name in ("validation", "test")]
+        held_out = [splits[name][:2] for name in ("validation", "test")]
         return Split(a, b[partner], wrong, held_out[0], held_out[1])
 
     def measure(self, f: nn.Module, g: nn.Module, pairs: Split) -> dict[str, float]:
@@ -218,8 +218,8 @@ def same_class_first(method: Any, data: Any) -> dict[str, float]:
 
     result = {}
     for part in ("validation", "test"):
-        found = pair_features(method, data.pair_batches(part))
-        scores = retrieval(*found.embeddings, found.labels)
+        outputs = pair_features(method, data.pair_batches(part))
+        scores = retrieval(*outputs.embeddings, outputs.labels)
         result[part] = (scores["a to b class"] + scores["b to a class"]) / 2
     return result
 
@@ -261,8 +261,8 @@ class CIFAR10LabelNoise(Trained):
         return {"data.source.root": self.source, "data.cache": str(cache), "data.noise": flips}
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:
-        found = evaluate(method, data, neighbors=False)
-        return {part: found[f"encoder_linear_{part}"] for part in ("validation", "test")}
+        scores = evaluate(method, data, neighbors=False)
+        return {part: scores[f"encoder_linear_{part}"] for part in ("validation", "test")}
 
 
 TASKS: dict[str, type[Task]] = {

@@ -177,8 +177,8 @@ def _losses(towers: nn.ModuleList, a: Tensor, b: Tensor, temperature: float, see
     for rows in torch.randperm(len(a), generator=torch.Generator().manual_seed(seed)).split(BATCH):
         scores = normalize(towers[0](a[rows]), dim=1) @ normalize(towers[1](b[rows]), dim=1).T / temperature
         target = torch.arange(len(rows))
-        both = cross_entropy(scores, target, reduction="none") + cross_entropy(scores.T, target, reduction="none")
-        losses[rows.numpy()] = both.numpy() / 2
+        summed = cross_entropy(scores, target, reduction="none") + cross_entropy(scores.T, target, reduction="none")
+        losses[rows.numpy()] = summed.numpy() / 2
     towers.train()
     return losses
 
@@ -192,12 +192,12 @@ def recalls(towers: nn.ModuleList, part: Part) -> dict[str, float]:
     rank_a = ((scores > best[:, None]) & ~own).sum(1)
     of_own = scores[part.a_of, torch.arange(len(part.b))]
     rank_b = (scores > of_own).sum(0)
-    found = {
+    result = {
         f"{name}@{k}": 100 * float((rank < k).float().mean())
         for name, rank in (("a2b", rank_a), ("b2a", rank_b))
         for k in (1, 5, 10)
     }
-    return {**found, "sum": sum(found.values())}
+    return {**result, "sum": sum(result.values())}
 
 
 # --- the experiment ---------------------------------------------------------------------------------------------------
@@ -258,19 +258,19 @@ class Flickr8k(Experiment):
         return {"data": data, "method": method, **setting, "rate": rate, "seed": seed}
 
     def tuned(self, results: Sequence[Result], data: str, method: str, rate: float) -> tuple[Setting, list[Run]]:
-        """The setting that is better on the validation part than every neighbor in the grid, found by climbing from
-        temperature 0.2 and the middle of other values; and the runs that are missing to know it."""
+        """Best setting by hill climbing on the validation part, from temperature 0.2 and the middle of the other
+        grids, and the runs still missing to determine it."""
         grid, rate = METHODS[method].grid, TUNED_AT if rate else 0.0
-        known = {tuple(r["settings"].items()): r["validation"] for r in results}
+        validation = {tuple(r["settings"].items()): r["validation"] for r in results}
         best = {name: len(values) // 2 for name, values in grid.items()}
         while True:
             neighbors = [best] + [best | {name: best[name] + step} for name in grid for step in (-1, 1)]
-            inside = [place for place in neighbors if all(0 <= i < len(grid[name]) for name, i in place.items())]
-            settings = [{name: grid[name][i] for name, i in place.items()} for place in inside]
+            inside = [point for point in neighbors if all(0 <= i < len(grid[name]) for name, i in point.items())]
+            settings = [{name: grid[name][i] for name, i in point.items()} for point in inside]
             runs = [self.run_of(data, method, setting, rate, 0) for setting in settings]
-            if missing := [run for run in runs if tuple(run.items()) not in known]:
+            if missing := [run for run in runs if tuple(run.items()) not in validation]:
                 return settings[0], missing
-            scores = [known[tuple(run.items())] for run in runs]
+            scores = [validation[tuple(run.items())] for run in runs]
             highest = inside[scores.index(max(scores))]
             if highest == best:
                 return settings[0], []
@@ -320,7 +320,7 @@ class Flickr8k(Experiment):
 
 
 def comparisons(runs: dict[str, dict[int, Result]], rate: float) -> list[str]:
-    """For every method with weights: its way from InfoNCE to the best oracle, and its lead over GCE q 1, in pairs."""
+    """Paired gain over GCE q 1 of every weighted method, and its share of the gap from InfoNCE to the oracle."""
 
     def sums(method: str, seeds: list[int]) -> NDArray[np.float64]:
         return np.array([runs[method][seed]["sum"] for seed in seeds])

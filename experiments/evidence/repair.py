@@ -42,14 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             chosen = random.permutation(len(a))[: round(0.4 * len(a))]
             partner = np.arange(len(a))
             partner[chosen] = np.roll(chosen, 1)
-            found = audit_pairs(a, b[partner], fit=True, checks=(), seed=seed, progress=False)
-            rows = found.flag(0.1)
+            audit = audit_pairs(a, b[partner], fit=True, checks=(), seed=seed, progress=False)
+            rows = audit.flag(0.1)
             shuffled = partner[rows] != rows
-            where = np.argsort(partner)[rows]
+            position = np.argsort(partner)[rows]
             for search, settings in SEARCHES.items():
                 new = best_partners(
-                    a, b[partner], rows, found.weights, k=1, fit=True, seed=seed, progress=False, **settings
+                    a, b[partner], rows, audit.weights, k=1, fit=True, seed=seed, progress=False, **settings
                 )
-                right = (new.partners[shuffled, 0] == where[shuffled]).mean() if shuffled.any() else 0.0
+                right = (new.partners[shuffled, 0] == position[shuffled]).mean() if shuffled.any() else 0.0
                 stated = new.probability[shuffled, 0].mean() if shuffled.any() else 0.0
                 print(f"| {name} | {seed} | {len(rows)} | {search} | {right:.1%} | {stated:.1%} |", flush=True)

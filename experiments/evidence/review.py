@@ -54,12 +54,12 @@ def flickr8k() -> Task:
     rows = [row for row in rows if row["key"] in image_row and row["caption"] in caption_row]
     grades = np.array([np.mean([float(row[f"grade_{k}"]) for k in (1, 2, 3)]) for row in rows])
     random = np.random.default_rng(0)
-    own = random.permutation(len(image_row))[: len(rows)]
-    images = np.concatenate([[image_row[row["key"]] for row in rows], own])
+    clean = random.permutation(len(image_row))[: len(rows)]
+    images = np.concatenate([[image_row[row["key"]] for row in rows], clean])
     captions = np.concatenate(
-        [[caption_row[row["caption"]] for row in rows], first[own] + random.integers(0, 5, len(own))]
+        [[caption_row[row["caption"]] for row in rows], first[clean] + random.integers(0, 5, len(clean))]
     )
-    wrong = np.concatenate([grades < 1.5, np.zeros(len(own), dtype=bool)])
+    wrong = np.concatenate([grades < 1.5, np.zeros(len(clean), dtype=bool)])
     order = random.permutation(len(wrong))
     a, b = features["image"].astype(np.float32), features["caption"].astype(np.float32)
     return Task(a[images[order]], b[captions[order]], wrong[order], images[order])
@@ -85,17 +85,17 @@ def main(arguments: list[str]) -> None:
         low, high = before.interval
         cells = [f"{before.noise_rate:.1%} ({low:.1%} to {high:.1%}), {precision(-result.scores, task.wrong):.2f}"]
         for count in MARKS:
-            errors, precisions, held = [], [], []
+            errors, precisions, covered = [], [], []
             for seed in range(seeds):
                 marked = np.random.default_rng(seed).permutation(len(task.wrong))[:count]
                 marks = {int(row): "wrong" if task.wrong[row] else "keep" for row in marked}
                 review, p = reviewed(pairs, marks, before.noise_rate, before.interval, seed, features)
                 errors.append(abs(review.noise_rate - task.wrong.mean()))
-                held.append(review.interval[0] <= task.wrong.mean() <= review.interval[1])
-                rest = np.setdiff1d(np.arange(len(task.wrong)), marked)
+                covered.append(review.interval[0] <= task.wrong.mean() <= review.interval[1])
+                unmarked = np.setdiff1d(np.arange(len(task.wrong)), marked)
                 ranking = -result.scores if p is None else p
-                precisions.append(precision(ranking[rest], task.wrong[rest]))
-            cells.append(f"{np.mean(errors):.3f}, {np.mean(held):.2f}, {np.mean(precisions):.2f}")
+                precisions.append(precision(ranking[unmarked], task.wrong[unmarked]))
+            cells.append(f"{np.mean(errors):.3f}, {np.mean(covered):.2f}, {np.mean(precisions):.2f}")
         print(f"| {name} | {task.wrong.mean():.1%} | {' | '.join(cells)} |", flush=True)
 
 

@@ -33,10 +33,10 @@ def combined(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         records: What the ``summary.json`` of each comparison holds. All must be of the same kind of noise.
 
     Raises:
-        UsageError: if there is no comparison, or they are of different kinds of noise.
+        UsageError: If there are no comparisons, or their kinds of noise differ.
     """
     if not records:
-        raise UsageError("there is no comparison to combine: give folders that rince compare wrote")
+        raise UsageError("no comparisons to combine: pass folders written by rince compare")
     noises = sorted({record["noise"] for record in records})
     if len(noises) > 1:
         raise UsageError(f"comparisons of different noise cannot be combined: {' and '.join(noises)}")
@@ -46,14 +46,14 @@ def combined(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         tasks = [r["task"] for r in records if any(cell["rate"] == rate for cell in r["cells"])]
         best = {task: max(c["mean"] for (t, x, _), c in cells.items() if (t, x) == (task, rate)) for task in tasks}
         for loss in dict.fromkeys(loss for _, x, loss in cells if x == rate):
-            found = {task: cells[task, rate, loss] for task in tasks if (task, rate, loss) in cells}
-            if len(found) == len(tasks):
-                rows.append(_row(rate, loss, found, best))
+            task_cells = {task: cells[task, rate, loss] for task in tasks if (task, rate, loss) in cells}
+            if len(task_cells) == len(tasks):
+                rows.append(_row(rate, loss, task_cells, best))
     about = [{key: r[key] for key in ("task", "metric", "command")} | {"seeds": _seeds(r)} for r in records]
     return {"noise": noises[0], "tasks": about, "rows": rows}
 
 
-def _row(rate: float, loss: str, found: Mapping[str, Any], best: Mapping[str, float]) -> dict[str, Any]:
+def _row(rate: float, loss: str, task_cells: Mapping[str, Any], best: Mapping[str, float]) -> dict[str, Any]:
     name = parse_loss(loss)
     return {
         "rate": rate,
@@ -62,9 +62,9 @@ def _row(rate: float, loss: str, found: Mapping[str, Any], best: Mapping[str, fl
         "class": name.kind,
         "arguments": name.arguments,
         "trust": name.trust,
-        "temperature": statistics.median_low(cell["temperature"] for cell in found.values()),
-        "score": round(statistics.fmean(cell["mean"] / best[task] for task, cell in found.items()), 4),
-        "means": {task: round(cell["mean"], 1) for task, cell in found.items()},
+        "temperature": statistics.median_low(cell["temperature"] for cell in task_cells.values()),
+        "score": round(statistics.fmean(cell["mean"] / best[task] for task, cell in task_cells.items()), 4),
+        "means": {task: round(cell["mean"], 1) for task, cell in task_cells.items()},
     }
 
 
@@ -73,7 +73,7 @@ def _seeds(record: Mapping[str, Any]) -> int:
 
 
 def kind_of(noise: str) -> str:
-    """Which of the tables a kind of noise belongs to."""
+    """Name of the table for a kind of noise."""
     return "labels" if "labels" in noise else "pairs"
 
 
@@ -89,16 +89,16 @@ def written(tables: Mapping[str, Mapping[str, Any]]) -> str:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser("python -m experiments rule-of-thumb", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="that rince compare wrote")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="written by rince compare")
     parser.add_argument("--out", type=Path, default=TABLE, help="file to write (the table of rince.audit.recommend)")
     options = parser.parse_args(arguments)
     for folder in options.folders:
         if not (folder / "summary.json").is_file():
-            raise MissingFile(f"there is no summary.json in {folder}: run rince compare with --out {folder} first")
+            raise MissingFile(f"{folder / 'summary.json'} does not exist: run rince compare with --out {folder} first")
     records = [json.loads((folder / "summary.json").read_text(encoding="utf-8")) for folder in options.folders]
     command = shlex.join(["python", "-m", "experiments", "rule-of-thumb", *map(str, options.folders)])
     table = combined(records)
-    others = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
-    write_text(options.out, written({**others, kind_of(table["noise"]): {"command": command, **table}}))
+    tables = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
+    write_text(options.out, written({**tables, kind_of(table["noise"]): {"command": command, **table}}))
     print(f"written: {options.out}")
     return 0

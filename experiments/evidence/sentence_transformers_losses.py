@@ -51,7 +51,7 @@ Make = Callable[..., Any]
 
 
 class Setting(NamedTuple):
-    """How a model is trained: what it is, on how many pairs, and with which learning rate."""
+    """Training settings: model, number of pairs, learning rate."""
 
     model: Callable[[Path], SentenceTransformer]
     pairs: int
@@ -69,7 +69,7 @@ def read(folder: Path, part: str) -> Sides:
 
 
 def noisy(train: Sides, pairs: int, rate: float, seed: int) -> Sides:
-    """The first pairs, a share of which get the German sentence of another."""
+    """First pairs, a share of them with the German sentence of another pair."""
     english, german = train[0][:pairs], train[1][:pairs]
     partner, _ = wrong_pairs(pairs, rate, seed)
     return english, [german[i] for i in partner]
@@ -90,16 +90,16 @@ def word_pieces(folder: Path) -> tuple[Tokenizer, np.ndarray]:
     from tokenizers.models import WordPiece
 
     model = mini_lm()
-    whole: Any = model.tokenizer
+    full_tokenizer: Any = model.tokenizer
     parts = [read(folder, part) for part in ("train", "val", "test_2016_flickr")]
     texts = [text for part in parts for side in part for text in side[: STATIC.pairs]]
-    ids = sorted({i for row in whole(texts, add_special_tokens=False)["input_ids"] for i in row})
-    names = ["[UNK]", *(n for n in whole.convert_ids_to_tokens(ids) if n != "[UNK]")]
+    ids = sorted({i for row in full_tokenizer(texts, add_special_tokens=False)["input_ids"] for i in row})
+    names = ["[UNK]", *(n for n in full_tokenizer.convert_ids_to_tokens(ids) if n != "[UNK]")]
     tokenizer = Tokenizer(WordPiece({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
-    tokenizer.normalizer = whole.backend_tokenizer.normalizer
-    tokenizer.pre_tokenizer = whole.backend_tokenizer.pre_tokenizer
-    every = model[0].model.embeddings.word_embeddings.weight.detach().numpy()
-    return tokenizer, every[whole.convert_tokens_to_ids(names)]
+    tokenizer.normalizer = full_tokenizer.backend_tokenizer.normalizer
+    tokenizer.pre_tokenizer = full_tokenizer.backend_tokenizer.pre_tokenizer
+    vectors = model[0].model.embeddings.word_embeddings.weight.detach().numpy()
+    return tokenizer, vectors[full_tokenizer.convert_tokens_to_ids(names)]
 
 
 def mini_lm(_: Path | None = None) -> SentenceTransformer:
@@ -130,7 +130,7 @@ def trained(
     weights: np.ndarray | None = None,
     q: Schedule | None = None,
 ) -> SentenceTransformer:
-    """A model trained on pairs, with a weight for each where they are given, and q on a schedule where there is one."""
+    """Model trained on pairs, with optional pair weights and an optional schedule of q."""
     import transformers
     from datasets import Dataset
     from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
@@ -171,9 +171,9 @@ def trained(
 def recall(model: SentenceTransformer, sides: Sides) -> float:
     """The percentage of sentences whose translation comes first among all, mean of both directions."""
     a, b = (model.encode(side, convert_to_tensor=True, normalize_embeddings=True, batch_size=256) for side in sides)
-    scores, own = a @ b.T, torch.arange(len(sides[0]))
-    both = (scores.argmax(1) == own).float().mean() + (scores.argmax(0) == own).float().mean()
-    return 50 * float(both)
+    scores, target = a @ b.T, torch.arange(len(sides[0]))
+    share = (scores.argmax(1) == target).float().mean() + (scores.argmax(0) == target).float().mean()
+    return 50 * float(share)
 
 
 def trust(setting: Setting, sides: Sides, seed: int, data: Path, folds: int = 3) -> np.ndarray:
@@ -185,15 +185,15 @@ def trust(setting: Setting, sides: Sides, seed: int, data: Path, folds: int = 3)
     fold = random.permutation(count) % folds
     scores, null = np.empty(count, dtype=np.float32), []
     for number in range(folds):
-        seen, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        rest = tuple([side[i] for i in seen] for side in sides)
-        model = trained(setting, lambda m: RINCELoss(m, q=0.5, temperature=0.2), rest, seed, data)
-        a, b = (model.encode([side[i] for i in held], normalize_embeddings=True) for side in sides)
+        train, held_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        train_sides = tuple([side[i] for i in train] for side in sides)
+        model = trained(setting, lambda m: RINCELoss(m, q=0.5, temperature=0.2), train_sides, seed, data)
+        a, b = (model.encode([side[i] for i in held_out], normalize_embeddings=True) for side in sides)
         matrix = a @ b.T / 0.2
         level = np.log(np.exp(matrix).mean(1))[:, None] + np.log(np.exp(matrix).mean(0))[None]
         relative = matrix - level / 2
-        scores[held] = np.diag(relative)
-        null.append(relative[~np.eye(len(held), dtype=bool)])
+        scores[held_out] = np.diag(relative)
+        null.append(relative[~np.eye(len(held_out), dtype=bool)])
     mismatched = random.choice(np.concatenate(null), 200_000, replace=False)
     return 1 - judge(scores, mismatched).p_wrong
 
@@ -277,7 +277,7 @@ SHORT: dict[str, Short] = {
 
 
 class Numbers:
-    """R@1 by what was measured, kept in a file of one line per number where there is one."""
+    """R@1 by name of the measurement, optionally stored in a file with one number per line."""
 
     def __init__(self, file: Path | None):
         self.file = file
@@ -304,17 +304,17 @@ def static(args: argparse.Namespace, numbers: Numbers) -> dict[str, dict[float, 
     for rate in args.rates:
         losses = {name: (make, name, "none") for name, make in FIXED.items()}
         for name, choices in TUNED.items():
-            if wanted(args, name):
+            if is_selected(args, name):
                 pairs = noisy(train, STATIC.pairs, rate, TUNING_SEED)
 
                 def tune(make: Make, pairs: Sides = pairs) -> float:
                     return recall(trained(STATIC, make, pairs, TUNING_SEED, args.data), validation)
 
-                found = {
+                candidates = {
                     choice: numbers(partial(tune, make), "static, tuning", rate, name, choice)
                     for choice, make in choices.items()
                 }
-                best = max(found, key=found.__getitem__)
+                best = max(candidates, key=candidates.__getitem__)
                 losses[name] = choices[best], f"{name}: {best}", "none"
                 print(f"{rate:.0%} {name}: {best}", flush=True)
         for seed in range(args.seeds):
@@ -332,34 +332,34 @@ def static(args: argparse.Namespace, numbers: Numbers) -> dict[str, dict[float, 
                 return recall(trained(STATIC, make, pairs, seed, args.data, weights[source]), test)
 
             for name, (make, key, source) in (losses | weighted).items():
-                if wanted(args, name):
+                if is_selected(args, name):
                     value = numbers(partial(test_recall, make, source), "static", rate, key, seed)
                     rows.setdefault(name, {}).setdefault(rate, []).append(value)
     return rows
 
 
 def transformer(args: argparse.Namespace, numbers: Numbers) -> dict[str, dict[float, list[float]]]:
-    """One short epoch of a whole transformer: which settings suit it."""
+    """R@1 of a transformer after one short epoch, for several settings."""
     train = read(args.data, "train")
-    held = read(args.data, "val" if args.tune else "test_2016_flickr")
+    held_out = read(args.data, "val" if args.tune else "test_2016_flickr")
     rows: dict[str, dict[float, list[float]]] = {}
     for rate in args.rates:
-        for name, lr in product(filter(partial(wanted, args), SHORT), args.lr):
+        for name, lr in product(filter(partial(is_selected, args), SHORT), args.lr):
             for seed in (TUNING_SEED,) if args.tune else range(args.seeds):
                 setting: Setting = TRANSFORMER._replace(lr=lr, pairs=args.pairs)
                 make, q = SHORT[name]
                 pairs = noisy(train, setting.pairs, rate, seed)
 
-                def one(setting=setting, make=make, pairs=pairs, seed=seed, q=q) -> float:
-                    return recall(trained(setting, make, pairs, seed, args.data, q=q), held)
+                def run_one(setting=setting, make=make, pairs=pairs, seed=seed, q=q) -> float:
+                    return recall(trained(setting, make, pairs, seed, args.data, q=q), held_out)
 
                 part = "transformer, tuning" if args.tune else "transformer"
-                value = numbers(one, part, setting.pairs, rate, name, lr, seed)
+                value = numbers(run_one, part, setting.pairs, rate, name, lr, seed)
                 rows.setdefault(f"{name}, lr {lr:g}", {}).setdefault(rate, []).append(value)
     return rows
 
 
-def wanted(args: argparse.Namespace, name: str) -> bool:
+def is_selected(args: argparse.Namespace, name: str) -> bool:
     return not args.only or any(part in name for part in args.only)
 
 
@@ -383,7 +383,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--pairs", type=int, default=TRANSFORMER.pairs, help="transformer: pairs to train on")
     parser.add_argument("--lr", type=float, nargs="+", default=(1e-4,), help="transformer: learning rates")
     parser.add_argument("--only", nargs="*", default=(), help="losses whose name contains one of these")
-    parser.add_argument("--out", type=Path, help="keep the numbers in a file, and go on from what it holds")
+    parser.add_argument("--out", type=Path, help="file for the numbers; an existing file is resumed")
     args = parser.parse_args(arguments)
     args.rates = args.rates or (RATES if args.what == "static" else (0.0, 0.4))
     start = time.process_time()

@@ -109,19 +109,19 @@ class SpokenDigitsTable(Experiment):
 
 def best_temperature(results: Sequence[Result], loss: str, rate: float) -> float:
     """The temperature whose runs did best on the validation part, both ways taken together."""
-    tried = dict.fromkeys(r["settings"]["temperature"] for r in results if r["settings"]["loss"] == loss)
+    temperatures = dict.fromkeys(r["settings"]["temperature"] for r in results if r["settings"]["loss"] == loss)
 
     def score(temperature: float) -> float:
-        mine = of(results, loss, rate, temperature)
-        return sum(r[key] for r in mine for key in CHOSEN_BY) / len(mine) if mine else -1.0
+        runs = of(results, loss, rate, temperature)
+        return sum(r[key] for r in runs for key in CHOSEN_BY) / len(runs) if runs else -1.0
 
-    return max(tried, key=score, default=0.0)
+    return max(temperatures, key=score, default=0.0)
 
 
 def of(results: Sequence[Result], loss: str, rate: float, temperature: float) -> list[Result]:
     """The results of all seeds of one setting."""
-    wanted = {"loss": loss, "wrong": rate, "temperature": temperature}
-    return [r for r in results if wanted.items() <= r["settings"].items()]
+    setting = {"loss": loss, "wrong": rate, "temperature": temperature}
+    return [r for r in results if setting.items() <= r["settings"].items()]
 
 
 def table_of_temperatures(results: Sequence[Result], options: argparse.Namespace) -> str:
@@ -130,9 +130,9 @@ def table_of_temperatures(results: Sequence[Result], options: argparse.Namespace
         for t in options.temperatures:
             cells = []
             for rate in options.rates:
-                mine, ways = of(results, loss, rate, t), ("a to b class", "b to a class")
-                both = [[r[prefix + way] for r in mine for way in ways] for prefix in ("validation ", "")]
+                runs, ways = of(results, loss, rate, t), ("a to b class", "b to a class")
+                values = [[r[prefix + way] for r in runs for way in ways] for prefix in ("validation ", "")]
                 mark = " *" if best_temperature(results, loss, rate) == t and len(options.temperatures) > 1 else ""
-                cells.append(" / ".join(f"{mean_and_deviation(v)[0]:.1f}" for v in both) + mark if mine else "-")
+                cells.append(" / ".join(f"{mean_and_deviation(v)[0]:.1f}" for v in values) + mark if runs else "-")
             rows.append([f"{loss_title(loss)}, t {t:g}", *cells])
     return aligned(["% with wrong pairs of", *(f"{100 * rate:g} %" for rate in options.rates)], rows)

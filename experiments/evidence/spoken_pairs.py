@@ -13,7 +13,7 @@ from rince.data.spoken_digits import RATE, assign_images, read_recordings
 
 
 class SpokenFeatures(NamedTuple):
-    """Log-mel features (N, mels * frames), the digit said and who says it."""
+    """Log-mel features (N, mels * frames), spoken digits and speakers."""
 
     features: NDArray[np.float32]
     digit: NDArray[np.int64]

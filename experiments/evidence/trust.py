@@ -175,23 +175,23 @@ def mixture(job: Job) -> TwoNetworks:
 
 
 def co_teaching(job: Job) -> TwoNetworks:
-    """Two pairs of networks, each choosing pairs of small loss for the other; the true rate is known."""
+    """Two pairs of networks, each selecting small-loss pairs for the other, given the true rate."""
     epochs = job.data.training.epochs
     plan = job.batches(len(job.pairs.a), epochs)
-    both = [Networks(job, job.seed + extra, sum(map(len, plan))) for extra in (0, 1000)]
+    pair = [Networks(job, job.seed + extra, sum(map(len, plan))) for extra in (0, 1000)]
     for number, epoch in enumerate(plan):
         keep = 1 - job.rate * min(1.0, number / max(1, epochs // 4))
         for rows in epoch:
-            losses = [networks.losses(rows) for networks in both]
-            for networks, own, others in zip(both, losses, losses[::-1], strict=True):
-                small = others.detach().argsort()[: max(2, round(keep * len(rows)))]
-                networks.step(own[small].mean())
-    return both[0].done()
+            losses = [networks.losses(rows) for networks in pair]
+            for networks, own, others in zip(pair, losses, losses[::-1], strict=True):
+                chosen = others.detach().argsort()[: max(2, round(keep * len(rows)))]
+                networks.step(own[chosen].mean())
+    return pair[0].done()
 
 
 @functools.lru_cache(maxsize=1)
 def copies_audit(name: str, root: str, rate: float, seed: int) -> tuple[Any, dict[str, float]]:
-    """Audit by models that each leave out a fold, as ``--trust copies``; its rate, AUC and CPU seconds."""
+    """Audit by cross-fitted models, as in ``--trust copies``; its rate, AUC and CPU seconds."""
     job, started = job_of(name, root, rate, seed), time.process_time()
     count, epochs = len(job.pairs.a), job.data.training.epochs
     folds = default_folds(epochs, count)
@@ -216,11 +216,11 @@ def held_out_embeddings(
     """
     sides = torch.empty(2, len(a), width)
     for number in range(int(fold.max()) + 1):
-        held = fold == number
-        networks = train((~held).nonzero()[:, 0])
+        mask = fold == number
+        networks = train((~mask).nonzero()[:, 0])
         with torch.no_grad():
             for side, network, x in zip(sides, networks, (a, b), strict=True):
-                side[held] = network(x[held])
+                side[mask] = network(x[mask])
     return sides[0], sides[1]
 
 
@@ -284,10 +284,10 @@ class Trust(Experiment):
 
     def chosen(self, results: Sequence[Result], method: str, rate: float) -> list[Result]:
         """The results of all seeds at the temperature with the best mean on validation pairs."""
-        wanted = {"method": method, "rate": rate}
+        setting = {"method": method, "rate": rate}
         by_temperature: dict[float, list[Result]] = {}
         for result in results:
-            if wanted.items() <= result["settings"].items():
+            if setting.items() <= result["settings"].items():
                 by_temperature.setdefault(result["settings"]["temperature"], []).append(result)
         return max(by_temperature.values(), key=lambda of: statistics.mean(r["validation"] for r in of), default=[])
 

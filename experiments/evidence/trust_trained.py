@@ -102,8 +102,8 @@ class Labels:
         return None, 1.0 - data.noise_record()["hit"]
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:
-        found = evaluate_labels(method, data)
-        return {"test": found["encoder_linear_test"], "projection": found["projection_linear_test"]}
+        scores = evaluate_labels(method, data)
+        return {"test": scores["encoder_linear_test"], "projection": scores["projection_linear_test"]}
 
 
 class RandomLabels(Labels):
@@ -126,11 +126,11 @@ class DigitLabels(RandomLabels):
 
     def measure(self, method: Any, data: Any) -> dict[str, float]:
         (images, labels), (unseen, truth) = data.split("train"), data.split("test")
-        known, found = both_spaces(method, images), both_spaces(method, unseen)
-        probes = {space: fit_linear(known[space], labels, 0.1) for space in ("encoder", "projection")}
+        train_features, test_features = both_spaces(method, images), both_spaces(method, unseen)
+        probes = {space: fit_linear(train_features[space], labels, 0.1) for space in ("encoder", "projection")}
         return {
-            "test": 100 * probes["encoder"].accuracy(found["encoder"], truth),
-            "projection": 100 * probes["projection"].accuracy(found["projection"], truth),
+            "test": 100 * probes["encoder"].accuracy(test_features["encoder"], truth),
+            "projection": 100 * probes["projection"].accuracy(test_features["projection"], truth),
         }
 
 

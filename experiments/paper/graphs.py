@@ -140,7 +140,7 @@ class TUDatasetTable(GraphExperiment):
                         yield f"{views} views, {loss_title(loss)}", r["settings"]["dataset"], r["accuracy"]
 
     def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
-        printed = [
+        paper_lines = [
             f"The paper's {loss_title(loss)}: " + ", ".join(f"{name} {m:.1f} ± {d:.1f}" for name, (m, d) in row.items())
             for loss, row in PAPER.items()
         ]
@@ -152,7 +152,7 @@ class TUDatasetTable(GraphExperiment):
             for dataset in options.datasets
             if (line := paired_test(results, dataset, views, base))
         ]
-        return [*printed, *tested]
+        return [*paper_lines, *tested]
 
     def figure(self, results: Sequence[Result], options: argparse.Namespace) -> Any:
         """One panel per kind of views: every seed as a dot, the mean as a bar, the paper's value as a diamond."""
@@ -160,17 +160,17 @@ class TUDatasetTable(GraphExperiment):
         for axis, views in zip(axes.flat, options.views, strict=False):
             for i, loss in enumerate(options.losses):
                 for j, dataset in enumerate(options.datasets):
-                    place = j + (i - (len(options.losses) - 1) / 2) * 0.25
+                    position = j + (i - (len(options.losses) - 1) / 2) * 0.25
                     values = list(accuracies(results, dataset, views, loss).values())
                     style = {"color": COLORS[i % len(COLORS)]}
-                    axis.scatter([place] * len(values), values, s=14, alpha=0.6, **style)
+                    axis.scatter([position] * len(values), values, s=14, alpha=0.6, **style)
                     if values:
                         label = loss_title(loss) if j == 0 else None
-                        axis.hlines(mean_and_deviation(values)[0], place - 0.1, place + 0.1, label=label, **style)
+                        axis.hlines(mean_and_deviation(values)[0], position - 0.1, position + 0.1, label=label, **style)
                     if (paper := PAPER.get(loss, {}).get(dataset)) is not None:
                         label = "the paper's mean" if i == 0 and dataset == "DD" else None
-                        shown = {"marker": "D", "s": 22, "facecolors": "none", "edgecolors": "k"}
-                        axis.scatter([place], [paper[0]], label=label, **shown)
+                        marker = {"marker": "D", "s": 22, "facecolors": "none", "edgecolors": "k"}
+                        axis.scatter([position], [paper[0]], label=label, **marker)
             axis.set_xticks(range(len(options.datasets)), options.datasets, fontsize=7)
             axis.set_ylabel("accuracy, %", fontsize=9)
             axis.set_title(f"{views} views", fontsize=9)
@@ -275,9 +275,9 @@ class GraphWrongPairs(GraphExperiment):
         wrong = data.mispaired.hit
         judged = audit_pairs(*pair_embeddings(method, data, run["seed"]), seed=run["seed"])
         accuracy = svm_result(method.encoder, data.graphs, run["seed"])["accuracy"]
-        found = 100 * float(roc_auc_score(wrong, -judged.scores)) if wrong.any() and not wrong.all() else None
-        headline = f"accuracy {accuracy:.1f} %" + ("" if found is None else f", AUC {found:.1f} %")
-        return {"accuracy": accuracy, "auc": found, "estimate": 100 * judged.noise_rate, "headline": headline}
+        auc = 100 * float(roc_auc_score(wrong, -judged.scores)) if wrong.any() and not wrong.all() else None
+        headline = f"accuracy {accuracy:.1f} %" + ("" if auc is None else f", AUC {auc:.1f} %")
+        return {"accuracy": accuracy, "auc": auc, "estimate": 100 * judged.noise_rate, "headline": headline}
 
     def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
         for dataset in options.datasets:

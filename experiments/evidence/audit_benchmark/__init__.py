@@ -1,1 +1,1 @@
-"""Audit benchmark: real pairings of many kinds, on which the audit has to keep its promises."""
+"""Audit benchmark: coverage and false alarms of the audit on many kinds of real pairings."""

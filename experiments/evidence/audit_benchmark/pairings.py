@@ -24,7 +24,7 @@ class Pairing:
     """Two columns that belong together.
 
     Attributes:
-        name: What is paired with what.
+        name: Names of the paired sides.
         read: Returns the two columns, one row per pair, all pairs right.
         fit: Whether a scorer is fitted; otherwise the columns are embeddings of one space.
         family: Pairings of one family are left out together when something is chosen by leaving data sets out.
@@ -32,7 +32,7 @@ class Pairing:
         rates: The shares of wrong pairs to try.
         hard: Wrong pairs are exchanged within ``groups``: they look half right.
         known_wrong: Pairs that are wrong as they come; then nothing is shuffled.
-        as_stored: Whether rows stay in their order, instead of a random one.
+        as_stored: Keep the stored order of the rows instead of a random one.
         score: For embeddings of one space: ``"relative"`` or ``"cosine"``.
     """
 
@@ -50,7 +50,7 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the data lies that does not ship with a dependency; None leaves its pairings out."""
+    """Paths of data sets that do not ship with a dependency; None skips their pairings."""
 
     cifar10: Path | None = None
     data: Path | None = None
@@ -80,7 +80,7 @@ def heavy_tailed(x: Matrix) -> Columns:
 
 
 def with_times(x: Matrix) -> Columns:
-    """The halves, and one more column of Unix times, which dwarf everything else."""
+    """Halves plus a column of Unix times, orders of magnitude larger than the rest."""
     times = 1.7e9 + 3e7 * np.random.default_rng(0).random(len(x))
     a, b = halves(x)
     return np.column_stack([a, times]).astype(np.float32), b
@@ -112,7 +112,7 @@ def tables() -> Iterator[Pairing]:
 
 
 def generated() -> Iterator[Pairing]:
-    """Relations that no table above has; drawn once, 60 to 2,000 pairs."""
+    """Synthetic relations not covered by the tables above, 60 to 2,000 pairs."""
 
     def related(n: int, noise: Callable[[Any], Any]) -> Columns:
         random = np.random.default_rng(n)
@@ -180,8 +180,10 @@ def as_columns(a: NDArray[Any], b: NDArray[Any]) -> Columns:
 def digits() -> Iterator[Pairing]:
     yield Pairing("digits, rows", lambda: digit_pairs("rows")[:2], True, "digits")
     yield Pairing("digits, top and bottom", lambda: digit_pairs("top_bottom")[:2], True, "digits")
-    yield Pairing("digits, 60 of them", lambda: _some(digit_pairs("rows")[:2], 60), True, "digits")
-    yield Pairing("digits, 300 of them", lambda: _some(digit_pairs("rows")[:2], 300), True, "digits", rates=(0.0, 0.2))
+    yield Pairing("digits, 60 of them", lambda: _sample(digit_pairs("rows")[:2], 60), True, "digits")
+    yield Pairing(
+        "digits, 300 of them", lambda: _sample(digit_pairs("rows")[:2], 300), True, "digits", rates=(0.0, 0.2)
+    )
     yield Pairing(
         "digits, same class", lambda: digit_pairs("rows")[:2], True, "digits",
         groups=lambda: digit_pairs()[2], rates=(0.2,), hard=True,
@@ -210,7 +212,7 @@ def _confused(name: str, read: Callable[[], Any], pairs: dict[int, int], flips: 
     )
 
 
-def _some(columns: Columns, n: int) -> Columns:
+def _sample(columns: Columns, n: int) -> Columns:
     rows = np.random.default_rng(0).permutation(len(columns[0]))[:n]
     return columns[0][rows], columns[1][rows]
 
@@ -220,7 +222,7 @@ def _with_noise(a: Matrix) -> Columns:
 
 
 def _one_row() -> Columns:
-    """Two pixel rows at the upper and lower edge of a digit: they share little."""
+    """Pixel rows at the upper and lower edge of a digit, which share little information."""
     pixels = table("digits")[0].reshape(-1, 8, 8)
     return pixels[:, 1], pixels[:, 6]
 
@@ -296,29 +298,29 @@ def graphs(root: Path) -> Iterator[Pairing]:
 
 
 def graph_features(root: Path, name: str) -> Columns:
-    """For every graph how often each node label comes up, and how often each degree."""
+    """Histograms of node labels and of degrees for every graph."""
     from rince.data.graphs import tudataset
 
-    found = tudataset(name, root)
+    dataset = tudataset(name, root)
     labels, degrees = [], []
-    for i in range(len(found)):
-        nodes = slice(int(found.node_ptr[i]), int(found.node_ptr[i + 1]))
-        edges = found.edge_index[:, int(found.edge_ptr[i]) : int(found.edge_ptr[i + 1])]
-        labels.append(found.x[nodes].sum(0).numpy())
+    for i in range(len(dataset)):
+        nodes = slice(int(dataset.node_ptr[i]), int(dataset.node_ptr[i + 1]))
+        edges = dataset.edge_index[:, int(dataset.edge_ptr[i]) : int(dataset.edge_ptr[i + 1])]
+        labels.append(dataset.x[nodes].sum(0).numpy())
         degree = np.bincount(edges[0].numpy(), minlength=nodes.stop - nodes.start)
         degrees.append(np.bincount(np.minimum(degree, 9), minlength=10))
     return np.stack(labels).astype(np.float32), np.stack(degrees).astype(np.float32)
 
 
 def pairings(places: Places) -> list[Pairing]:
-    """All that can be read."""
+    """All pairings with available data."""
     from experiments.evidence.audit_benchmark.texts import captions, docstrings, natural_noise, similar_sentences
 
-    found = [*tables(), *generated(), *digits(), *docstrings()]
-    found += [] if places.cifar10 is None else images(places.cifar10)
+    result = [*tables(), *generated(), *digits(), *docstrings()]
+    result += [] if places.cifar10 is None else images(places.cifar10)
     if places.data is not None:
-        found += [*sounds(places.data / "fsdd.zip"), *graphs(places.data / "tudataset")]
-        found += captions(places.data / "multi30k", places.cache)
-        found += similar_sentences(places.data / "stsb", places.cache)
-        found += natural_noise()
-    return found
+        result += [*sounds(places.data / "fsdd.zip"), *graphs(places.data / "tudataset")]
+        result += captions(places.data / "multi30k", places.cache)
+        result += similar_sentences(places.data / "stsb", places.cache)
+        result += natural_noise()
+    return result

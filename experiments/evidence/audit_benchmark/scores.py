@@ -1,4 +1,4 @@
-"""Audits of every pairing at every rate, made once and kept on disk: the estimator can then be tried in seconds."""
+"""Cached audits of every pairing at every rate, to rerun the estimator in seconds."""
 
 import re
 import time
@@ -28,7 +28,7 @@ class Case(NamedTuple):
         null: Scores of mismatched pairs.
         units: Number of independent pairs.
         wrong: Which of the judged pairs are wrong.
-        scorer: What gave the scores.
+        scorer: Name of the scorer.
         claims: Issue types that are claimed.
         conditions: What the verdict depends on, as stated beside it.
         seconds: CPU seconds of the whole audit.
@@ -51,7 +51,7 @@ class Case(NamedTuple):
         return float(self.wrong.mean())
 
     def judge(self) -> Audit:
-        """The verdict on the scores, as the audit gives it."""
+        """Audit result for the cached scores."""
         return api.judge_scores(self.scores, self.null, self.units, self.seed, self.pairing.fit, self.scorer)
 
 
@@ -72,11 +72,11 @@ def case(pairing: Pairing, rate: float, seed: int, folder: Path) -> Case:
     path = path_of(pairing, rate, seed, folder)
     if not path.exists():
         np.savez(path, **audited(pairing, rate, seed))
-    with np.load(path) as kept:
-        null = Null(kept["null"], float(kept["right_by_chance"]), float(kept["other_class_better"]))
+    with np.load(path) as arrays:
+        null = Null(arrays["null"], float(arrays["right_by_chance"]), float(arrays["other_class_better"]))
         return Case(
-            pairing, rate, seed, kept["scores"], null, int(kept["units"]), kept["wrong"], str(kept["scorer"]),
-            kept["claims"].tolist(), kept["conditions"].tolist(), float(kept["seconds"]),
+            pairing, rate, seed, arrays["scores"], null, int(arrays["units"]), arrays["wrong"], str(arrays["scorer"]),
+            arrays["claims"].tolist(), arrays["conditions"].tolist(), float(arrays["seconds"]),
         )  # fmt: skip
 
 
@@ -90,10 +90,10 @@ def audited(pairing: Pairing, rate: float, seed: int) -> dict[str, Any]:
         )
     seconds = time.process_time() - start
     scores, null, units = judge.call_args.args[:3]
-    some = np.random.default_rng(seed).permutation(len(null.scores))[:MISMATCHED]  # as sure, and the cache smaller
+    sample = np.random.default_rng(seed).permutation(len(null.scores))[:MISMATCHED]  # as precise, with a smaller cache
     return {
         "scores": scores,
-        "null": null.scores[some],
+        "null": null.scores[sample],
         "right_by_chance": null.right_by_chance,
         "other_class_better": null.other_class_better,
         "units": units,
@@ -106,7 +106,7 @@ def audited(pairing: Pairing, rate: float, seed: int) -> dict[str, Any]:
 
 
 def noisy(pairing: Pairing, rate: float, seed: int) -> tuple[Any, Any, NDArray[np.bool_]]:
-    """The two columns with wrong pairs, and which pairs these are: what a shuffle leaves right is right."""
+    """Both columns with wrong pairs, and the mask of wrong pairs, excluding those that a shuffle leaves right."""
     a, b = pairing.read()
     if pairing.known_wrong is not None:
         return in_random_order(pairing, a, b, pairing.known_wrong(), seed)
@@ -125,7 +125,7 @@ def noisy(pairing: Pairing, rate: float, seed: int) -> tuple[Any, Any, NDArray[n
 def in_random_order(
     pairing: Pairing, a: Any, b: Any, wrong: NDArray[np.bool_], seed: int
 ) -> tuple[Any, Any, NDArray[np.bool_]]:
-    """Many tables are sorted, by class for instance; then neighbors count as one pair."""
+    """Shuffled rows. Many tables are sorted, for example by class; neighbors would then count as one pair."""
     order = np.arange(len(a)) if pairing.as_stored else np.random.default_rng([seed, 3]).permutation(len(a))
     return a[order], b[order], wrong[order]
 

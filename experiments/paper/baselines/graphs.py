@@ -60,18 +60,18 @@ def node2vec(graphs: Graphs, seed: int) -> float:
     from karateclub import Node2Vec
 
     start = graphs.node_ptr[:-1].repeat_interleave(graphs.edge_ptr.diff())
-    whole = networkx.Graph()
-    whole.add_nodes_from(shuffled(len(graphs.x), seed))
-    whole.add_edges_from((graphs.edge_index + start).T.tolist())
+    union = networkx.Graph()
+    union.add_nodes_from(shuffled(len(graphs.x), seed))
+    union.add_edges_from((graphs.edge_index + start).T.tolist())
     model = Node2Vec(walk_number=3, walk_length=20, workers=1, seed=seed)
-    model.fit(whole)
+    model.fit(union)
     nodes = np.asarray(model.get_embedding())
     means = [nodes[a:b].mean(0) for a, b in zip(graphs.node_ptr[:-1], graphs.node_ptr[1:], strict=True)]
     return svm_accuracy(np.stack(means), graphs.y, seed=seed).accuracy
 
 
 def shuffled(number: int, seed: int) -> list[int]:
-    """An order that tells nothing: a vector depends on when it is learnt, and PROTEINS has class after class."""
+    """Random order, since vectors depend on the training order and PROTEINS is sorted by class."""
     return torch.randperm(number, generator=torch.Generator().manual_seed(seed)).tolist()
 
 
@@ -91,8 +91,8 @@ def infograph(graphs: Graphs, seed: int, epochs: int = 20) -> float:
     for _ in range(epochs):
         for chosen in torch.randperm(len(graphs)).split(128):
             batch = graphs.batch(chosen)
-            nodes, whole = node_and_graph_features(encoder, batch)
-            value = contrast(h=heads[0](nodes), g=heads[1](whole), batch=batch.batch)
+            nodes, pooled = node_and_graph_features(encoder, batch)
+            value = contrast(h=heads[0](nodes), g=heads[1](pooled), batch=batch.batch)
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
@@ -156,7 +156,10 @@ def main(arguments: list[str]) -> None:
         graphs = tudataset(dataset, options.root)
         for name in options.methods:
             started = time.process_time()
-            found = [100 * METHODS[name](graphs, seed) for seed in range(options.seeds)]
-            spread = statistics.stdev(found) if len(found) > 1 else 0.0
-            cost = (time.process_time() - started) / len(found)
-            print(f"{dataset:<10}{name:<12}{statistics.fmean(found):.1f} ± {spread:.1f}   {cost:.0f} CPU s", flush=True)
+            accuracies = [100 * METHODS[name](graphs, seed) for seed in range(options.seeds)]
+            spread = statistics.stdev(accuracies) if len(accuracies) > 1 else 0.0
+            cost = (time.process_time() - started) / len(accuracies)
+            print(
+                f"{dataset:<10}{name:<12}{statistics.fmean(accuracies):.1f} ± {spread:.1f}   {cost:.0f} CPU s",
+                flush=True,
+            )

@@ -51,10 +51,10 @@ class ImageBaselines(Experiment):
 
         method, data = trained(self.settings(run, options), self.folder_of(run, options))
         (train, labels), (test, truth) = data.split("train"), data.split("test")
-        known, found = features_of(method, train), features_of(method, test)
-        linear = 100 * fit_linear(known, labels).accuracy(found, truth)
-        near = 100 * knn_accuracy(known, labels, found, truth, k=20)
-        return {"linear": linear, "knn": near, "headline": f"linear {linear:.1f}, kNN {near:.1f}"}
+        train_features, test_features = features_of(method, train), features_of(method, test)
+        linear = 100 * fit_linear(train_features, labels).accuracy(test_features, truth)
+        knn = 100 * knn_accuracy(train_features, labels, test_features, truth, k=20)
+        return {"linear": linear, "knn": knn, "headline": f"linear {linear:.1f}, kNN {knn:.1f}"}
 
     def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
         for r in results:

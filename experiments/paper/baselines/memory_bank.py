@@ -120,6 +120,6 @@ class InstanceDiscrimination(CrossModal):
     @torch.no_grad()
     def remember(self, ids: Tensor, a: Tensor, b: Tensor) -> None:
         """Move the memory towards the embeddings of all ranks."""
-        (a, b), known, *_ = gather([a, b], ids)
+        (a, b), all_ids, *_ = gather([a, b], ids)
         for memory, new in ((self.memory_a, a), (self.memory_b, b)):
-            memory[known] = normalize(self.momentum * memory[known] + (1 - self.momentum) * new, dim=1)
+            memory[all_ids] = normalize(self.momentum * memory[all_ids] + (1 - self.momentum) * new, dim=1)

@@ -101,32 +101,34 @@ def evaluate(method: Any, data: Any, neighbors: bool = True) -> Result:
     from rince.evaluate.probes import fit_linear, knn_accuracy
 
     images, labels = data.split("train")
-    known = both_spaces(method, images)
+    train_features = both_spaces(method, images)
     held_out = {part: data.split(part) for part in ("validation", "test")}
-    found = {part: both_spaces(method, images) for part, (images, _) in held_out.items()}
+    features = {part: both_spaces(method, images) for part, (images, _) in held_out.items()}
     result: Result = {}
     for space in SPACES:
-        probe = fit_linear(known[space], labels, DECAY)
+        probe = fit_linear(train_features[space], labels, DECAY)
         for part, (_, truth) in held_out.items():
-            result[f"{space}_linear_{part}"] = 100 * probe.accuracy(found[part][space], truth)
+            result[f"{space}_linear_{part}"] = 100 * probe.accuracy(features[part][space], truth)
         if neighbors:  # of the test part alone: nothing is chosen by them
             truth = held_out["test"][1]
-            result[f"{space}_knn_test"] = 100 * knn_accuracy(known[space], labels, found["test"][space], truth, k=50)
-    near = f", kNN {result['encoder_knn_test']:.1f}" if neighbors else ""
-    result["headline"] = f"linear {result['encoder_linear_test']:.1f}{near}"
+            result[f"{space}_knn_test"] = 100 * knn_accuracy(
+                train_features[space], labels, features["test"][space], truth, k=50
+            )
+    knn_text = f", kNN {result['encoder_knn_test']:.1f}" if neighbors else ""
+    result["headline"] = f"linear {result['encoder_linear_test']:.1f}{knn_text}"
     return result
 
 
 def chosen_temperatures(results: Sequence[Result]) -> list[str]:
     """Which of InfoNCE's temperatures the linear probe of the validation part prefers, in each space."""
-    found: dict[tuple[str, str], list[float]] = {}
+    accuracies: dict[tuple[str, str], list[float]] = {}
     for result in results:
         loss = result["settings"]["loss"]
         for space in SPACES if split_loss(loss)[0] == "infonce" else ():
-            found.setdefault((space, loss_title(loss)), []).append(result[f"{space}_linear_validation"])
+            accuracies.setdefault((space, loss_title(loss)), []).append(result[f"{space}_linear_validation"])
     notes = []
     for space in SPACES:
-        means = {title: fmean(values) for (where, title), values in found.items() if where == space}
+        means = {title: fmean(values) for (key_space, title), values in accuracies.items() if key_space == space}
         if len(means) > 1:
             listed = ", ".join(f"{title} {mean:.1f}" for title, mean in means.items())
             notes.append(f"- {space}, validation part, mean over all noise: {listed}.")

@@ -101,9 +101,9 @@ class Trial(Experiment):
         for noise in options.noises:
             for length in (1, LONGER):
                 by_loss = {
-                    loss: {r["settings"]["seed"]: r[REPORTED] for r in mine}
+                    loss: {r["settings"]["seed"]: r[REPORTED] for r in scores}
                     for loss in options.losses
-                    if (mine := [r for r in reported(results, length) if _is(r, noise=noise, loss=loss)])
+                    if (scores := [r for r in reported(results, length) if _is(r, noise=noise, loss=loss)])
                 }
                 for loss in list(by_loss)[1:]:
                     names = f"{parse_loss(loss).label} - {parse_loss(next(iter(by_loss))).label}"
@@ -111,15 +111,15 @@ class Trial(Experiment):
                     told.append(f"- {NOISES[noise]}, {length * options.epochs} epochs: {names} = {test}.")
         for noise in options.noises:
             for loss in options.losses:
-                mine = {r["settings"]["temperature"]: r[CHOSEN_BY] for r in results if _is(r, noise=noise, loss=loss)
+                scores = {r["settings"]["temperature"]: r[CHOSEN_BY] for r in results if _is(r, noise=noise, loss=loss)
                         and r["settings"]["seed"] == 0}  # fmt: skip
-                listed = ", ".join(f"t {t:g} {value:.1f}" for t, value in mine.items())
+                listed = ", ".join(f"t {t:g} {value:.1f}" for t, value in scores.items())
                 told.append(f"- Seed 0, validation, {NOISES[noise]}, {parse_loss(loss).label}: {listed}.")
         return told
 
 
-def _is(result: Result, **wanted: Any) -> bool:
-    return wanted.items() <= result["settings"].items()
+def _is(result: Result, **settings: Any) -> bool:
+    return settings.items() <= result["settings"].items()
 
 
 def reported(results: Sequence[Result], length: int) -> list[Result]:
@@ -128,8 +128,8 @@ def reported(results: Sequence[Result], length: int) -> list[Result]:
 
 def best_temperature(results: Sequence[Result], noise: str, loss: str) -> float:
     """The temperature with the best validation accuracy on seed 0."""
-    tried = [r for r in results if _is(r, noise=noise, loss=loss, seed=0)]
-    return max(tried, key=lambda r: r[CHOSEN_BY])["settings"]["temperature"]
+    candidates = [r for r in results if _is(r, noise=noise, loss=loss, seed=0)]
+    return max(candidates, key=lambda r: r[CHOSEN_BY])["settings"]["temperature"]
 
 
 def finalists(results: Sequence[Result], noise: str) -> list[str]:

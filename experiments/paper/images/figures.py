@@ -33,8 +33,8 @@ class Numbers(Experiment):
                   names: tuple[str, str]) -> None:  # fmt: skip
         """Draw the distributions of the scores of some runs, where a mask holds and where not."""
         files = [np.load(self.file_of(run, options)) for run in runs]
-        for color, name, wanted in zip(COLORS, names, (True, False), strict=False):
-            values = np.concatenate([file[scores][file[mask] == wanted] for file in files])
+        for color, name, value in zip(COLORS, names, (True, False), strict=False):
+            values = np.concatenate([file[scores][file[mask] == value] for file in files])
             axis.hist(values, bins=60, range=(-1, 1), density=True, alpha=0.55, label=name, color=color)
 
     def remarks(self, results: Sequence[Result], options: argparse.Namespace) -> list[str]:
@@ -57,8 +57,8 @@ class LabelNoiseFigure(Numbers, LabelNoise):
 
     def network(self, run: Run, options: argparse.Namespace) -> tuple[Any, Any]:
         """Method and data of a run."""
-        place = argparse.Namespace(**{**vars(options), "out": options.table})
-        return trained(self.settings(run, place), self.folder_of(run, place))
+        table_options = argparse.Namespace(**{**vars(options), "out": options.table})
+        return trained(self.settings(run, table_options), self.folder_of(run, table_options))
 
 
 PAIR_STREAM = 71  # of the seed: which pairs are looked at
@@ -110,10 +110,10 @@ class PairScores(LabelNoiseFigure):
         figure, axes = panels(len(etas), len(titles), height=2.4, sharex=True, sharey="row")
         for i, title in enumerate(titles):
             for j, eta in enumerate(etas):
-                mine = [
+                cell_runs = [
                     r["settings"] for r in results if (self.title(r["settings"]), r["settings"]["eta"]) == (title, eta)
                 ]
-                self.densities(axes[i, j], mine, options, "scores", "right", ("same class", "other class"))
+                self.densities(axes[i, j], cell_runs, options, "scores", "right", ("same class", "other class"))
                 axes[i, j].set_title(f"{title}, eta {eta:g}", fontsize=10)
         for axis in axes[-1]:
             axis.set_xlabel("cosine of a positive pair", fontsize=9)
@@ -152,11 +152,11 @@ class TSNE(LabelNoiseFigure):
         features = features_of(method, images, "projection").double().numpy()
         features /= np.linalg.norm(features, axis=1, keepdims=True)
         perplexity = min(30, len(images) / 4)
-        places = Map(perplexity=perplexity, init="pca", random_state=run["seed"]).fit_transform(features)
-        near = NearestNeighbors(n_neighbors=11).fit(places).kneighbors(places, return_distance=False)[:, 1:]
+        points = Map(perplexity=perplexity, init="pca", random_state=run["seed"]).fit_transform(features)
+        neighbors = NearestNeighbors(n_neighbors=11).fit(points).kneighbors(points, return_distance=False)[:, 1:]
         truth = labels.numpy()
-        agreement = 100 * float((truth[near] == truth[:, None]).mean())
-        self.save_numbers(run, options, places=places, labels=truth)
+        agreement = 100 * float((truth[neighbors] == truth[:, None]).mean())
+        self.save_numbers(run, options, places=points, labels=truth)
         return {"agreement": agreement, "headline": f"{agreement:.1f} % of the neighbors are of the same class"}
 
     def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
@@ -172,11 +172,11 @@ class TSNE(LabelNoiseFigure):
         for run in first:
             axis = axes[titles.index(self.title(run)), etas.index(run["eta"])]
             with np.load(self.file_of(run, options)) as file:
-                places, labels = file["places"], file["labels"]
+                points, labels = file["places"], file["labels"]
             for label, name in enumerate(CLASSES):  # points as pixels: thousands of circles make an SVG of megabytes
-                mine = places[labels == label]
+                class_points = points[labels == label]
                 style = {"s": 2, "color": f"C{label}", "linewidths": 0, "rasterized": True}
-                axis.scatter(*mine.T, label=name, **style)
+                axis.scatter(*class_points.T, label=name, **style)
             axis.set_title(f"{self.title(run)}, eta {run['eta']:g}", fontsize=9)
             axis.set_xticks([]), axis.set_yticks([])
             axis.spines[:].set_visible(False)
@@ -213,11 +213,11 @@ class ViewScores(Numbers, AugmentationNoise):
         chosen = np.concatenate([order[:SHOWN], order[-SHOWN:]])
         recipe = method.views.first
         pixels = [(v[chosen] * recipe.std[:, None, None] + recipe.mean[:, None, None]).clamp(0, 1) for v in views]
-        shown = torch.stack(pixels).permute(0, 1, 3, 4, 2).numpy()
-        self.save_numbers(run, options, pixels=shown, scores=scores[chosen], all_scores=scores, hit=hit.numpy())
-        found = auc_of(hit.numpy(), -scores)
-        headline = "no view was cropped too far" if found is None else f"AUC of cropped views {found:.1f} %"
-        return {"auc": found, "mean": float(scores.mean()), "headline": headline}
+        view_pixels = torch.stack(pixels).permute(0, 1, 3, 4, 2).numpy()
+        self.save_numbers(run, options, pixels=view_pixels, scores=scores[chosen], all_scores=scores, hit=hit.numpy())
+        auc = auc_of(hit.numpy(), -scores)
+        headline = "no view was cropped too far" if auc is None else f"AUC of cropped views {auc:.1f} %"
+        return {"auc": auc, "mean": float(scores.mean()), "headline": headline}
 
     def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
         for r in results:
@@ -249,8 +249,8 @@ class ViewScores(Numbers, AugmentationNoise):
         for r in results:
             runs.setdefault(f"{self.title(r['settings'])}, eta {r['settings']['eta']:g}", []).append(r["settings"])
         figure, axes = panels(len(runs), height=2.4, sharex=True, sharey="row")
-        for axis, (title, mine) in zip(axes.flat, runs.items(), strict=True):
-            self.densities(axis, mine, options, "all_scores", "hit", ("cropped too far", "ordinary views"))
+        for axis, (title, group) in zip(axes.flat, runs.items(), strict=True):
+            self.densities(axis, group, options, "all_scores", "hit", ("cropped too far", "ordinary views"))
             axis.set_title(title, fontsize=10)
             axis.set_xlabel("cosine of two views", fontsize=9)
         axes.flat[0].set_ylabel("density", fontsize=9)

@@ -51,9 +51,9 @@ class StemFeatures(Images):
                 raise UsageError(
                     f"{self.cache} holds {len(file['train'])} images, not {self.train_images}: choose another cache"
                 )
-            found = {part: (torch.from_numpy(file[part]), torch.from_numpy(file[f"{part}_labels"])) for part in parts}
-        images, labels = found["train"]
-        return found | {"train": (images[: self.train_images], labels[: self.train_images])}
+            splits = {part: (torch.from_numpy(file[part]), torch.from_numpy(file[f"{part}_labels"])) for part in parts}
+        images, labels = splits["train"]
+        return splits | {"train": (images[: self.train_images], labels[: self.train_images])}
 
     def _cached(self) -> Path:
         if not self.cache.exists():

@@ -99,8 +99,8 @@ def symmetric_rince(joint: Tensor, scores: Tensor, weights: tuple[Number, Number
         tensor(0.)
     """
     pull, push = weights
-    together, apart = ((table * scores.exp()).sum((-2, -1)) for table in (joint, independent(joint)))
-    return push * apart - pull * together
+    joint_mean, product_mean = ((table * scores.exp()).sum((-2, -1)) for table in (joint, independent(joint)))
+    return push * product_mean - pull * joint_mean
 
 
 def dependency_constant(lam: Number, temperature: Number, slope: Number) -> Tensor:
@@ -140,8 +140,8 @@ def effective_lam(lam: Number, number: Number, eta: Number) -> Number:
         >>> round(effective_lam(0.01, 255, 0.6), 4), effective_lam(1 / 256, 255, 0.6) * 256
         (0.019, 1.0)
     """
-    likelier = (lam * number / (1 - lam) - eta) / (1 - eta)
-    return likelier / (number + likelier)
+    ratio = (lam * number / (1 - lam) - eta) / (1 - eta)
+    return ratio / (number + ratio)
 
 
 TOGETHER = 80  # transport problems in one call of the solver: a call costs more than a small problem
@@ -170,8 +170,8 @@ def wasserstein(first: Tensor, second: Tensor, cost: Tensor) -> Tensor:
     masses = masses / masses.sum(-1, keepdim=True)  # rounding must not make the program infeasible
     costs = cost.double().expand(*first.shape[:-1], atoms, atoms).reshape(-1, atoms, atoms)
     solved = [
-        _transport(some.numpy(), their.numpy())
-        for some, their in zip(masses.split(TOGETHER), costs.split(TOGETHER), strict=True)
+        _transport(mass_block.numpy(), cost_block.numpy())
+        for mass_block, cost_block in zip(masses.split(TOGETHER), costs.split(TOGETHER), strict=True)
     ]
     return torch.from_numpy(np.concatenate(solved)).reshape(first.shape[:-1])
 
@@ -180,15 +180,15 @@ def _transport(masses: np.ndarray, costs: np.ndarray) -> np.ndarray:
     """Several problems in one program: couplings are the variables, their two marginals the constraints."""
     optimize, sparse = require("scipy.optimize", "train"), require("scipy.sparse", "train")
     problems, _, atoms = masses.shape
-    one, row = sparse.identity(atoms), np.ones((1, atoms))
-    marginals = sparse.vstack([sparse.kron(one, row), sparse.kron(row, one)])
+    identity, row = sparse.identity(atoms), np.ones((1, atoms))
+    marginals = sparse.vstack([sparse.kron(identity, row), sparse.kron(row, identity)])
     constraints = sparse.kron(sparse.identity(problems), marginals, format="csr")
     for presolve in (True, False):  # which takes some problems with tiny masses for infeasible
         options = {**dict.fromkeys(TOLERANCES, 1e-10), "presolve": presolve}
-        answer = optimize.linprog(costs.ravel(), A_eq=constraints, b_eq=masses.ravel(), method="highs", options=options)
-        if answer.status == 0:
-            return (answer.x.reshape(costs.shape) * costs).sum((1, 2))
-    raise RuntimeError(f"the transport problem was not solved: {answer.message}")
+        result = optimize.linprog(costs.ravel(), A_eq=constraints, b_eq=masses.ravel(), method="highs", options=options)
+        if result.status == 0:
+            return (result.x.reshape(costs.shape) * costs).sum((1, 2))
+    raise RuntimeError(f"the transport problem was not solved: {result.message}")
 
 
 def pair_distances(x: Tensor, v: Tensor) -> Tensor:
@@ -207,8 +207,8 @@ def pair_distances(x: Tensor, v: Tensor) -> Tensor:
                 [3., 0.]])
     """
     of_x, of_v = torch.cdist(x, x), torch.cdist(v, v)
-    together = of_x[..., :, None, :, None] + of_v[..., None, :, None, :]
-    return together.flatten(-2).flatten(-3, -2)
+    distances = of_x[..., :, None, :, None] + of_v[..., None, :, None, :]
+    return distances.flatten(-2).flatten(-3, -2)
 
 
 def wasserstein_dependency(joint: Tensor, x: Tensor, v: Tensor) -> Tensor:
@@ -244,6 +244,6 @@ def lipschitz(values: Tensor, distances: Tensor) -> Tensor:
         >>> lipschitz(torch.tensor([[0.0], [2.0]]), torch.tensor([[0.0, 0.5], [0.5, 0.0]]))
         tensor(4.)
     """
-    apart = torch.cdist(values, values)
-    slopes = torch.where(apart == 0, torch.zeros_like(apart), apart / distances)
+    value_distances = torch.cdist(values, values)
+    slopes = torch.where(value_distances == 0, torch.zeros_like(value_distances), value_distances / distances)
     return slopes.flatten(-2).amax(-1)

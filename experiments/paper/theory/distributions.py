@@ -11,7 +11,7 @@ from rince.losses.objectives import info_nce
 
 
 def independent(joint: Tensor) -> Tensor:
-    """P_X P_V: the joint distribution of the same two views if they knew nothing of each other.
+    """P_X P_V: joint distribution of the same two views if they were independent.
 
     Args:
         joint: probabilities, shape (..., x, v).
@@ -80,7 +80,7 @@ def expected_loss(objective: Objective, joint: Tensor, scores: Tensor, number: i
 def _multisets(values: int, number: int) -> Tensor:
     """How often each of ``values`` occurs among ``number`` negatives, one row per possibility."""
     drawn = itertools.combinations_with_replacement(range(values), number)
-    return torch.tensor([[each.count(v) for v in range(values)] for each in drawn])
+    return torch.tensor([[multiset.count(v) for v in range(values)] for multiset in drawn])
 
 
 def sampled_loss(

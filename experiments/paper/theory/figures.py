@@ -113,10 +113,10 @@ def measure(rate: float, samples: int = SAMPLES) -> dict[str, float]:
     distance = dependency.wasserstein_dependency(both, X.expand(2, 2, 2), V.expand(2, 2, 2))
     information = distributions.mutual_information(both)
     weights = dependency.noisy_weights(LAM, NUMBER, rate), dependency.printed_noisy_weights(LAM, NUMBER, rate)
-    right, printed = (dependency.symmetric_rince(JOINT, scores, pair) for pair in weights)
+    correct, printed = (dependency.symmetric_rince(JOINT, scores, pair) for pair in weights)
     return {
         "rate": rate,
-        "right": float(right),
+        "right": float(correct),
         "printed": float(printed),
         "simulated": float(mean),
         "error": float(error),

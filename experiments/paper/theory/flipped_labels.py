@@ -69,7 +69,7 @@ def risk(loss: Loss, scores: Tensor, labels: Tensor, weights: Tensor, flips: flo
 
     Args:
         loss: of scores and labels, such as :func:`exponential_loss`.
-        scores: what the classifier says at each point, shape (..., n).
+        scores: classifier scores at each point, shape (..., n).
         labels: true labels, -1 or 1, shape (..., n).
         weights: probability of each point, shape (..., n).
         flips: a number, or one for each point, shape (..., n). 0 gives the clean risk.

@@ -33,8 +33,8 @@ def pull_over_push(objective: Objective, score: Tensor, positive: Tensor, negati
     """
     score = score.detach().requires_grad_()
     as_positive = objective(score, torch.logsumexp(negatives, dim=-1)).sum()
-    beside = torch.cat([score[..., None], negatives[..., 1:]], dim=-1)
-    as_negative = objective(positive, torch.logsumexp(beside, dim=-1)).sum()
+    others = torch.cat([score[..., None], negatives[..., 1:]], dim=-1)
+    as_negative = objective(positive, torch.logsumexp(others, dim=-1)).sum()
     (pull,), (push,) = (torch.autograd.grad(loss, score) for loss in (as_positive, as_negative))
     return -pull / push
 
@@ -127,9 +127,9 @@ def limit_gradient_error(
         >>> by_positive, by_negatives = limit_gradient_error(torch.tensor(1.0), torch.tensor(0.0), q=0.001, lam=0.5)
     """
     _, largest = _ends(positive, negatives, lam)
-    grown = torch.expm1(q * largest)
+    growth = torch.expm1(q * largest)
     share = torch.sigmoid(positive - negatives)
-    return (1 + share) * grown, (1 - share) * grown
+    return (1 + share) * growth, (1 - share) * growth
 
 
 def info_nce_derivatives(positive: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:

@@ -75,7 +75,7 @@ def state(
 
 
 def differ(first: Tensor, second: Tensor, tolerance: float = 1e-9) -> Tensor:
-    """Where two results are not the same but for rounding."""
+    """Mask of differences beyond rounding."""
     return (first - second).abs() > tolerance * (1 + torch.maximum(first.abs(), second.abs()))
 
 
@@ -132,8 +132,8 @@ def value_leaves_the_bound(rng: RNG, cases: int, number: int, with_lam: bool) ->
     negatives = torch.logsumexp(several, dim=-1)
     lam, q = log_uniform(rng, 1e-3, 3, cases), float(log_uniform(rng, 1e-6, 1, 1))
     limit = info_nce(positive, negatives) + (lam.log() if with_lam else 0)
-    away = (rince(positive, negatives, q, lam) - limit).abs()
-    return exceeds(away, gradients.limit_error(positive, negatives, q, lam))
+    error = (rince(positive, negatives, q, lam) - limit).abs()
+    return exceeds(error, gradients.limit_error(positive, negatives, q, lam))
 
 
 def gradient_leaves_the_bound(rng: RNG, cases: int, number: int) -> Tensor:
@@ -221,10 +221,10 @@ def plain(objective: Objective) -> ObjectiveOf:
 def proportion_varies(rng: RNG, cases: int, number: int, objective: ObjectiveOf) -> Tensor:
     """The same score among other scores must pull and push in the same proportion."""
     score = uniform(rng, -3, 3, cases)
-    found = [
+    ratios = [
         gradients.pull_over_push(objective(number), score, *candidate_scores(rng, cases, number)) for _ in range(2)
     ]
-    return differ(found[0], found[1])
+    return differ(ratios[0], ratios[1])
 
 
 def scores_are_entangled(rng: RNG, cases: int, number: int, objective: ObjectiveOf) -> Tensor:
@@ -244,10 +244,10 @@ def noise_changes_the_choice(rng: RNG, cases: int, number: int, objective: Objec
     """The table of scores that is best on noisy pairs must be best on clean ones."""
     joint, eta = joints(rng, cases, 3, 3), uniform(rng, 0, 0.95, cases)
     scores = torch.from_numpy(rng.uniform(0.2, 2, size=(cases, TABLES, 1, 1)) * rng.normal(size=(cases, TABLES, 3, 3)))
-    clean, found = (
+    clean, noisy_losses = (
         expected_loss(objective(number), table[:, None], scores, number) for table in (joint, noisy(joint, eta))
     )
-    chosen = clean.gather(-1, found.argmin(-1, keepdim=True)).squeeze(-1)
+    chosen = clean.gather(-1, noisy_losses.argmin(-1, keepdim=True)).squeeze(-1)
     return exceeds(chosen, clean.amin(-1))
 
 
@@ -293,8 +293,8 @@ class Problem(NamedTuple):
     def chosen(self, loss: Loss) -> tuple[Tensor, Tensor]:
         """Clean risk of the classifier that is best on noisy labels, and of the best one."""
         clean = risk(loss, self.scores, self.labels, self.weights)
-        found = risk(loss, self.scores, self.labels, self.weights, self.flips)
-        return clean.gather(-1, found.argmin(-1, keepdim=True)).squeeze(-1), clean.amin(-1)
+        noisy_risk = risk(loss, self.scores, self.labels, self.weights, self.flips)
+        return clean.gather(-1, noisy_risk.argmin(-1, keepdim=True)).squeeze(-1), clean.amin(-1)
 
     @property
     def max_flip(self) -> Tensor:
@@ -387,8 +387,8 @@ state("corollary", "it is B or more from 0.05 earlier on", False, bound_is_not_v
 def information_bound_is_broken(rng: RNG, cases: int, number: int, candidates: int) -> Tensor:
     """log(K + candidates) - E[InfoNCE] against the information, with scores from the best ones to arbitrary ones."""
     joint = joints(rng, cases, 3, 4)
-    away = rng.random((cases, 1, 1)) ** 3
-    scores = distributions.best_scores(joint) + torch.from_numpy(away * rng.normal(scale=3, size=joint.shape))
+    deviation = rng.random((cases, 1, 1)) ** 3
+    scores = distributions.best_scores(joint) + torch.from_numpy(deviation * rng.normal(scale=3, size=joint.shape))
     bound = (
         distributions.information_bound(joint, scores, number) - math.log(number + 1) + math.log(number + candidates)
     )
@@ -398,11 +398,11 @@ def information_bound_is_broken(rng: RNG, cases: int, number: int, candidates: i
 def noise_leaves_more(cases: int, seed: int, exactly: bool) -> Tensor:
     rng = np.random.default_rng(seed)
     joint, eta = joints(rng, cases, 3, 4), uniform(rng, 0, 1, cases)
-    left, share = (
+    remaining, share = (
         distributions.mutual_information(noisy(joint, eta)),
         (1 - eta) * distributions.mutual_information(joint),
     )
-    return differ(left, share) if exactly else exceeds(left, share)
+    return differ(remaining, share) if exactly else exceeds(remaining, share)
 
 
 for name, holds, candidates in (("log(K + 1)", True, 1), ("log(K), as printed,", True, 0), ("log(K + 2)", False, 2)):
@@ -440,10 +440,10 @@ def worlds(cases: int, seed: int) -> World:
         scores.exp().flatten(1)[..., None], dependency.pair_distances(where["x"], where["v"])
     )
     eta = uniform(rng, 0, 1, cases)
-    clean, left = (
+    clean, remaining = (
         dependency.wasserstein_dependency(table, where["x"], where["v"]) for table in (joint, noisy(joint, eta))
     )
-    return World(joint, scores, temperature, torch.maximum(*slopes), steepest, clean, eta, left)
+    return World(joint, scores, temperature, torch.maximum(*slopes), steepest, clean, eta, remaining)
 
 
 def lams(rng: RNG, number: Tensor, enough: bool) -> Tensor:
@@ -528,10 +528,10 @@ def other_lam_is_off(cases: int, seed: int) -> Tensor:
     rng = np.random.default_rng(seed)
     joint, scores, lam, eta = setting(rng, cases)
     number = log_uniform(rng, 1, 500, cases).round()
-    found = symmetric_rince(joint, scores, noisy_weights(lam, number, eta))
+    loss = symmetric_rince(joint, scores, noisy_weights(lam, number, eta))
     other = torch.as_tensor(dependency.effective_lam(lam, number, eta))
     factor = (1 - eta) * (1 - lam) / (1 - other)
-    return differ(found, factor * symmetric_rince(joint, scores, noisy_weights(other, number, 0.0)))
+    return differ(loss, factor * symmetric_rince(joint, scores, noisy_weights(other, number, 0.0)))
 
 
 CLEAN = "-E[RINCE] <= L W"
@@ -566,11 +566,12 @@ def main(arguments: list[str]) -> None:
     start = time.process_time()
     print("| about | statement | true | cases | contradicted |\n| --- | --- | --- | --- | --- |")
     wrong = 0
-    for each in STATEMENTS:
-        found = each.violations(options.cases, options.seed)
-        wrong += (found == 0) != each.holds
-        text = each.text.replace("|", "\\|")
+    for statement in STATEMENTS:
+        count = statement.violations(options.cases, options.seed)
+        wrong += (count == 0) != statement.holds
+        text = statement.text.replace("|", "\\|")
         print(
-            f"| {each.topic} | {text} | {'yes' if each.holds else 'no'} | {options.cases:,} | {found:,} |", flush=True
+            f"| {statement.topic} | {text} | {'yes' if statement.holds else 'no'} | {options.cases:,} | {count:,} |",
+            flush=True,
         )
     print(f"\n{len(STATEMENTS)} statements, {wrong} of them not as said, {time.process_time() - start:.0f} CPU s")

@@ -37,8 +37,8 @@ class GeneratedVideoExperiment(Experiment):
             "--test-videos": (160, "videos to test on"),
             "--videos-seed": (VIDEOS_SEED, "of what the videos show; settings were chosen on 0"),
         }
-        for option, (default, what) in counts.items():
-            parser.add_argument(option, type=int, default=default, metavar="N", help=f"{what} (%(default)s)")
+        for option, (default, description) in counts.items():
+            parser.add_argument(option, type=int, default=default, metavar="N", help=f"{description} (%(default)s)")
         parser.add_argument("--root", default="data/generated_video", help="folder that keeps the videos (%(default)s)")
 
     def check(self, options: argparse.Namespace) -> None:
@@ -75,8 +75,8 @@ class GeneratedVideoExperiment(Experiment):
         from rince.train.config import finetune_parser, parse_settings
         from rince.train.finetune import Source, fine_tune
 
-        how = f"tuned-{lr:g}-{options.per_class}x{options.tuning_epochs}"
-        folder, name = self.folder_of(run, options), "-".join([*(k for k, on in kind.items() if on), how])
+        suffix = f"tuned-{lr:g}-{options.per_class}x{options.tuning_epochs}"
+        folder, name = self.folder_of(run, options), "-".join([*(k for k, on in kind.items() if on), suffix])
         result = folder / name / "result.json"
         if not result.exists():
             parts = {"encoder": settings_of(CONFIG, {})["encoder"]}
@@ -115,8 +115,8 @@ def cpu_seconds_since(before: os.times_result) -> float:
     return sum(os.times()[:4]) - sum(before[:4])
 
 
-def with_cost(before: os.times_result, found: Result, headline: str) -> Result:
-    return {**found, "cpu_seconds": cpu_seconds_since(before), "headline": headline}
+def with_cost(before: os.times_result, result: Result, headline: str) -> Result:
+    return {**result, "cpu_seconds": cpu_seconds_since(before), "headline": headline}
 
 
 class GeneratedVideoTable(GeneratedVideoExperiment):
@@ -151,10 +151,10 @@ class GeneratedVideoTable(GeneratedVideoExperiment):
         before, scratch = os.times(), run["loss"] == "scratch"
         if not scratch:
             self.pretrain(run, options)
-        found = {f"tuned {lr:g}": self.tuned(run, options, lr, from_scratch=scratch) for lr in options.lrs}
+        accuracies = {f"tuned {lr:g}": self.tuned(run, options, lr, from_scratch=scratch) for lr in options.lrs}
         if not scratch:
-            found["frozen"] = self.tuned(run, options, options.lrs[-1], linear=True)
-        return with_cost(before, found, ", ".join(f"{key} {value:.1f}" for key, value in found.items()))
+            accuracies["frozen"] = self.tuned(run, options, options.lrs[-1], linear=True)
+        return with_cost(before, accuracies, ", ".join(f"{key} {value:.1f}" for key, value in accuracies.items()))
 
     def cells(self, results: Sequence[Result], options: argparse.Namespace) -> Iterable[Cell]:
         columns = {f"tuned {lr:g}": f"fine-tuned at {lr:g}" for lr in options.lrs} | {"frozen": "frozen features"}
@@ -165,12 +165,14 @@ class GeneratedVideoTable(GeneratedVideoExperiment):
 
     def figure(self, results: Sequence[Result], options: argparse.Namespace) -> Any:
         """A bar for every row and way of testing, with one standard deviation over seeds."""
-        found = grouped(list(self.cells(results, options)))
-        rows, columns = (list(dict.fromkeys(key[place] for key in found)) for place in (0, 1))
+        groups = grouped(list(self.cells(results, options)))
+        rows, columns = (list(dict.fromkeys(key[index] for key in groups)) for index in (0, 1))
         figure, axes = panels(1, width=1.4 * len(rows) + 1.5)
         for i, column in enumerate(columns):
             width = 0.8 / len(columns)
-            bars = [(j, mean_and_deviation(found[row, column])) for j, row in enumerate(rows) if (row, column) in found]
+            bars = [
+                (j, mean_and_deviation(groups[row, column])) for j, row in enumerate(rows) if (row, column) in groups
+            ]
             axes[0, 0].bar(
                 [j + (i - (len(columns) - 1) / 2) * width for j, _ in bars], [mean for _, (mean, _) in bars], width,
                 yerr=[deviation for _, (_, deviation) in bars], color=COLORS[i], label=column,

@@ -103,9 +103,9 @@ def pictures(scene: Scene, size: int = 64, seconds: float = SECONDS) -> NDArray[
     place_x, place_y, radius = _path(scene, times)
     inside = _cover(scene.shape, x - place_x, y - place_y, radius, scene.turn, size)[..., None]
     behind, inside = behind.astype(np.float32) * 255, inside.astype(np.float32)
-    shown = behind + inside * (scene.colors[0].astype(np.float32) * 255 - behind)
-    shown += 3 * random.standard_normal((*shown.shape[:3], 1), dtype=np.float32)
-    return shown.clip(0, 255, out=shown).astype(np.uint8)
+    canvas = behind + inside * (scene.colors[0].astype(np.float32) * 255 - behind)
+    canvas += 3 * random.standard_normal((*canvas.shape[:3], 1), dtype=np.float32)
+    return canvas.clip(0, 255, out=canvas).astype(np.uint8)
 
 
 def sound(scene: Scene, seconds: float = SECONDS) -> NDArray[np.float32]:
@@ -181,7 +181,7 @@ ANSWERS = ("file", "part", "class", "label", "motion", "shape", "period", "phase
 
 
 def write_videos(root: str | os.PathLike[str], train: int, test: int, seed: int = 0, size: int = 64) -> Path:
-    """The folder with ``train/CLASS/*.mp4``, ``test/CLASS/*.mp4`` and ``answers.csv``; made if it is not there yet.
+    """Folder with ``train/CLASS/*.mp4``, ``test/CLASS/*.mp4`` and ``answers.csv``; made if it is not there yet.
 
     Every class has equally many videos. The folder appears only when it is whole, under a name that tells its settings.
     """
@@ -245,10 +245,10 @@ def _fill(folder: Path, counts: dict[str, int], seed: int, size: int) -> None:
             path = folder / part / CLASSES[scene.label] / f"{i // len(CLASSES):04}.mp4"
             path.parent.mkdir(parents=True, exist_ok=True)
             jobs.append((path, scene))
-            known: dict[str, Any] = {key: getattr(scene, key) for key in ("label", "motion", "shape")}
-            known |= {key: f"{getattr(scene, key):.6f}" for key in ("period", "phase", "pitch", "loudness")}
-            known |= {"file": path.relative_to(folder).as_posix(), "part": part, "class": CLASSES[scene.label]}
-            writer.writerow(known | {"hits": " ".join(f"{hit:.4f}" for hit in scene.hits())})
+            row: dict[str, Any] = {key: getattr(scene, key) for key in ("label", "motion", "shape")}
+            row |= {key: f"{getattr(scene, key):.6f}" for key in ("period", "phase", "pitch", "loudness")}
+            row |= {"file": path.relative_to(folder).as_posix(), "part": part, "class": CLASSES[scene.label]}
+            writer.writerow(row | {"hits": " ".join(f"{hit:.4f}" for hit in scene.hits())})
 
     def work(job: tuple[Path, Scene]) -> None:
         encode(job[0], pictures(job[1], size), sound(job[1]))
@@ -301,8 +301,8 @@ class GeneratedVideo(Videos):
         """
         Args:
             root: Folder of the generated videos.
-            train: How many videos there are to train on, of all classes together.
-            test: How many there are to test on.
+            train: Number of training videos over all classes.
+            test: Number of test videos.
             per_class: Train only on this number of videos per class, drawn by the seed of the run.
             videos_seed: Seed of what the videos show.
             size: Height and width of the clips; the videos have 64 pixels.
@@ -317,9 +317,9 @@ class GeneratedVideo(Videos):
         super().__init__(
             root, size=size, crop=crop, sample_rate=sample_rate, batch_size=batch_size, workers=workers, **options
         )
-        most = train // len(CLASSES)
-        if per_class is not None and not 1 <= per_class <= most:
-            raise UsageError(f"per_class must lie between 1 and the {most} videos of a class, got {per_class}")
+        max_per_class = train // len(CLASSES)
+        if per_class is not None and not 1 <= per_class <= max_per_class:
+            raise UsageError(f"per_class must lie between 1 and the {max_per_class} videos of a class, got {per_class}")
         self.store, self.counts, self.per_class, self.videos_seed = Path(root), (train, test), per_class, videos_seed
 
     def prepare_data(self) -> None:
