@@ -54,5 +54,5 @@ def test_the_command_writes_what_recommend_reads(tmp_path, monkeypatch, capsys):
 
 
 def test_a_folder_without_a_comparison_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"no summary\.json"):
+    with pytest.raises(UsageError, match=r"summary\.json does not exist"):
         main([str(tmp_path)])
