@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with termination_as_exception(received):
             code = _command(name, arguments[1:])
         if sys.stdout is not None:  # None if the caller closed it
-            sys.stdout.flush()  # so that its errors are handled here
+            sys.stdout.flush()  # to handle its errors here
         return code
     except KeyboardInterrupt as stop:
         return _stopped(name, signal.SIGINT, str(stop))

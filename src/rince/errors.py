@@ -1,4 +1,4 @@
-"""The errors that rince raises for mistakes of its user."""
+"""Errors for invalid user input."""
 
 
 class UsageError(ValueError):
@@ -35,7 +35,7 @@ class MissingFile(FileError, FileNotFoundError):
 
 
 class ExistingFile(FileError, FileExistsError):
-    """A file or folder of the user that would be overwritten.
+    """An existing file or folder that would be overwritten.
 
     Example:
         >>> issubclass(rince.errors.ExistingFile, FileExistsError)

@@ -136,14 +136,14 @@ def test_bad_rows_are_left_out_on_demand(columns, capsys):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (["missing.npy", "b.npy"], "there is no file"),
+        (["missing.npy", "b.npy"], "does not exist"),
         (["a.npy", "short.npy"], "got 400 and 60 rows"),
         (["a.npy", "wide.npy"], "--fit"),
         (["a.npy", "nan.npy"], "row 5"),
         (["broken.npy", "b.npy"], "broken.npy cannot be read"),
         (["a.npy", "b.npy", "--fdr", "2"], "--fdr must be between 0 and 1"),
         (["a.npy", "b.npy", "--ids", "short_ids.npy"], "ids must have one item per pair: expected 400, got 7"),
-        (["a.npy", "b.npy", "--texts-a", "nothing.csv"], "there is no file"),
+        (["a.npy", "b.npy", "--texts-a", "nothing.csv"], "does not exist"),
         (["a.npy", "a.npy"], "A and B are both a.npy"),
         (["a.npy", "b.xls"], "b.xls cannot be read: files must end in .npy"),
         (["a.npy", "b.npy", "--out", "a.npy/out"], "a.npy/out cannot be written to"),

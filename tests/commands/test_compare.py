@@ -119,7 +119,7 @@ def test_other_seeds_use_the_tuned_temperature(columns, tmp_path, capsys):
         (["a.npy", "b.npy", "--rates", "1.5"], "--rates must lie in [0, 1), got 1.5"),
         (["a.npy", "b.npy", "--temperatures", "0"], "--temperatures must be positive, got 0"),
         (["a.npy", "b.npy", "--seeds", "0"], "--seeds must be at least 1, got 0"),
-        (["a.npy", "b.npy"], "there is no file"),
+        (["a.npy", "b.npy"], "does not exist"),
     ],
 )
 def test_invalid_input_is_a_usage_error(arguments, said, capsys, tmp_path, monkeypatch):

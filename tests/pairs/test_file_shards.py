@@ -111,7 +111,7 @@ def test_arrays_that_do_not_fit_together_are_one_clear_error(tmp_path):
     np.save(tmp_path / "b.npy", np.ones((61, 3)))
     np.save(tmp_path / "c.npy", np.ones((60, 1, 1)))
     np.save(tmp_path / "t.npy", np.array(["label"] * 60))
-    messages = {"b": "has 60 rows and .* 61", "c": "shape", "t": "where a number should be", "d": "there is no file"}
+    messages = {"b": "has 60 rows and .* 61", "c": "shape", "t": "where a number should be", "d": "does not exist"}
     for other, message in messages.items():
         with pytest.raises(UsageError, match=message):
             file_shards(tmp_path / "a.npy", tmp_path / f"{other}.npy")

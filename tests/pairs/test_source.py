@@ -73,7 +73,7 @@ def test_several_splits_ask_for_one(tmp_path):
     "state, message",
     [
         ("{}", "state.json is not that of a saved dataset"),
-        ('{"_data_files": [{"filename": "../../etc/passwd"}]}', "there is no file ../../etc/passwd in it"),
+        ('{"_data_files": [{"filename": "../../etc/passwd"}]}', "it has no file ../../etc/passwd"),
         ('{"_data_files": [], "_indices_data_files": [{"filename": "x"}]}', "flatten_indices"),
     ],
 )

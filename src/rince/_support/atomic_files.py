@@ -1,4 +1,4 @@
-"""Atomic writing of files, folders and sets of results, also if the process is killed."""
+"""Atomic writing of files, folders and sets of results, even if the process is killed."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Not the whole name: it may be as long as names can be.
+        # Part of the name only: it may have the maximum length.
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=path.suffix[:20])
     except OSError as error:
         raise FileError(f"{path} cannot be written ({error.strerror})") from error
@@ -50,7 +50,7 @@ def atomic_folder(folder: str | os.PathLike[str], force: bool = False) -> Iterat
     """Yield a new folder that replaces ``folder`` as a whole when the block ends without an error.
 
     Killed at any moment, ``folder`` is the old one, the new one, or missing for an instant between two renames, which
-    the next call completes. The next call also removes what a killed one left behind.
+    the next call completes. The next call also removes leftovers of a killed one.
 
     Raises:
         ExistingFile: ``folder`` has files and ``force`` is False, or another command is writing it.
@@ -97,7 +97,7 @@ def atomic_results(folder: str | os.PathLike[str], replaces: Iterable[str] = ())
     results count, and :func:`finish_results`, which every reader calls first, completes the moves.
 
     Args:
-        folder: Folder of the results; it is made if it is missing.
+        folder: Folder of the results; created if it is missing.
         replaces: Names of earlier results, which are removed unless the new ones have the same name.
     """
     folder = Path(folder)
@@ -204,7 +204,7 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
-    except OSError:  # some network file systems have no such thing
+    except OSError:  # not supported by some network file systems
         pass
     finally:
         os.close(handle)

@@ -1,4 +1,4 @@
-"""CSV files whose cells spreadsheets show and do not run."""
+"""CSV files whose cells spreadsheets do not run as formulas."""
 
 import csv
 import re
@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"-?[\d.]+")
 
 
 class CsvWriter:
-    """``csv.writer`` that escapes every text which a spreadsheet could take for a formula. Every CSV is written by it.
+    """``csv.writer`` that escapes texts that a spreadsheet could take for a formula. Used for every CSV file.
 
     Args:
         file: A text file opened with ``newline=""``.

@@ -1,4 +1,4 @@
-"""A lock on a folder that the system takes back even from a killed process, on Unix and on Windows."""
+"""A lock on a folder, released by the system even if the process is killed, on Unix and on Windows."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from rince.errors import ExistingFile
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a second command out of the folder, which is made if it is not there."""
+    """Lock a folder against a second command; a missing folder is created."""
     folder.mkdir(parents=True, exist_ok=True)
     with locked_file(folder / ".lock"):
         yield
@@ -20,8 +20,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_file(path: Path) -> Iterator[None]:
-    """Hold a lock on a file, which is made if it is missing."""
-    # In a folder of somebody else the lock could be a link to a file of yours: links are not followed.
+    """Hold a lock on a file; a missing file is created."""
+    # In a shared folder the lock could be a link to a file of this user: links are not followed.
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     with os.fdopen(os.open(path, flags, 0o666), "r+") as file:
         try:
@@ -53,7 +53,7 @@ else:
         for file in _held:
             file.close()
 
-    os.register_at_fork(after_in_child=_close_held)  # a loader's worker may outlive a killed run for seconds
+    os.register_at_fork(after_in_child=_close_held)  # a loader's worker may outlive a killed run by seconds
 
     def _take(file: IO[str]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -28,8 +28,8 @@ def random_boxes(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Top, left, height and width (n,) of random crops in whole pixels.
 
-    Area and log aspect ratio are uniform; the first of ten tries that fits is taken, and the largest central crop of an
-    allowed ratio where none does.
+    Area and log aspect ratio are uniform; the first of ten tries that fits is used, or the largest central crop of an
+    allowed ratio if none fits.
     """
     tries = draw.uniform(shape=(10, 2))
     area = (scale[0] + (scale[1] - scale[0]) * tries[..., 0]) * height * width
@@ -78,7 +78,7 @@ def resize(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def gray(x: Tensor) -> Tensor:
-    """Luma (n, height, width) of color planes; the plane itself where there is one only."""
+    """Luma (n, height, width) of color planes; the plane itself for a single channel."""
     if x.shape[0] == 1:
         return x[0]
     return (x[0] * GRAY[0]).add_(x[1], alpha=GRAY[1]).add_(x[2], alpha=GRAY[2])

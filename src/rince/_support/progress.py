@@ -17,7 +17,7 @@ _silent = False
 
 @contextmanager
 def silence(on: bool = True) -> Iterator[None]:
-    """Show no progress and no notes inside, as ``--quiet`` wants it."""
+    """Show no progress and no notes inside, for ``--quiet``."""
     global _silent
     before, _silent = _silent, on
     try:
@@ -36,11 +36,11 @@ class Progress:
     """Progress of work whose units are counted by the caller.
 
     Args:
-        label: What is done, such as ``"encoding texts"``.
-        total: Number of units, if it is known.
+        label: Name of the work, such as ``"encoding texts"``.
+        total: Number of units. Default: None, unknown.
         show: True reports on a terminal (one line that is updated) and in logs (a line every ten seconds), None on a
             terminal only, False never.
-        done: Units that were done before.
+        done: Units finished before.
     """
 
     def __init__(self, label: str, total: int | None = None, show: bool | None = None, done: int = 0):
@@ -108,7 +108,7 @@ def working(label: str, show: bool | None = None) -> Iterator[None]:
 
 
 def progress_line(label: str, done: int, total: int | None, seconds: float, before: int = 0) -> str:
-    """Such as ``encoding texts: 12,000 of 40,000 (30%), 4,000/s, 7 s left``; ``before`` units took no time."""
+    """Text such as ``encoding texts: 12,000 of 40,000 (30%), 4,000/s, 7 s left``; ``before`` units took no time."""
     rate = max(done - before, 1e-9) / max(seconds, 1e-9)
     speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"
     if total is None:
@@ -120,7 +120,7 @@ def progress_line(label: str, done: int, total: int | None, seconds: float, befo
 
 
 def duration(seconds: float) -> str:
-    """Such as ``7 s``, ``3 min`` or ``1 h 20 min``."""
+    """Text such as ``7 s``, ``3 min`` or ``1 h 20 min``."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

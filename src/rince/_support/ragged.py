@@ -1,4 +1,4 @@
-"""Rows of different lengths that stand one after the other in one tensor."""
+"""Rows of different lengths, concatenated in one tensor."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Files that are named by data: regular ones only, of a bounded size, and below the folder they should lie in."""
+"""Files named by data: regular files only, of a bounded size, inside the folder of the data."""
 
 import os
 import re
@@ -15,20 +15,20 @@ class Unreadable(ValueError):
 def read_regular(path: Path, max_bytes: int, root: Path | None = None) -> bytes:
     """The content of a regular file of at most ``max_bytes`` bytes.
 
-    A pipe or a device is refused without being read: it could block for ever or never end.
+    Pipes and devices are rejected without reading them: they could block forever or never end.
 
     Args:
         path: The file.
         max_bytes: Maximum size in bytes.
-        root: If given, the file must lie below this folder once all symbolic links are followed.
+        root: Folder that must contain the file after symbolic links are resolved. Default: None.
 
     Raises:
-        Unreadable: It is missing, too large, not a regular file, or outside of ``root``.
+        Unreadable: The file is missing, too large, not a regular file, or outside of ``root``.
     """
     if root is not None and not lies_below(path, root):
         raise Unreadable(f"{path.name} lies outside of {root}")
     try:
-        # Opening a pipe without O_NONBLOCK waits until somebody writes into it.
+        # Opening a pipe without O_NONBLOCK waits for a writer.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except (OSError, ValueError) as error:
         raise Unreadable(f"{path.name} cannot be read") from error
@@ -49,7 +49,7 @@ def read_regular(path: Path, max_bytes: int, root: Path | None = None) -> bytes:
 def check_regular(path: Path) -> None:
     """Reject paths that are missing or not regular files."""
     if not path.exists():
-        raise MissingFile(f"there is no file {path}")
+        raise MissingFile(f"{path} does not exist")
     if not path.is_file():
         raise FileError(f"{path} is not a regular file")
 
@@ -58,7 +58,7 @@ def lies_below(path: Path, root: Path) -> bool:
     """Whether a path is inside a folder, with symbolic links resolved."""
     try:
         return path.resolve().is_relative_to(root.resolve())
-    except (OSError, RuntimeError, ValueError):  # a circle of links, or a text that is no path
+    except (OSError, RuntimeError, ValueError):  # a circle of links, or not a valid path
         return False
 
 

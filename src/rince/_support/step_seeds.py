@@ -1,4 +1,4 @@
-"""Random numbers as a function of where training stands, so that a resumed run draws what it would have drawn."""
+"""Random numbers as a function of the training step, so that a resumed run draws the same numbers."""
 
 import random
 
@@ -7,23 +7,23 @@ import torch
 
 
 def generator(*key: int) -> torch.Generator:
-    """A generator on the CPU that depends on nothing but ``key``: (seed, ..., a number above 0 that says what for)."""
+    """A generator on the CPU that depends only on ``key``: (seed, ..., a positive number for its purpose)."""
     return torch.Generator().manual_seed(number(*key))
 
 
 def number(*key: int) -> int:
-    """63 well mixed bits from a few small whole numbers; zeros at the end do not count."""
+    """63 well mixed bits from a few small integers; trailing zeros are ignored."""
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]) >> 1
 
 
 def seed_globally(value: int, device: torch.device) -> None:
     """Seed the global generators of torch, on the CPU and on ``device``, of numpy and of Python.
 
-    ``torch.manual_seed`` would also leave a note with a stack trace for every kind of device that is not there, in a
-    list that nobody empties: called in every step, it leaks.
+    ``torch.manual_seed`` also appends a stack trace for every missing kind of device to a list that is never emptied,
+    which leaks memory if it is called in every step.
     """
     random.seed(value)
-    np.random.seed(value % 2**32)  # noqa: NPY002 (transforms of others draw from it)
+    np.random.seed(value % 2**32)  # noqa: NPY002 (third-party transforms use it)
     torch.default_generator.manual_seed(value)
     if device.type == "cuda":
         torch.cuda.manual_seed(value)
@@ -32,15 +32,15 @@ def seed_globally(value: int, device: torch.device) -> None:
 
 
 class Draws:
-    """Random numbers for the items of this process, cut out of those for the whole batch.
+    """Random numbers for the items of this process: a slice of those for the global batch.
 
-    So an item gets the same numbers on one process and on eight. They are drawn on the CPU for the same reason.
+    An item gets the same numbers on any number of processes. They are drawn on the CPU for the same reason.
 
     Args:
-        generator: Where they come from.
-        items: How many items this process has.
-        rank: The number of this process.
-        processes: How many processes share the batch.
+        generator: Source of the numbers.
+        items: Number of items of this process.
+        rank: Rank of this process.
+        processes: Number of processes that share the batch.
 
     Example:
         >>> draw = rince.views.Draws(torch.Generator().manual_seed(0), items=3)
@@ -57,7 +57,7 @@ class Draws:
         return numbers[self.rank * self.items :][: self.items] * (high - low) + low
 
     def chance(self, probability: float) -> torch.Tensor:
-        """(items,) true with the given probability."""
+        """(items,) booleans, True with the given probability."""
         return self.uniform() < probability
 
     def orders(self, length: int) -> torch.Tensor:

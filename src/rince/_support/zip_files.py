@@ -22,7 +22,7 @@ MAX_RATIO = 100  # of content to file size, beyond that
 def opened_zip(path: Path, file: IO[bytes] | None = None) -> Iterator[zipfile.ZipFile]:
     """Open a zip file. Damage raises a ``UsageError`` that names it."""
     if file is None and not path.is_file():
-        raise MissingFile(f"there is no file {path}")
+        raise MissingFile(f"{path} does not exist")
     try:
         with zipfile.ZipFile(file or path) as archive:
             _check(path, archive, path.stat().st_size if file is None else file.seek(0, io.SEEK_END))

@@ -148,7 +148,7 @@ def main(arguments: list[str]) -> int:
 
 @contextlib.contextmanager
 def _runner(options: argparse.Namespace) -> "Iterator[Runner | None]":
-    """Dask workers if asked for, else None."""
+    """Dask workers with --scheduler or --workers, else None."""
     if options.scheduler is None and options.workers is None:
         yield None
         return

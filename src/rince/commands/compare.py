@@ -94,7 +94,7 @@ def compare_losses(task: Any, options: argparse.Namespace, command: str) -> int:
     from rince.compare.losses import parse_loss
     from rince.compare.report import summarize, summary_record, table, write_report
 
-    require("scipy", "train")  # by the report; without it the command ends before the first run
+    require("scipy", "train")  # for the report; fails before the first run if it is missing
     for name in ("losses", "rates", "temperatures"):
         if getattr(options, name) is None:
             setattr(options, name, list(getattr(task, name)))

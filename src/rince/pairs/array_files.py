@@ -102,7 +102,7 @@ def _array_blocks(file: IO[bytes], shard: Path, start: int, stop: int | None) ->
 def _filter_array(
     file: IO[bytes], out: Any, shape: Any, fortran: bool, dtype: Any, kept: NDArray[np.bool_] | None, shard: Path
 ) -> None:
-    """Copy an array whose header was just read: all of it, or the rows that are kept."""
+    """Copy an array whose header was just read: all of it, or the kept rows."""
     rows = shape if kept is None else (int(kept.sum()), *shape[1:])
     header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": fortran and kept is None, "shape": rows}
     npy.write_array_header_2_0(out, header)
@@ -208,7 +208,7 @@ class Tensors(Format):
                 content = torch.load(
                     shard if mapped else io.BytesIO(file.read()), map_location="cpu", weights_only=True, mmap=mapped
                 )
-        except Exception as error:  # a damaged file raises anything
+        except Exception as error:  # a damaged file may raise any exception
             if isinstance(error, (UsageError, FileNotFoundError)):
                 raise
             if self.where.kind == ".safetensors":
@@ -241,7 +241,9 @@ class Tensors(Format):
         tensor = self._tensor(self._load(shard), shard, fields[0] if fields else None)
         plain = tensor.layout == torch.strided and tensor.device.type == "cpu"
         if not plain or tensor.is_nested or tensor.is_quantized or tensor.is_complex():
-            raise UsageError(f"{location(shard)} holds no plain tensor: save it dense, on the CPU and not complex")
+            raise UsageError(
+                f"{location(shard)} does not hold a plain tensor: save it dense, on the CPU and not complex"
+            )
         stop = _length(tensor.shape, shard) if stop is None else stop
         exact = not tensor.is_floating_point() or tensor.dtype in (torch.float16, torch.float32, torch.float64)
         for part in _chunks(stop - start, tensor.element_size() * math.prod(tensor.shape[1:])):
@@ -272,7 +274,7 @@ class Tensors(Format):
 
 
 def _filtered(value: Any, mask: Any) -> Any:
-    """The kept rows of a tensor or a list with one row per pair; anything else as it is."""
+    """The kept rows of a tensor or a list with one row per pair; anything else unchanged."""
     if isinstance(value, (list, tuple)) and len(value) == len(mask):
         return type(value)(itertools.compress(value, mask.tolist()))
     return value[mask] if hasattr(value, "shape") and value.shape[:1] == mask.shape else value

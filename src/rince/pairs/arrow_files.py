@@ -1,6 +1,6 @@
 """Arrow tables: Parquet, Arrow and Feather files, folders of Hugging Face datasets, and tables in memory.
 
-All of them are a schema and batches of rows; nothing here holds more than a batch, unless the table is in memory.
+All of them have a schema and batches of rows. At most one batch is held at a time, unless the table is in memory.
 """
 
 import functools
@@ -22,7 +22,7 @@ from rince.pairs.source import Source
 
 
 class ArrowTable(NamedTuple):
-    """A table that is read in batches: ``batches(names)`` yields record batches with these columns, in this order.
+    """A table read in batches: ``batches(names)`` yields record batches with these columns, in this order.
 
     ``parts`` are the tables of several files.
     """
@@ -48,7 +48,7 @@ def open_arrow(source: Source) -> ArrowTable:
 
 
 def _checked_batches(part: ArrowTable, first: ArrowTable, names: list[str]) -> Iterator[Any]:
-    """The batches of a file whose columns are those of the first one."""
+    """Batches of a file, whose columns must match those of the first file."""
     for name in names:
         if name not in part.schema.names:
             raise UsageError(f"{part.name} has no column {name} ({first.name} has one)")
@@ -89,7 +89,7 @@ def _in_memory(table: Any, names: list[str]) -> list[Any]:
 
 
 def _open_file(file: Path, start: int, stop: int | None, source: Source) -> ArrowTable:
-    """Rows ``start`` to ``stop`` of a file; a field of a struct (``translation.en``) is a column of its own."""
+    """Rows ``start`` to ``stop`` of a file; a field of a struct (``translation.en``) is a separate column."""
     with _arrow_errors(file):
         table = (_parquet if source.kind == ".parquet" else _ipc)(file, start, stop)
     for name in (source.column or "").split(","):
@@ -180,11 +180,11 @@ def _sliced(batches: Iterator[Any], start: int, stop: int | None) -> Iterator[An
 
 @contextmanager
 def _arrow_errors(name: Path | str) -> Iterator[None]:
-    """Errors of Arrow as one sentence that names the file."""
+    """Turn Arrow errors into usage errors that name the file."""
     arrow = require("pyarrow", "audit")
     try:
         yield
-    except (arrow.ArrowException, OSError) as error:  # a file that ends too soon is the latter
+    except (arrow.ArrowException, OSError) as error:  # OSError for a truncated file
         if isinstance(error, UsageError):
             raise
         raise UsageError(f"{name} cannot be read: {' '.join(str(error).split())[:300]}") from error
@@ -237,7 +237,7 @@ def value_column(table: ArrowTable, name: str) -> Iterator[NDArray[Any]]:
         raise UsageError(f"{table.name} has {kind} in column {name}, where one value per pair should be")
     for batch in table.batches([name]):
         with _arrow_errors(table.name):
-            # Files may differ in the type of numbers: 7 of one is not 7.0 of another.
+            # Files may differ in number type: cast, so that 7 and 7.0 are equal.
             values = _values(batch.column(0).cast(kind) if is_number(kind) else batch.column(0))
         yield values
 
@@ -247,11 +247,11 @@ def _values(column: Any) -> NDArray[Any]:
     texts = (arrow.string(), arrow.large_string(), arrow.binary(), arrow.large_binary())
     column = column.dictionary_encode() if column.type in texts else column
     if arrow.types.is_dictionary(column.type) and column.type.value_type in texts:
-        # Equal texts become one object: a small file may repeat a long one millions of times.
+        # Equal texts share one object: a small file may repeat a long text millions of times.
         indices, inverse = np.unique(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), return_inverse=True)
         items = column.dictionary.take(arrow.array(indices[indices >= 0])).to_pylist()
         return np.array([*([None] if indices[:1] < 0 else []), *items], dtype=object)[inverse]
-    # With gaps numpy would make floats of whole numbers: 7 stays 7, and large ids stay exact.
+    # numpy would convert integers with gaps to floats, and large ids would not be exact.
     if column.null_count:
         return np.array(column.to_pylist(), dtype=object)
     return column.to_numpy(zero_copy_only=False)
@@ -340,7 +340,7 @@ class Arrow(Format):
         arrow = require("pyarrow", "audit")
         check_no_weights(shard, schema.names)
         metadata = dict(schema.metadata or {})
-        if b"huggingface" in metadata:  # the types of datasets
+        if b"huggingface" in metadata:  # feature types of Hugging Face datasets
             features = json.loads(metadata[b"huggingface"])
             features.get("info", {}).get("features", {})[WEIGHT] = {"dtype": "float32", "_type": "Value"}
             metadata[b"huggingface"] = json.dumps(features).encode()

@@ -41,7 +41,7 @@ def check_different(a: Source, b: Source) -> None:
 def matrix(source: Source, scratch: Path) -> NDArray[Any]:
     """A (pairs, width) array, mapped into memory.
 
-    One value per pair is a column of one feature. A column may also hold labels: texts of few different values.
+    A column with one value per pair has one feature. A column may also hold labels: texts with few distinct values.
 
     Args:
         source: An array, or columns of a table.
@@ -60,14 +60,14 @@ def matrix(source: Source, scratch: Path) -> NDArray[Any]:
 def mapped_npy(path: Path) -> NDArray[Any]:
     """The array of an .npy file, mapped into memory."""
     try:
-        with np.errstate(over="ignore"):  # an impossible shape in the header is a warning, or a TypeError
+        with np.errstate(over="ignore"):  # an impossible shape in the header raises a warning or a TypeError
             return np.load(path, mmap_mode="r", allow_pickle=False)
     except TypeError as error:
         raise ValueError("its header has an impossible shape") from error
 
 
 def _collected(source: Source, scratch: Path) -> NDArray[np.float32]:
-    """Numbers in a temporary float32 file, which is then mapped; labels as their numbers."""
+    """Numbers in a temporary float32 file, which is then mapped; labels as numbers."""
     file: Any = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115 (mapped below, and closed with the array)
     count, width = 0, 0
     try:
@@ -88,7 +88,7 @@ def _collected(source: Source, scratch: Path) -> NDArray[np.float32]:
 
 
 def values(source: Source) -> NDArray[Any]:
-    """One value per pair, such as ids or texts: the only column of the file, or the one that is named."""
+    """One value per pair, such as ids or texts: the only column of the file, or the named one."""
     with naming(source.path):
         array = np.concatenate([*value_batches(source)] or [np.empty(0, dtype=object)])
     if array.ndim != 1 or array.dtype.kind == "V":
@@ -172,7 +172,7 @@ def chosen(source: Source, available: list[str]) -> list[str]:
     if source.column is not None and source.column not in available:
         if source.kind in JSON_LINES or (source.kind == TAR and source.column.startswith("json.")):
             first = source.column.split(".")[0]
-            if any(name.split(".")[0] == first for name in available):  # a field that the first record lacks
+            if any(name.split(".")[0] == first for name in available):  # a field missing in the first record
                 return [source.column]
         patterns = [pattern.strip() for pattern in source.column.split(",")]
         names = [name for pattern in patterns for name in available if fnmatch.fnmatchcase(name, pattern)]
@@ -250,7 +250,7 @@ def _no_number(cell: Any, name: str, source: Source, row: int) -> UsageError:
         return NoNumber(f"{text}: write numbers with decimal points")
     if source.column is None and source.kind in TABLES:
         names = column_names(source)
-        return NoNumber(f"{text}; {_which(source, names, names[-1])}")  # what is no number, such as ids, comes first
+        return NoNumber(f"{text}; {_which(source, names, names[-1])}")  # non-numeric columns such as ids come first
     return NoNumber(f"{text} (add --encode to audit raw texts, pictures or sounds)")
 
 

@@ -115,7 +115,7 @@ def suffix_of(path: Path) -> str:
 
 @contextmanager
 def opened(path: str | os.PathLike[str], raw: bool = False) -> Iterator[IO[bytes]]:
-    """A file to read from; decompressed by its ending unless ``raw``."""
+    """A file to read from; decompressed according to its suffix unless ``raw``."""
     name = location(path)
     with require("fsspec", "cluster").open(name, "rb") if is_url(name) else open(name, "rb") as file:
         if raw or not name.lower().endswith(COMPRESSED):
@@ -130,7 +130,7 @@ def opened(path: str | os.PathLike[str], raw: bool = False) -> Iterator[IO[bytes
 
 @contextmanager
 def written(path: str | os.PathLike[str], raw: bool = False) -> Iterator[IO[bytes]]:
-    """A new file to write to, compressed by its ending unless ``raw``; missing folders are made."""
+    """A new file to write to, compressed according to its suffix unless ``raw``; missing folders are created."""
     name = location(path)
     if is_url(name):
         handle = require("fsspec", "cluster").open(name, "wb", auto_mkdir=True)

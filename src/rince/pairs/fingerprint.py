@@ -1,6 +1,6 @@
 """Fingerprints of audited data: sums over hashes of all rows, so that fingerprints of parts add up.
 
-Rows are coded anyway, to find equal ones. Each sum has 64 bits: with the places of the rows, and without them.
+Row hashes are computed anyway, to find equal rows. Each side has two 64-bit sums: with row positions and without.
 """
 
 import hashlib
@@ -33,9 +33,9 @@ class SidePrint(NamedTuple):
     """One side of the pairs.
 
     Attributes:
-        kind: ``"numbers"``, or what the items are that were encoded: ``"texts"``, ``"pictures"``, ...
-        width: How many numbers a row has; 0 for items.
-        sums: Over all rows that were judged.
+        kind: ``"numbers"``, or the kind of the encoded items: ``"texts"``, ``"pictures"``, ...
+        width: Numbers per row; 0 for items.
+        sums: Sums over all judged rows.
     """
 
     kind: str
@@ -49,8 +49,8 @@ class Fingerprint(NamedTuple):
     Example:
         >>> random = np.random.default_rng(0)
         >>> a, b = random.normal(size=(2, 100, 16))
-        >>> one, other = rince.audit_pairs(a, b).fingerprint, rince.audit_pairs(a[::-1], b[::-1]).fingerprint
-        >>> one.a.sums.ordered == other.a.sums.ordered, one.a.sums.any_order == other.a.sums.any_order
+        >>> first, second = rince.audit_pairs(a, b).fingerprint, rince.audit_pairs(a[::-1], b[::-1]).fingerprint
+        >>> first.a.sums.ordered == second.a.sums.ordered, first.a.sums.any_order == second.a.sums.any_order
         (False, True)
     """
 
@@ -85,7 +85,7 @@ def _read(side: Mapping[str, Any]) -> SidePrint:
 
 
 def code_check() -> str:
-    """Hash of a fixed row. Fingerprints can be compared only if it is the same."""
+    """Hash of a fixed row. Fingerprints are comparable only if it matches."""
     return f"{int(row_codes(np.arange(1.0, 4.0)[None])[0]) % 2**64:016x}"
 
 

@@ -84,10 +84,10 @@ class Format(ABC):
 
     @abstractmethod
     def write(self, shard: Path, target: Path, selection: Selection) -> None:
-        """Write the selected rows of a shard; everything else stays as it is."""
+        """Write the selected rows of a shard; all other content stays unchanged."""
 
     def check(self) -> None:  # noqa: B027
-        """Raise for shards that contradict each other. Default: they cannot."""
+        """Raise for inconsistent shards. Default: no check."""
 
     def batches(self, fields: Sequence[str]) -> Iterator[tuple[Path, list[Any]]]:
         """All rows of the source in batches: the shard, and one array or list per field. Errors name the shard."""
@@ -119,7 +119,7 @@ def format_of(source: Source) -> Format:
     """The format of a source.
 
     Raises:
-        UsageError: It is a folder of media files, which has no rows.
+        UsageError: The source is a folder of media files, which has no rows.
     """
     if source.kind not in FORMATS:
         raise UsageError(f"{source} is a folder of media files: name a file with one row per pair")
@@ -128,7 +128,7 @@ def format_of(source: Source) -> Format:
     return format_class(source)
 
 
-# What readers raise for files that are not whole; the last two are numpy's for a header.
+# Exceptions of readers for damaged files; numpy raises the last two for a damaged header.
 READERS = (ValueError, EOFError, OverflowError, csv.Error, zipfile.BadZipFile, NotImplementedError)
 BROKEN = (*READERS, SyntaxError, tokenize.TokenError)
 
@@ -146,12 +146,12 @@ def naming(path: Path) -> Iterator[None]:
     except BROKEN as error:
         if isinstance(error, UsageError) or str(path) in str(error):
             raise
-        # numpy takes whatever it does not know for Python objects, and says how to load them, which runs their code.
+        # numpy treats unknown content as pickled objects and suggests loading them, which would run their code.
         unsafe = "pickle" in str(error) or "Python objects" in str(error)
         reason = "it is not an .npy file, or it holds Python objects" if unsafe else error
         raise UsageError(f"{path} cannot be read: {reason}") from error
     except OSError as error:
-        if error.errno is not None:  # what the system says
+        if error.errno is not None:  # a system error
             raise
-        reason = " ".join(str(error).split())  # what pyarrow says of a damaged file
+        reason = " ".join(str(error).split())  # pyarrow on a damaged file
         raise UsageError(f"{path} cannot be read: {reason}") from error

@@ -16,12 +16,12 @@ IDS = ("uid", "key", "image_path", "id")
 
 
 class PairSources(NamedTuple):
-    """Where the pairs are.
+    """Sources of the pairs.
 
     Attributes:
         a, b: The two columns.
-        ids: Column with the ids of the pairs that the format defines (keys of tars, uids of DataComp); None without.
-        others: Further files with one row per pair, which a selection is written of as well.
+        ids: Column with the ids of the pairs that the format defines (keys of tars, uids of DataComp). Default: None.
+        others: Other files with one row per pair, which are filtered as well.
         layout: ``"clip-retrieval"``, ``"DataComp"`` or ``""``.
     """
 
@@ -82,7 +82,7 @@ def _datacomp(folder: Path, arrays: int, tables: int) -> PairSources:
 
 
 def suggestion(a: str, header: bool = True) -> str:
-    """Message for a single argument that is not a folder of pairs: which two arguments to give."""
+    """Message that suggests two arguments, for a single argument that is not a folder of pairs."""
     column = parse_source(a, header, raw=True)
     path = location(column.path)
     if column.kind == FOLDER:
@@ -101,7 +101,7 @@ def suggestion(a: str, header: bool = True) -> str:
 
 
 def dataset_json(folder: Path) -> list[Path]:
-    """Files of a Hugging Face folder that are copied as they are."""
+    """Metadata files of a Hugging Face folder."""
     return [folder / name for name in ("state.json", "dataset_info.json") if exists(folder / name)]
 
 

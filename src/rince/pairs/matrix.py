@@ -16,7 +16,9 @@ Matrix = NDArray[Any]
 Keys = list[NDArray[np.int64]]
 """Hashes by which rows count as the same item: one array per criterion (ids, equal rows)."""
 
-CHUNK_NUMBERS = 4_000_000  # 16 MB of float32 per chunk and column: large enough to be quick, small enough to forget
+CHUNK_NUMBERS = (
+    4_000_000  # 16 MB of float32 per chunk and column: large enough to be fast, small enough to fit in memory
+)
 MIN_PAIRS = 50
 MAX_CLASSES = 100
 MIN_PER_CLASS = 10  # pairs of a class on average
@@ -24,9 +26,9 @@ SHOWN = 5  # rows that an error names
 
 
 def as_matrix(x: Any, name: str) -> Matrix:
-    """A (pairs, width) array of real numbers; tensors are taken as they are, memory maps stay on disk.
+    """A (pairs, width) array of real numbers; tensors become arrays, memory maps stay on disk.
 
-    One value per pair is a column of one feature; texts are labels, which have a number each.
+    A column with one value per pair has one feature; texts are labels, each with its own number.
     """
     if is_tensor(x):
         x = as_array(x)
@@ -70,18 +72,18 @@ def _labels(x: NDArray[Any], name: str) -> NDArray[np.float32]:
 
 
 def label_numbers(batches: Iterable[Iterable[Any]], max_labels: int = MAX_CLASSES) -> NDArray[np.float32] | None:
-    """(pairs, 1): one number per pair for labels that are texts, NaN where there is none; None if they are no labels.
+    """(pairs, 1) numbers of text labels, NaN for missing labels; None if the texts are not labels.
 
-    That is, if they are more than ``most``, or have fewer than 10 pairs each on average.
+    Texts are not labels if more than ``max_labels`` are distinct, or if they average fewer than 10 pairs each.
 
-    Numbers go by the order of the labels, so that the same labels have the same numbers whichever comes first.
+    Labels are numbered in sorted order, so the same labels have the same numbers in any row order.
     """
     index: dict[str, int] = {}
     blocks = []
     for batch in batches:
         texts = ["" if value is None else str(value).strip() for value in batch]
         numbers = [index.setdefault(text, len(index)) for text in texts]
-        if len(index) > max_labels + 1:  # one of them may be the empty one
+        if len(index) > max_labels + 1:  # one may be the empty text
             return None
         blocks.append(np.array(numbers, dtype=np.int64))
     labels = sorted(text for text in index if text)
@@ -96,14 +98,14 @@ def check_columns(a: Matrix, b: Matrix) -> None:
     if len(a) != len(b):
         raise UsageError(f"a and b must have one row per pair: got {len(a):,} and {len(b):,} rows")
     if len(a) < MIN_PAIRS:
-        raise UsageError(f"an audit needs at least {MIN_PAIRS} pairs to say anything, got {len(a)}")
+        raise UsageError(f"an audit needs at least {MIN_PAIRS} pairs, got {len(a)}")
 
 
 def codes(values: Any, name: str, n: int, start: int = 0) -> NDArray[np.int64]:
     """One integer hash per pair, equal for equal values; a missing value (None, NaN, an empty text) equals no other.
 
-    A value has the same code wherever it stands, so shards that are read apart agree. Texts are coded one by one:
-    an array of numpy's would make all of them as wide as the longest. ``start`` is the number of the first pair.
+    A value has the same code in any row, so codes of separate shards are comparable. Texts are coded one by one:
+    a numpy text array would make all of them as wide as the longest. ``start`` is the number of the first pair.
     """
     array = one_dimensional(values)
     if array.shape != (n,):
@@ -123,7 +125,7 @@ def codes(values: Any, name: str, n: int, start: int = 0) -> NDArray[np.int64]:
 
 
 def text_code(text: str) -> int:
-    """A 64-bit code of a text: a whole number is its own, so that 7 and "7" are the same id."""
+    """A 64-bit code of a text: an integer is its own code, so that 7 and "7" are the same id."""
     if len(text) < 19 and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
         return int(text)
     code = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -135,7 +137,7 @@ MISSING = {"", "None", "nan", "<NA>", "NaT", "b''"}
 
 
 def one_dimensional(values: Any) -> NDArray[Any]:
-    """Values as an array; a list of texts as one of objects, since numpy would make texts of numbers and gaps, too."""
+    """Values as an array; lists with texts or gaps as object arrays, since numpy would convert all values to texts."""
     if is_tensor(values):
         return as_array(values)
     if isinstance(values, (list, tuple)):
@@ -182,13 +184,13 @@ def check_whole(x: Matrix) -> None:
     mapped: Any = base._mmap  # type: ignore[attr-defined]
     first = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
     if mapped.size() < first + len(mapped):
-        raise UsageError(f"{base.filename} has become shorter while it was read: begin again once it is written")
+        raise UsageError(f"{base.filename} has become shorter while it was read: try again when it is complete")
 
 
 def release(x: Matrix) -> None:
     """Release pages of a memory map that were read."""
     base = _mapped(x)
-    # In mode "c" the pages may hold changes that exist nowhere else.
+    # In mode "c" the pages may hold changes that are not in the file.
     if base is not None and base.mode in ("r", "r+") and hasattr(mmap, "MADV_DONTNEED"):
         base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
@@ -202,11 +204,11 @@ def _mapped(x: Matrix) -> "np.memmap[Any, Any] | None":
 
 
 class RowCheck:
-    """Rows of a column that cannot be used, to name them in one error.
+    """Unusable rows of a column, reported in one error.
 
     Args:
         name: Name of the column.
-        zero_is_bad: Whether rows of zeros are among them.
+        zero_is_bad: Whether rows of zeros are unusable.
     """
 
     def __init__(self, name: str, zero_is_bad: bool):
@@ -218,14 +220,14 @@ class RowCheck:
 
     def see(self, x: NDArray[np.float32], start: int) -> None:
         """Check the next rows; ``start`` is the number of the first of them."""
-        # A sum over the row is finite only if all of it is: one pass, and the exact test only where it fails.
+        # A row sum is finite only if all values are: one pass, and an exact test of the rows that fail.
         with np.errstate(over="ignore", invalid="ignore"):
             suspicious = ~np.isfinite(x.sum(1))
         if suspicious.any():
             rows = np.flatnonzero(suspicious)
             self.broken += (rows[~np.isfinite(x[rows]).all(1)] + start).tolist()
         if self.zero_is_bad:
-            # Rows whose first number is not 0 need no look at the others.
+            # Rows whose first number is not 0 need no further check.
             rows = np.flatnonzero(x[:, 0] == 0)
             self.zero += (rows[~x[rows].any(1)] + start).tolist()
         if self.first is None:
@@ -242,7 +244,7 @@ class RowCheck:
             self.constant &= following.constant and np.array_equal(self.first, following.first)
 
     def refuse_unusable(self) -> None:
-        """Raise for rows that cannot be used, and for a column without any difference between its rows."""
+        """Raise for unusable rows, and for a column whose rows are all equal."""
         if self.broken:
             raise UsageError(
                 f"{self.name} has NaN or infinite values in {named_rows(self.broken)} (a missing value counts as NaN): "
@@ -254,11 +256,11 @@ class RowCheck:
                 "with skip_invalid=True (--skip-invalid)"
             )
         if self.constant:
-            raise UsageError(f"all rows of {self.name} are the same: there is nothing to tell pairs apart by")
+            raise UsageError(f"all rows of {self.name} are the same, so pairs cannot be told apart")
 
 
 def named_rows(rows: list[int]) -> str:
-    """Rows in words, the first of them by their numbers."""
+    """Number of rows, and the first row numbers, as text."""
     numbers = ", ".join(map(str, rows[:SHOWN])) + (", ..." if len(rows) > SHOWN else "")
     return f"row {numbers}" if len(rows) == 1 else f"{len(rows):,} rows ({numbers})"
 
@@ -266,9 +268,9 @@ def named_rows(rows: list[int]) -> str:
 def cosines_(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
     """The cosine of every row of ``x`` with the same row of ``y``, of any scale; both are overwritten.
 
-    In place, because large arrays that come and go by the hundred leave the memory of a process in pieces.
+    In place, because allocating hundreds of large arrays fragments the memory.
     """
-    with np.errstate(invalid="ignore"):  # rows of zeros and infinite ones, which are refused
+    with np.errstate(invalid="ignore"):  # rows of zeros and infinite rows are rejected elsewhere
         for z in (x, y):
             z /= np.maximum(np.maximum(z.max(1), -z.min(1)), np.finfo(z.dtype).tiny)[:, None]
         lengths = np.sqrt(np.einsum("ij,ij->i", x, x) * np.einsum("ij,ij->i", y, y))

@@ -21,21 +21,21 @@ from rince.report.gallery import Contents, Files, Gallery, Texts, kind_of_name, 
 
 Kind = Literal["texts", "pictures", "sounds", "videos"]
 LOOKED_AT = 200
-"""Number of items that decide the kind of a column."""
+"""Number of items sampled to determine the kind of a column."""
 
 
 class Raw(NamedTuple):
-    """One item per pair: a text, the path of a media file or its content as bytes; None where there is none.
+    """One item per pair: a text, the path of a media file or its content as bytes; None for a missing item.
 
     Attributes:
-        kind: What the items are.
+        kind: Kind of the items.
         items: The items.
-        name: What to call the column in messages.
-        root: The folder that files named by the column must lie below.
-        remark: What a reader should know about how the items were found.
-        ends: Rows before which a file ends. Items are encoded in batches, the digits of networks depend a little on
-            the batch, and batches that end with files are those of shards.
-        describe: What errors call the item in a row.
+        name: Name of the column in messages.
+        root: Folder that must contain the files named by the column.
+        remark: Note for the reader on how the items were found.
+        ends: Row after the last row of each file. Network outputs depend slightly on the batch; batches that end with
+            files are the same as those of shards.
+        describe: Name of the item in a row, for error messages.
     """
 
     kind: Kind
@@ -74,8 +74,8 @@ def raw_column(source: Source, root: Path | None = None, ids: Any = None) -> Raw
 
     Args:
         source: A table's column, a folder of media files, or a .txt file.
-        root: The folder that media files must lie below; by default that of the table.
-        ids: The ids of the pairs, by which files of a folder are found.
+        root: Folder that must contain the media files. Default: the folder of the table.
+        ids: Ids of the pairs, which name the files of a folder.
 
     Raises:
         UsageError: The column holds something else, or names files outside of ``root``.
@@ -129,7 +129,7 @@ def lines_of(source: Source) -> list[str | None]:
 
 
 def raw_of_table(table: ArrowTable, column: str | None, folder: Path | None, root: Path | None) -> Raw | None:
-    """The raw items of a column of an Arrow table; structs of bytes and path are what datasets make of media."""
+    """The raw items of a column of an Arrow table; datasets store media as structs of bytes and path."""
     arrow_names = list(table.schema.names)
     source = Source(Path(table.name), column)
     names = chosen(source, arrow_names)

@@ -30,10 +30,10 @@ Blocks = Iterator[tuple[Matrix, Matrix]]
 
 
 class Shard(ABC):
-    """Some of the pairs of an audit. Subclass it for data of your own: ``rows`` and ``blocks`` are enough.
+    """Part of the pairs of an audit. Subclass it for custom data: ``rows`` and ``blocks`` are enough.
 
-    A shard is sent to the process that scores it, so it must be picklable: let it say where its rows are rather
-    than hold them. It is read several times, and must be the same every time.
+    A shard is sent to the process that scores it, so it must be picklable: store the location of the rows
+    rather than the rows. It is read several times, and must return the same rows every time.
 
     Example:
         >>> class Made(rince.audit.Shard):
@@ -241,7 +241,7 @@ def file_shards(
 ) -> list[FileShard]:
     """Split pairs in files of any format into shards: one or several per file, of up to a million rows each.
 
-    Large files are split where the format allows to skip rows: .npy, .safetensors, Parquet, Arrow and tars. Items that
+    Large files are split if the format can skip rows: .npy, .safetensors, Parquet, Arrow and tars. Items that
     are encoded (``raw``) are split in any format, also the files of a folder.
 
     Args:
@@ -258,7 +258,7 @@ def file_shards(
         Shards for :func:`rince.audit.audit_shards`.
 
     Raises:
-        UsageError: There are no such files or columns, or the two sides have different numbers of rows.
+        UsageError: A file or column does not exist, or the two sides have different numbers of rows.
 
     Example:
         >>> np.save("a.npy", np.eye(60, 4))
@@ -373,7 +373,7 @@ def _restricted(source: Source, ends: NDArray[np.int64], start: int, stop: int) 
 
 
 class Usable(Shard):
-    """A shard without the rows that cannot be used, or without some columns of A and of B.
+    """A shard without unusable rows, or without some columns of A and of B.
 
     Args:
         whole: The shard.
@@ -396,7 +396,7 @@ class Usable(Shard):
 
     @property
     def kept(self) -> NDArray[np.int64]:
-        """The rows of the whole shard that are used."""
+        """Rows of the full shard that are used."""
         return np.delete(np.arange(self.whole.rows), self.dropped)
 
     def blocks(self) -> Blocks:
@@ -432,11 +432,11 @@ class Pieces:
                 raise UsageError(f"{_named(self.part)} has blocks of {a.shape} and {b.shape}, after widths of {widths}")
             for piece in chunks(len(a), max(widths)):
                 if start >= self.part.rows or start + (piece.stop - piece.start) > self.part.rows:
-                    raise UsageError(f"{_named(self.part)} has more than the {self.part.rows:,} rows that it announced")
+                    raise UsageError(f"{_named(self.part)} has more rows than the declared {self.part.rows:,}")
                 yield start, read(a, piece, self._buffers[0]), read(b, piece, self._buffers[1])
                 start += piece.stop - piece.start
         if start != self.part.rows:
-            raise UsageError(f"{_named(self.part)} has {start:,} rows, where it announced {self.part.rows:,}")
+            raise UsageError(f"{_named(self.part)} has {start:,} rows, but declares {self.part.rows:,}")
 
 
 def check_block(a: Matrix, b: Matrix, part: Shard) -> tuple[int, int]:
@@ -451,7 +451,7 @@ def _named(part: Shard) -> str:
 
 
 def unusable(part: Shard, zero_is_bad: bool) -> NDArray[np.int64]:
-    """The rows in which either side holds NaN, infinity or, if that is bad, nothing but zeros."""
+    """The rows in which either side holds NaN, infinity or, if ``zero_is_bad``, only zeros."""
     invalid: set[int] = set()
     checks = [RowCheck(name, zero_is_bad) for name in "ab"]
     for start, *sides in Pieces(part):

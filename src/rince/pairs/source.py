@@ -43,21 +43,21 @@ TABLES = tuple(suffix for suffix in FORMATS if not FORMATS[suffix].startswith("a
 ARROW_TABLES = tuple(suffix for suffix in FORMATS if FORMATS[suffix] == "arrow_files.Arrow")
 TEXT_TABLES = tuple(suffix for suffix in FORMATS if FORMATS[suffix] == "text_files.Csv")
 JSON_LINES = tuple(suffix for suffix in FORMATS if FORMATS[suffix] == "text_files.JsonLines")
-SHARDS = (".npy", ".npz", TAR, ".parquet")  # what is read of a folder; img2dataset writes tables beside its tars
+SHARDS = (".npy", ".npz", TAR, ".parquet")  # formats read from a folder; img2dataset writes tables beside its tars
 
 Segment = tuple[Path, int, int | None]
 """Rows of a file: its path, the first row, and the row after the last one; None for all rows."""
 
 
 class Source(NamedTuple):
-    """A file and, after a colon, what to take from it: an array of an .npz, columns of a table (comma, ``*``).
+    """A file and, after a colon, the part to read: an array of an .npz, columns of a table (comma, ``*``).
 
     Attributes:
         path: A file, a folder, or a pattern such as ``data/*.parquet``; a folder ``x.parquet`` of such files is one.
         column: The text after the colon.
-        header: Without one, the columns of a .csv or .tsv are called 0, 1, 2, ...
-        part: Only these rows: files, each with its first row and the row after its last one (None for all). Default:
-            all files.
+        header: Whether a .csv or .tsv has a header; if False, its columns are named 0, 1, 2, ...
+        part: Files to read, each with its first row and the row after its last one (None for all). Default: all
+            files.
     """
 
     path: Path
@@ -106,24 +106,22 @@ def source(text: str, header: bool = True, raw: bool = False) -> Source:
         raw: Whether folders of media files and .txt files (one text per line) are allowed.
 
     Raises:
-        MissingFile: There is no such file.
+        MissingFile: The file does not exist.
         UsageError: The file is of a kind that cannot be read.
     """
     text = text.removeprefix("file://")
     path, column = Path(text), None
     if not _exists(path) and ":" in text:
-        # The last colon that leaves a file in front of it: names of columns may hold colons as well.
+        # The last colon after an existing file: column names may contain colons, too.
         colons = [index for index, letter in enumerate(text) if letter == ":"][::-1]
-        end = (
-            colons[0] if "/" not in text[colons[0] :] else len(text)
-        )  # the colons of https://host:8080/x are no columns
+        end = colons[0] if "/" not in text[colons[0] :] else len(text)  # not the port of https://host:8080/x
         cut = next((index for index in colons if _exists(Path(text[:index]))), end)
         path, column = Path(text[:cut]), text[cut + 1 :]
     if not _exists(path):
         if missing := next((file for file in braces(path) if not exists(file)), None):
-            raise MissingFile(f"there is no file {location(missing)}, one of {location(path)}")
+            raise MissingFile(f"{location(missing)}, one of {location(path)}, does not exist")
         pattern = any(letter in str(path) for letter in "*?[")
-        raise MissingFile(f"no file matches {location(path)}" if pattern else f"there is no file {location(path)}")
+        raise MissingFile(f"no file matches {location(path)}" if pattern else f"{location(path)} does not exist")
     if is_dir(path) and exists(path / "dataset_dict.json"):
         raise UsageError(f"{path} holds several splits ({_splits(path)}): name one, as {path / 'train'}:COLUMN")
     result = Source(path, column or None, header)
@@ -171,14 +169,14 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def _has_folders(folder: Path) -> bool:
-    """Whether there are folders in a folder: a table beside them may describe the media files in them."""
+    """Whether a folder has subfolders: a table beside them may describe the media files in them."""
     return not is_url(folder) and any(entry.is_dir() and entry.name[0] not in "._" for entry in folder.iterdir())
 
 
 def _exists(path: Path) -> bool:
     try:
         return exists(path) or bool(matches(path))
-    except (OSError, ValueError) as error:  # a text that is no path
+    except (OSError, ValueError) as error:  # not a valid path
         if isinstance(error, UsageError):
             raise
         return False
@@ -200,5 +198,5 @@ def _dataset_files(folder: Path) -> list[Path]:
         raise UsageError(f"{folder} has an index over its rows: save it again with dataset.flatten_indices()")
     invalid = [name for name in names if Path(name).name != name or not exists(folder / name)]
     if invalid:
-        raise UsageError(f"{folder} cannot be read: there is no file {invalid[0]} in it")
+        raise UsageError(f"{folder} cannot be read: it has no file {invalid[0]}")
     return [folder / name for name in names]

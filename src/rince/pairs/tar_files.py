@@ -23,7 +23,7 @@ _MEMBER = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]+)")
 
 @functools.lru_cache(maxsize=512)
 def _tar_index(shard: str, stamp: Any) -> list[tuple[str, dict[str, tuple[int, int]]]]:
-    """Samples of a WebDataset tar: their keys, and for every field where its content begins and how long it is."""
+    """Samples of a WebDataset tar: their keys, and the offset and size of every field."""
     samples: dict[str, dict[str, tuple[int, int]]] = {}
     try:
         with opened(shard, raw=True) as file, tarfile.open(fileobj=file, mode="r:") as archive:
@@ -90,7 +90,7 @@ class Tar(Format):
         return list(names)
 
     def items(self, field: str, gaps: bool = False) -> "TarItems":
-        """Contents of a field, read when they are asked for; None where a sample lacks it, if there may be ``gaps``."""
+        """Contents of a field, read on access; with ``gaps``, None for samples without it."""
         member = "json" if field.startswith("json.") and "json" in self.fields else field
         places: list[tuple[str, str, int, int]] = []
         for shard, key, members in self.samples():
@@ -108,7 +108,7 @@ class Tar(Format):
             yield [[column[k] for k in range(first, min(first + 256, len(column)))] for column in columns]
 
     def check(self) -> None:
-        """Raise for a key that two shards hold."""
+        """Raise for a key that occurs in two shards."""
         for _ in self.samples():
             pass
 

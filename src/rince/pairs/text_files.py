@@ -15,7 +15,7 @@ from rince.errors import UsageError
 from rince.pairs.files import location, opened, written
 from rince.pairs.format import WEIGHT, Format, Selection, check_no_weights, in_batches
 
-LONGEST_CELL = 50_000_000  # characters; the csv module's own bound is 131,072, which long documents exceed
+LONGEST_CELL = 50_000_000  # characters; long documents exceed the csv module's limit of 131,072
 MARK = "\ufeff"  # byte order mark
 Row = tuple[int, list[str], str]
 
@@ -61,7 +61,7 @@ class Csv(Records):
 
     @functools.cached_property
     def fields(self) -> list[str]:
-        """What the first line says, or the numbers of the columns."""
+        """Names in the first line, or column numbers."""
         path = location(self.where.path)
         first = next(_rows(self._first_lines, self._separator), (0, [], ""))[1]
         if not self.where.header and first:
@@ -83,7 +83,7 @@ class Csv(Records):
 
     @functools.cached_property
     def _separator(self) -> str:
-        """That of the file name, unless another one splits the first two lines into the same number of cells."""
+        """Separator by file suffix, unless another one splits the first two lines into the same number of cells."""
         default = "\t" if self.where.kind == ".tsv" else ","
         for mark in (default, *";\t|,"):
             widths = [len(row) for row in itertools.islice(_reader(self._first_lines, mark), 2)]
@@ -179,7 +179,7 @@ def _looks_like_data(first: list[str]) -> bool:
     numbers = [cell for cell in first if is_number(cell)]
     fractions = [cell for cell in numbers if not cell.strip().isdigit()]
     if len(first) > 1 and first == [str(index) for index in range(len(first))]:
-        return False  # what pandas calls columns that have no names
+        return False  # how pandas names unnamed columns
     return len(numbers) == len(first) or 2 * len(fractions) > len(first)
 
 
@@ -196,7 +196,7 @@ class JsonLines(Records):
 
     @functools.cached_property
     def fields(self) -> list[str]:
-        """All names in the first records; a field may be missing in some."""
+        """All names in the first records; a field may be missing in some of them."""
         lines = ((shard, *line) for shard in self.shards for _, line, _ in self._records(shard))
         records = (self._record(*line) for line in itertools.islice(lines, 100))
         names = {name: None for record in records for name in field_names(record)}

@@ -56,7 +56,7 @@ class Audited(NamedTuple):
 
     @property
     def names(self) -> list[str] | None:
-        """The ids; None if pairs are called by their numbers."""
+        """The ids; None if they are the row numbers."""
         ids = list(self.ids())
         return None if all(name == str(row) for row, name in enumerate(ids)) else ids
 
@@ -73,7 +73,7 @@ def read_audit(folder: Path) -> Audited:
     """The results of ``rince audit`` (or of a run's trust), from its folder or its table.
 
     Raises:
-        UsageError: There is no audit, it is damaged, or it says itself that its scores tell nothing.
+        UsageError: The audit is missing or damaged, or its scores are uninformative.
     """
     path, record = saved_table(folder)
     if record.get("uninformative", record.get("useless")):
@@ -103,11 +103,11 @@ def kept_pairs(audited: Audited, fdr: float | None = None, keep_above: float | N
 
     Args:
         audited: The audit.
-        fdr: The expected share of right pairs among those that are dropped; that of the audit by default.
-        keep_above: Keep pairs whose probability to be right is higher, whatever the share of false alarms.
+        fdr: Expected share of right pairs among the dropped ones. Default: that of the audit.
+        keep_above: Keep pairs with a higher probability of being right, regardless of the share of false alarms.
 
     Raises:
-        UsageError: Both are given, one is out of range, or no pair would stay.
+        UsageError: Both are given, one is out of range, or no pair would be kept.
     """
     if fdr is not None and keep_above is not None:
         raise UsageError("give either --fdr or --keep-above, not both")
@@ -135,7 +135,7 @@ def check_out(out: Path, pairs: PairSources, force: bool) -> dict[Path, Path]:
 
     Raises:
         ExistingFile: ``out`` has files that ``rince clean`` would overwrite, or that it did not write.
-        UsageError: A shard would be its own target, or has the name of a file that is written beside it.
+        UsageError: A shard would overwrite itself, or has the name of another output file.
     """
     shards = [shard for source in selected_files(pairs) for shard in source.files]
     roots = [
@@ -165,7 +165,7 @@ def check_out(out: Path, pairs: PairSources, force: bool) -> dict[Path, Path]:
 
 
 def _manifest(out: Path) -> set[str]:
-    """Files that an earlier ``rince clean`` wrote there."""
+    """Files that an earlier ``rince clean`` wrote to ``out``."""
     try:
         return set(json.loads((out / MANIFEST).read_text(encoding="utf-8"))["files"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -173,7 +173,7 @@ def _manifest(out: Path) -> set[str]:
 
 
 def selected_files(pairs: PairSources) -> list[Source]:
-    """Sources to write a selection of, each once; media folders are listed instead."""
+    """Distinct sources to write a selection of, without media folders."""
     sources: dict[Path, Source] = {}
     for source in (pairs.a, pairs.b, *pairs.others):
         if source.kind != FOLDER:
@@ -183,9 +183,9 @@ def selected_files(pairs: PairSources) -> list[Source]:
 
 @contextlib.contextmanager
 def new_folder(out: Path, force: bool) -> Iterator[Path]:
-    """A folder to write to that becomes ``out`` as a whole.
+    """A temporary folder that becomes ``out`` as a whole.
 
-    At a URL, files are moved at the end, and the manifest ``clean.json`` last: without it, the folder is not complete.
+    At a URL, files are moved at the end, and the manifest ``clean.json`` last: a folder with it is complete.
     """
     if not is_url(out):
         with atomic_folder(out, force) as folder:
@@ -226,9 +226,9 @@ def write_clean(
 
     Args:
         folder: Folder to write to, which becomes ``out``.
-        out: Final folder, that ``targets`` and the result are relative to.
+        out: Final folder, which ``targets`` and the result are relative to.
         pairs: The files.
-        targets: Where each shard goes.
+        targets: Target of each shard.
         audited: The audit.
         kept: (pairs,) mask of the pairs to keep; ``weights`` keeps all of them.
         weights: Add the weights as a field ``weight``; as weights.npy where files have no named fields.
@@ -239,7 +239,7 @@ def write_clean(
         progress: Report progress (None: on a terminal).
 
     Returns:
-        The files, as they are called in ``out``.
+        The files, with their paths in ``out``.
     """
     names: list[Path] = []
     rows = np.ones(len(kept), dtype=bool) if weights else kept
@@ -345,7 +345,7 @@ def _shard_rows(source: Source, shard: Path) -> int:
 def _write_media(
     source: Source, folder: Path, name: str, audited: Audited, kept: Kept, media: str | None
 ) -> list[Path]:
-    """A list of the kept files of a column of media, and links to them or copies if asked for."""
+    """A list of the kept files of a column of media, and links to them or copies if ``media`` is set."""
     raw = raw_column(source, ids=audited.names if source.kind == FOLDER else None)
     if raw is None or raw.root is None:
         return []

@@ -1,4 +1,4 @@
-"""Audits and weights from embeddings of models that never saw the pairs, or the labels, that they score."""
+"""Audits and weights from embeddings of models that were not trained on the scored pairs or labels."""
 
 from typing import TYPE_CHECKING, Any
 

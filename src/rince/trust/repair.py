@@ -1,6 +1,6 @@
 """New partners for wrong pairs: the best candidates of every row, and the probability that each is the right one.
 
-If a column was shuffled or shifted, the right partner of a wrong pair stands in another wrong pair, so these are the
+If a column was shuffled or shifted, the right partner of a wrong pair is in another wrong pair, so these are the
 candidates by default. The search is exact and runs block by block. Scores are cosines, less half the level that the
 candidate has with its nearest rows (CSLS): some items are close to everything. The probability has two parts, both
 learned from pairs that are likely right:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rince.trust.clean import Audited
 
 TEMPERATURES = np.geomspace(0.005, 1.0, 24)
-MIN_WEIGHT = 0.5  # of pairs that show what right ones look like
+MIN_WEIGHT = 0.5  # of pairs to calibrate with
 CALIBRATION = 1000  # of them calibrate the probabilities
 REFERENCES = 2048
 NEIGHBORS = 10  # from which levels and leads are taken
@@ -40,10 +40,10 @@ QUERIES, CANDIDATES = 256, 4096  # rows of a block: 4 MB of scores, which stay i
 
 
 class Partners(NamedTuple):
-    """For every query its ``k`` best partners, best first.
+    """The ``k`` best partners of every query, best first.
 
     Attributes:
-        rows: (queries,) rows that partners were searched for.
+        rows: (queries,) queried rows.
         partners: (queries, k) rows of the other column.
         probability: (queries, k) probability that such a pair is right.
         scores: (queries, k) cosine, less half the level that the candidate has with its nearest rows.
@@ -85,7 +85,7 @@ def best_partners(
         weights: (pairs,) weights in [0, 1], such as those of an audit.
         k: Number of partners per row.
         candidates: Rows of ``b`` to search: by default ``rows``, that is the other wrong pairs; ``"all"`` for partners
-            that may stand in several pairs.
+            that may be in several pairs.
         one_to_one: Give every row another first partner: the assignment with the highest sum of scores (scipy).
         fit: Learn a common space first, by CCA, as the audit does: every row is compared in a fit without its pair.
         seed: The same seed gives the same partners.
@@ -210,7 +210,7 @@ class Search:
         self.temperature = self._fit_temperature()
 
     def best(self, rows: NDArray[np.int64], k: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """The ``k`` highest scores of the rows, the places of their candidates, and the log-sum-exp over all."""
+        """The ``k`` highest scores of the rows, the indices of their candidates, and the log-sum-exp over all."""
         k = min(k, len(self.candidates))
         top = torch.full((len(rows), k), -torch.inf)
         index = torch.zeros((len(rows), k), dtype=torch.int64)
@@ -230,7 +230,7 @@ class Search:
         return _lead(with_own), _lead(top)
 
     def blocks(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, slice, Tensor]]:
-        """(place of the queries, place of the candidates, scores) block by block; candidates are read once."""
+        """(slice of the queries, slice of the candidates, scores) block by block; candidates are read once."""
         for part in _slices(len(self.candidates), CANDIDATES):
             block = _unit(self.space.b, self.candidates[part])
             for place in _slices(len(rows), QUERIES):
@@ -269,11 +269,11 @@ def fitted_spaces(a: Matrix, b: Matrix, seed: int) -> Iterator[Space]:
 
 
 def presence(leads: NDArray[Any], present: NDArray[Any], absent: NDArray[Any], bins: int = 20) -> NDArray[np.float64]:
-    """The probability of every query to have its partner among the candidates, by the lead of its best candidate.
+    """(queries,) probability that the partner is among the candidates, by the lead of the best candidate.
 
-    ``present`` and ``absent`` are leads of queries of which that is known. Their densities are histograms with bins of
-    equal mass. The share of queries whose partner is there maximizes the likelihood, with half a query of either kind
-    added; its slope changes sign once, so bisection finds it.
+    ``present`` and ``absent`` are leads of queries for which this is known. Their densities are histograms with bins of
+    equal mass. The share of queries with a partner among the candidates maximizes the likelihood, with half a query of
+    either kind added; its slope changes sign once, so bisection finds it.
     """
     edges = np.unique(np.quantile(np.concatenate([present, absent]), np.linspace(0, 1, bins + 1)[1:-1]))
     present_counts, absent_counts = (
@@ -311,7 +311,7 @@ def write_repair(
 ) -> list[Path]:
     """``repair.csv`` with one row per query and new partner, and ``repair.html``.
 
-    The page is that of the audit, where it lies beside its table, with the new partners of the pairs; else a table.
+    The page is a copy of the audit page with the new partners if ``audit.html`` exists beside the table; else a table.
     """
     from rince.report.page import partners_on_page, repair_page
 
@@ -332,7 +332,7 @@ def write_repair(
 
 
 def _names(audited: "Audited", result: Partners) -> Callable[[int], str]:
-    """The ids of the rows that are mentioned; the others are not kept in memory."""
+    """Ids by row, kept in memory only for the rows of the result."""
     rows = set(np.unique(np.concatenate([result.rows, result.partners.ravel()])).tolist())
     ids = {row: name for row, name in enumerate(audited.ids()) if row in rows}
     return lambda row: ids.get(row) or str(row)

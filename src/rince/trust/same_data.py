@@ -1,4 +1,4 @@
-"""Check that data are those of an audit, by its fingerprint or by the ids of its pairs."""
+"""Check that data match an audit, by its fingerprint or by the ids of its pairs."""
 
 import contextlib
 import re
@@ -30,18 +30,18 @@ _WHOLE = re.compile(r"-?\d+\.0")
 def check_same_data(
     sources: Sequence[Source], audited: Audited, ids: Source | None, scratch: Path, runner: Runner | None = None
 ) -> None:
-    """Raise for data other than those of an audit, or in another order, as far as the audit's records tell.
+    """Raise for data that differ from those of an audit or are in another order, as far as its record allows.
 
     Args:
-        sources: Where the two columns are.
+        sources: The two columns.
         audited: The audit.
-        ids: Where the ids of the rows are. If they are those of the audit, all different, and in the one file of both
-            columns, that file may hold something else, such as the texts behind the embeddings that were audited.
+        ids: Ids of the rows. If they match the audit, are unique, and are in the same file as both columns, the
+            columns themselves may differ, such as texts instead of the audited embeddings.
         scratch: A folder for temporary files.
-        runner: Where files are read. Default: here, one after the other.
+        runner: Where files are read. Default: this process, one file after the other.
 
     Raises:
-        UsageError: They are other data.
+        UsageError: The data do not match.
     """
     fingerprint = from_record(audited.record)
     id_source = ids or (None if fingerprint is not None else _id_column(sources, audited))
@@ -97,12 +97,12 @@ def side_print(
     runner: Runner | None = None,
     ids: Sequence[str] | None = None,
 ) -> SidePrint | None:
-    """Fingerprint of a column without the rows that were not judged; None if it does not hold ``kind``.
+    """Fingerprint of the judged rows of a column; None if it does not hold ``kind``.
 
-    With a ``runner`` file by file, as sums over rows add up. ``ids`` name the files of a folder.
+    A ``runner`` reads file by file, as sums over rows add up. ``ids`` name the files of a folder.
 
     Raises:
-        UsageError: It has another number of rows.
+        UsageError: The number of rows differs from the audit.
     """
     if runner is None or len(source.files) < 2 or source.kind == FOLDER:
         result = _part_print(source, kind, judged, 0, ids)
@@ -159,7 +159,7 @@ def _blocks(source: Source) -> Iterator[Matrix]:
 
 
 def _number_codes(source: Source, blocks: Iterable[Matrix], judged: NDArray[np.bool_]) -> Iterator[tuple[int, Codes]]:
-    """The width and the codes of the rows that were judged, block by block."""
+    """Width and codes of the judged rows, block by block."""
     start = 0
     for block in blocks:
         part = judged[start : start + len(block)]
@@ -169,8 +169,8 @@ def _number_codes(source: Source, blocks: Iterable[Matrix], judged: NDArray[np.b
 
 
 def _items(source: Source, kind: str, judged: NDArray[np.bool_], ids: Any) -> Iterator[tuple[int, Codes]]:
-    """Codes of texts as they are; of media files by their names, and of media in tables and tars by their content."""
-    raw = raw_column(source, Path("/"), ids)  # names only: no file is opened
+    """Codes of texts, of names of media files, and of the content of media in tables and tars."""
+    raw = raw_column(source, Path("/"), ids)  # names only, without opening files
     if raw is None or raw.kind != kind:
         raise WrongType(f"{source} does not hold {kind}")
     check_rows(source.path, len(raw), judged)
@@ -178,7 +178,7 @@ def _items(source: Source, kind: str, judged: NDArray[np.bool_], ids: Any) -> It
 
 
 def _id_column(sources: Sequence[Source], audited: Audited) -> Source | None:
-    """The column of ids of a table, by its name; None if there is none, or if pairs are called by their numbers."""
+    """Id column of a table, by name; None if it does not exist, or if the ids of the audit are row numbers."""
     for source in sources:
         if source.kind in TABLES:
             with naming(source.path):
@@ -190,7 +190,7 @@ def _id_column(sources: Sequence[Source], audited: Audited) -> Source | None:
 
 
 def _check_ids(source: Source, audited: Audited) -> Codes:
-    """Hashes of the ids, which must be those of the audit, row by row."""
+    """Hashes of the ids, which must match the audit row by row."""
     with naming(source.path):
         blocks = value_batches(source) if source.kind in TABLES else [values(source)]
         hashes = _id_codes(cell for block in blocks for cell in one_dimensional(block).tolist())

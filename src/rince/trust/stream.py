@@ -82,7 +82,7 @@ class PairedFiles(IterableDataset[dict[str, Any]]):
         return self.pairs // self.world_size
 
     def rows_of_workers(self, workers: int) -> list[int]:
-        """Number of pairs of each of so many workers of this process."""
+        """Number of pairs of each worker, for a number of workers of this process."""
         return [len(self) * (k + 1) // workers - len(self) * k // workers for k in range(workers)]
 
     def resume(self, epoch: int, batches: int = 0, batch_size: int = 1) -> None:

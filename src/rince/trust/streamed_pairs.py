@@ -87,7 +87,7 @@ class StreamedPairs(DataModule):
         if split not in self._streams:
             a, b = self.columns.get(split, (None, None))
             if a is None:
-                raise UsageError(f"there are no {split} pairs: set data.{split}_a and data.{split}_b")
+                raise UsageError(f"no {split} pairs: set data.{split}_a and data.{split}_b")
             self._streams[split] = PairedFiles(a, b, ids=self.ids if split == "train" else None, shuffle=0)
         return self._streams[split]
 
@@ -142,7 +142,7 @@ class StreamedPairs(DataModule):
         return StreamLoader(stream, self.batch_size // processes, self.workers, batch, seen, limit)
 
     def collate(self, stream: PairedFiles, weights: Tensor | None = None) -> Callable[[Samples], PairBatch]:
-        """A function that makes a batch of samples of a stream."""
+        """Function that collates samples of a stream into a batch."""
         a, b = (
             Items(stream.shards[0], side, spec, self.image_size, self.words)
             for side, spec in zip("ab", self.specs, strict=True)
@@ -175,7 +175,7 @@ class StreamLoader:
 
     @property
     def in_epoch(self) -> int:
-        """Number of batches that the trainer takes."""
+        """Number of batches that the trainer uses."""
         share = self.limit if isinstance(self.limit, int) else int(len(self) * self.limit)
         return max(1, min(len(self), share))
 
@@ -194,7 +194,7 @@ class StreamLoader:
 
 
 class Items:
-    """Makes a tensor of the items of one side.
+    """Converts the items of one side to a tensor.
 
     Args:
         shard: A shard of the stream.

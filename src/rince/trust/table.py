@@ -1,4 +1,4 @@
-"""Weights of pairs from a table: that of an audit, or any column of numbers from 0 to 1."""
+"""Weights of pairs from the table of an audit, or from any column of numbers from 0 to 1."""
 
 import os
 from collections import Counter
@@ -27,7 +27,7 @@ OWN_TABLE = "trust.csv"
 def read_weights(where: str | os.PathLike[str], pairs: int, names: Sequence[Any] | None = None) -> NDArray[np.float32]:
     """The weight of every pair, from a file.
 
-    A column ``weight`` (of an audit, or ``trust``) is taken as it is, and ``p_wrong`` (of an audit before version 0.3)
+    A column ``weight`` (of an audit, or ``trust``) is used unchanged, and ``p_wrong`` (of an audit before version 0.3)
     as ``1 - p_wrong``, with 0 for pairs that the audit left out; ``FILE:COLUMN`` names any other column. Rows are
     matched by the column ``id`` where pairs have ids, and otherwise by their order.
 
@@ -133,7 +133,7 @@ def _matched(source: Source, texts: list[str], expected: list[str]) -> NDArray[n
 
 
 def _check_unique(source: Source, texts: list[str], expected: list[str]) -> None:
-    """Reject ids of the table that occur twice, if they are wanted."""
+    """Reject ids of training pairs that occur twice in the table."""
     counts = Counter(texts)
     duplicate = next((text for text in expected if counts[text] > 1), None)
     if duplicate is not None:
@@ -141,14 +141,14 @@ def _check_unique(source: Source, texts: list[str], expected: list[str]) -> None
 
 
 def _text(value: Any) -> str:
-    """An id as text: 7, 7.0 and "7" are the same one."""
+    """An id as text: 7, 7.0 and "7" are the same id."""
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         value = int(value)
     return str(value)
 
 
 def weights_by_id(where: str | os.PathLike[str]) -> dict[str, float]:
-    """Weights of pairs by their ids, for a loader of your own.
+    """Weights of pairs by their ids, for a custom loader.
 
     Args:
         where: A table of weights as for :func:`read_weights`; it must have a column ``id``.

@@ -1,4 +1,4 @@
-"""Weights of pairs: estimated from two columns in seconds, or once in a training loop; taken from an audit; checked."""
+"""Weights of pairs: estimated from two columns or in a training loop, taken from an audit, checked."""
 
 import time
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class WeightEstimate:
         weights: (pairs,) weights in [0, 1] for ``loss(..., weights=)``: the probability that the pair is right; see
             ``rince.audit.Audit.weights``.
         audit: The audit of the scores, with the summary and the page.
-        scorer: What the scores come from, such as "CCA of the given features".
+        scorer: Origin of the scores, such as "CCA of the given features".
         seconds: Time the estimate took.
 
     Example:
@@ -95,7 +95,7 @@ def estimate_weights(
 ) -> WeightEstimate:
     """Estimate a training weight for every pair, before training, without a model.
 
-    Both sides become features; cross-fitted canonical correlation analysis scores every pair by a fit that never saw
+    Both sides become features; cross-fitted canonical correlation analysis scores every pair by a fit without
     it; the scores of mismatched pairs turn these into probabilities. About 2 CPU seconds for 6,000 pairs.
 
     Args:
@@ -105,7 +105,7 @@ def estimate_weights(
         encoder_a, encoder_b: Another encoder for raw items: an ``encoder.safetensors`` of rince, an .onnx file,
             ``module:function``, or a sentence-transformers model.
         ids: One value per pair. Pairs of equal id are the same item: they are never mismatched with one another and
-            are scored by the same fit. Equal pairs of rows need none.
+            are scored by the same fit. Equal pairs of rows do not need ids.
         thorough: Compare scalings, random features and six ridges, as ``rince audit --fit`` does, instead of fitting
             centered features with two ridges. It takes about six times as long. In any case, neighborhoods of rows
             (up to 10,000 pairs) are fitted where the quick fit gives a wide interval, and all of this where it cannot
@@ -114,8 +114,8 @@ def estimate_weights(
         seed: The same seed gives the same weights.
 
     Returns:
-        The weights and the estimate. All weights are 1 where no wrong pairs are found, and where the features say
-        nothing about pairs. Where they rank pairs but the share of wrong ones is uncertain ("cannot tell"), the weights
+        The weights and the estimate. All weights are 1 where no wrong pairs are found, and where the features are
+        uninformative. Where they rank pairs but the share of wrong ones is uncertain ("cannot tell"), the weights
         follow the best guess of the share.
 
     Raises:
@@ -164,7 +164,7 @@ def judge_features(
     """The audit of two feature matrices by cross-fitted CCA. Pairs with equal numbers in ``same`` share a fold.
 
     A quick fit comes first. If its interval is wide, the neighborhoods of the rows are fitted, too, and if it cannot
-    tell, so are more scalings and ridges. The fit counts whose pairs outscore most mismatched pairs.
+    tell, so are more scalings and ridges. The fit whose pairs outscore the most mismatched pairs is used.
     """
     from rince.audit.api import judge
     from rince.audit.cca import cross_fit_cca
@@ -199,7 +199,7 @@ def judge_features(
 
 
 def _features(x: Column, name: str, encoder: str | None, skip_invalid: bool, seed: int) -> tuple[NDArray[Any], str]:
-    """(pairs, width) features of a column, and what they are."""
+    """(pairs, width) features of a column, and their description."""
     from rince.audit.encode import encoded, encoder_for
     from rince.pairs.raw import as_raw
 
@@ -216,13 +216,13 @@ def _features(x: Column, name: str, encoder: str | None, skip_invalid: bool, see
 
 
 class WarmUpWeights(nn.Module):
-    """Weights of pairs from the model's own features, estimated once, after a warm-up of your training loop.
+    """Weights of pairs from the model's own features, estimated once, after a warm-up of the training loop.
 
-    For data whose features say nothing before training. All weights are 1 until ``update`` is called with the features
-    of all pairs; it runs the same cross-fitted CCA as ``estimate_weights``. Warm up with a robust loss such as ``GCE``
-    for about 15 % of the steps, and keep it afterwards: a loss such as InfoNCE memorizes wrong pairs.
+    For data whose features are uninformative before training. All weights are 1 until ``update`` is called with the
+    features of all pairs; it runs the same cross-fitted CCA as ``estimate_weights``. Warm up with a robust loss such as
+    ``GCE`` for about 15 % of the steps, and keep it afterwards: a loss such as InfoNCE memorizes wrong pairs.
 
-    Weights and step are buffers: as part of your model, or saved beside it, they survive in its ``state_dict``.
+    Weights and step are buffers: as part of the model, or saved beside it, they are kept in its ``state_dict``.
 
     Args:
         pairs: Number of training pairs.
@@ -230,7 +230,7 @@ class WarmUpWeights(nn.Module):
 
     Attributes:
         weights: (pairs,) weights in [0, 1].
-        estimate: The last estimate in this process; None before.
+        estimate: The last estimate in this process. Default: None.
 
     Raises:
         UsageError: ``pairs`` is not positive, ``at_step`` is negative, or ``update`` gets another number of pairs.
@@ -259,7 +259,7 @@ class WarmUpWeights(nn.Module):
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
     def due(self) -> bool:
-        """Whether the estimate is to be made in this step; call it once per step."""
+        """Whether to make the estimate in this step. Call it once per step."""
         is_due = int(self.step) == self.at_step
         self.step += 1
         return is_due
