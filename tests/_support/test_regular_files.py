@@ -55,6 +55,6 @@ def test_pipes_folders_and_nothing_are_no_files_to_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").write_text("")
     check_regular(tmp_path / "file")
-    for name, message in (("pipe", "not a regular file"), (".", "not a regular file"), ("none", "no file")):
+    for name, message in (("pipe", "not a regular file"), (".", "not a regular file"), ("none", "does not exist")):
         with pytest.raises(FileError, match=message):
             check_regular(tmp_path / name)

@@ -106,7 +106,7 @@ def test_media_folder_with_a_table_is_a_folder_of_media(tmp_path):
 
 
 def test_port_of_a_url_is_not_a_column():
-    with pytest.raises(FileNotFoundError, match=r"no file https?://localhost:1/x\.npy"):
+    with pytest.raises(FileNotFoundError, match=r"https?://localhost:1/x\.npy does not exist"):
         source("http://localhost:1/x.npy")
 
 
