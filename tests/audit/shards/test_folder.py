@@ -41,7 +41,7 @@ def test_interrupted_audit_leaves_nothing(tmp_path):
 
 
 def test_folder_out_of_reach_of_workers_is_an_error(tmp_path):
-    with pytest.raises(FileError, match="all of them reach"), results_folder(tmp_path) as place:
+    with pytest.raises(FileError, match="choose a folder that they all reach"), results_folder(tmp_path) as place:
         write(tmp_path / place, 1, "mine")
         check_parts(place, 2)
     assert not names(tmp_path)

@@ -246,7 +246,7 @@ def test_a_partition_must_have_the_rows_that_it_announced():
     class Wrong(Rows):
         rows = 299
 
-    with pytest.raises(UsageError, match="more than the 299 rows"):
+    with pytest.raises(UsageError, match="more rows than the declared 299"):
         audit_shards([Wrong(a, b)])
 
 

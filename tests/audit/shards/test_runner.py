@@ -144,7 +144,7 @@ def test_running_scheduler_is_joined(client, monkeypatch):
     with connected(address) as other:
         assert other.scheduler.address == address and other is not client
     monkeypatch.setattr("rince.__version__", "9.9")
-    with pytest.raises(UsageError, match=r"has rince .*, and here is 9.9"), connected(address):
+    with pytest.raises(UsageError, match=r"runs rince .*, client runs 9.9"), connected(address):
         pass
 
 
